@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kpybroker.coordination.events import Loaded, MetadataChanged
 from kpybroker.coordination.sweeps import PAUSE_MS
 from kpybroker.groups import deletion, listing
-from kpybroker.groups.classic import describe, heartbeat, join, leave, sync
+from kpybroker.groups.classic import describe, join, leave, sync
 from kpybroker.groups.classic.asleep import AsleepGroup, wake
 from kpybroker.groups.classic.replay import take_group
 from kpybroker.groups.consumer import heartbeat as consumer_heartbeat
@@ -37,6 +37,7 @@ from kpybroker.groups.events import (
     TimersDue,
 )
 from kpybroker.groups.foreign.replay import keep
+from kpybroker.groups.mixed import dispatch
 from kpybroker.groups.offsets import commit, expiry, offset_deletion, offset_fetch
 from kpybroker.groups.offsets.replay import take_commit, take_marker
 from kpybroker.groups.shard import GroupShard
@@ -74,14 +75,14 @@ _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpo
     ConsumerGroupHeartbeatRequest: consumer_heartbeat.consumer_group_heartbeat,
     DescribeConsumerGroup: describe_consumer_group,
     DescribeGroup: describe.describe_group,
-    HeartbeatRequest: heartbeat.heartbeat,
-    JoinGroupRequest: join.join_group,
-    LeaveGroupRequest: leave.leave_group,
+    HeartbeatRequest: dispatch.heartbeat,
+    JoinGroupRequest: dispatch.join_group,
+    LeaveGroupRequest: dispatch.leave_group,
     ListGroups: listing.list_groups,
     OffsetCommitRequest: commit.commit_offsets,
     OffsetDeleteRequest: offset_deletion.delete_offsets,
     OffsetFetchRequestGroup: offset_fetch.fetch_offsets,
-    SyncGroupRequest: sync.sync_group,
+    SyncGroupRequest: dispatch.sync_group,
     TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
 }
 

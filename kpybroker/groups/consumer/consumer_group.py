@@ -130,7 +130,7 @@ class ConsumerGroup(Membership):
         if old.topic_names != new.topic_names:
             subscriptions.count_names(old, -1)
             subscriptions.count_names(new, 1)
-        if (old.topic_regex or "") != (new.topic_regex or ""):
+        if old.topic_regex != new.topic_regex:
             subscriptions.count_regex(old, -1)
             subscriptions.count_regex(new, 1)
         if new.member_id not in self.members and new.instance_id not in self.static_members:

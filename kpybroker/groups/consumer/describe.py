@@ -69,7 +69,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, decision: Decision) ->
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
-        subscribed_topic_regex=member.topic_regex or "",
+        subscribed_topic_regex=member.topic_regex,
         assignment=_assignment(decision, member.assigned, member.pending_revocation),
         target_assignment=_assignment(decision, group.target.get(member.member_id, NOTHING)),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,

@@ -99,7 +99,7 @@ def _stay(shard: GroupShard, request: GroupRequest, decision: Decision) -> Consu
     records: list[Record] = []
     group = _enter(shard, message, records, decision)
     throw_if_full(group, message.member_id, decision)
-    member_id = message.member_id or _new_member_id(decision)
+    member_id = message.member_id or new_member_id(decision)
     if message.instance_id is None:
         member = _dynamic_member(group, member_id, message)
     else:
@@ -330,7 +330,7 @@ def _assignment(partitions: Partitions) -> Assignment:
     )
 
 
-def _new_member_id(decision: Decision) -> str:
+def new_member_id(decision: Decision) -> str:
     """A random id in Kafka's notation, for clients that do not make their own (before version 1)."""
     bits = decision.rng.getrandbits(128)
     bits = bits & ~(0xF << 76) & ~(0x3 << 62) | 0x4 << 76 | 0x2 << 62

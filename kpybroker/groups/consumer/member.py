@@ -43,7 +43,8 @@ class ConsumerMember(NamedTuple):
     client_id: str = ""
     client_host: str = ""
     topic_names: frozenset[str] = frozenset()
-    topic_regex: str | None = None
+    topic_regex: str = ""
+    """A regular expression over topic names; empty if there is none."""
     server_assignor: str | None = None
     state: int = STABLE
     assigned: Partitions = NOTHING

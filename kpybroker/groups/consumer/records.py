@@ -48,7 +48,7 @@ def subscription_record(group_id: str, member: ConsumerMember) -> Record:
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names, key=string_key),
-        subscribed_topic_regex=member.topic_regex or "",
+        subscribed_topic_regex=member.topic_regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
         classic_member_metadata=None

@@ -32,7 +32,7 @@ def _take_member(group: ConsumerGroup, key: Any, value: Any | None) -> None:
             client_id=value.client_id,
             client_host=value.client_host,
             topic_names=frozenset(value.subscribed_topic_names),
-            topic_regex=value.subscribed_topic_regex,
+            topic_regex=value.subscribed_topic_regex or "",
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             server_assignor=value.server_assignor,
             classic=None

@@ -13,6 +13,8 @@ from kpybroker.groups.events import TimersDue
 from kpybroker.metadata.topic import Partition, Topic
 from kpywire import api
 from kpywire.codec import decode, encode
+from kpywire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from kpywire.messages.sync_group import SyncGroupResponse
 from kpywire.uuid import from_string, to_string
 
 GROUP = "g"
@@ -33,7 +35,9 @@ class IdsOfKafka:
         self.next_id = ""
 
     def getrandbits(self, _: int) -> int:
-        return int.from_bytes(from_string(self.next_id), "big") if self.next_id else 0
+        if len(self.next_id) == 22:
+            return int.from_bytes(from_string(self.next_id), "big")
+        return int(self.next_id[-36:].replace("-", ""), 16) if self.next_id else 0
 
 
 def topic(name: str, topic_id: bytes, partitions: int) -> Topic:
@@ -73,6 +77,9 @@ class ConsumerTwins:
         self.theirs = Outcome(self.kafka.ask("do", key, version, ticket, encode(message, version).hex()))
         new = set(self.theirs.member_ids) - before
         self.ids.next_id = next((each for each in new if len(each) == 22), "")
+        if key == api.JOIN_GROUP and not message.member_id and ticket in self.theirs.answers:
+            answer = decode(api.response_class(key), version, self.theirs.answers[ticket])
+            self.ids.next_id = answer.member_id or self.ids.next_id
         with _Held(self):
             sent = self.ours.send(part or message, version, require_stable=require_stable)
         self.tickets[ticket] = (sent, key, version)
@@ -149,6 +156,9 @@ class ConsumerTwins:
         for number in list(ours):
             del self.tickets[number]
         for response in (*ours.values(), *theirs.values()):
+            if isinstance(response, SyncGroupResponse) and response.assignment:
+                version = int.from_bytes(response.assignment[:2], "big")  # the topics in one order
+                response.assignment = normal(decode(ConsumerProtocolAssignment, version, response.assignment, 2))
             text = getattr(response, "error_message", None)
             if text and "Static member" in text:
                 response.error_message = MADE_ID.sub("ID", text)  # each makes its own for a request without one

@@ -1,5 +1,6 @@
 """Random histories of one consumer group: every answer and every record is that of Apache Kafka's own coordinator."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -9,13 +10,19 @@ from kafka_shard import KafkaShard
 
 from kpybroker.groups.events import DeleteGroup, DescribeConsumerGroup, DescribeGroup, ExpireOffsets, ListGroups
 from kpywire import api
+from kpywire.codec import decode, encode
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kpywire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
 )
+from kpywire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from kpywire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription, TopicPartition
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.messages.describe_groups import DescribeGroupsRequest
+from kpywire.messages.heartbeat import HeartbeatRequest
+from kpywire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kpywire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kpywire.messages.list_groups import ListGroupsRequest
 from kpywire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -24,6 +31,7 @@ from kpywire.messages.offset_commit import (
 )
 from kpywire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kpywire.messages.sync_group import SyncGroupRequest
 from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -49,6 +57,7 @@ class Client:
         self.epoch = 0
         self.owned: dict[bytes, list[int]] = {}
         self.given: dict[bytes, list[int]] | None = None
+        self.topics: list[str] = []
 
     def take(self, response: Any) -> None:
         if response.error_code:
@@ -79,8 +88,10 @@ class History:
         for name in NAMES[: rng.randrange(1, 4)]:
             self.grow(name)
 
+    weights: Sequence[tuple[str, int]] = ()
+
     def step(self) -> None:
-        name, _ = self.rng.choices(*zip(*((each, each[1]) for each in STEP_WEIGHTS), strict=True))[0]
+        name, _ = self.rng.choices(*zip(*((each, each[1]) for each in self.weights or STEP_WEIGHTS), strict=True))[0]
         getattr(self, name)()
 
     def grow(self, name: str) -> None:
@@ -309,6 +320,102 @@ class History:
         self.twins.restart()
 
 
+class MixedHistory(History):
+    """Members of both protocols."""
+
+    def classic_protocols(self, client: Client) -> list[JoinGroupRequestProtocol]:
+        names = self.rng.choice((["range"], ["range", "sticky"], ["sticky", "range"]))
+        by_id = {topic.id: name for name, topic in self.twins.topics.items()}
+        version = self.rng.randrange(4)
+        owned = [
+            TopicPartition(topic=by_id[topic_id], partitions=indexes)
+            for topic_id, indexes in client.owned.items()
+            if topic_id in by_id
+        ]
+        topics = client.topics if self.rng.random() < 0.8 else self.rng.choice((["t"], ["t", "u"], ["u", "v"]))
+        client.topics = topics
+        subscription = ConsumerProtocolSubscription(topics=topics, owned_partitions=owned if version else [])
+        metadata = version.to_bytes(2, "big") + encode(subscription, version)
+        return [JoinGroupRequestProtocol(name=name, metadata=metadata) for name in names]
+
+    def classic_client(self) -> Client:
+        known = [client for client in self.clients if client.topics]
+        return self.rng.choice(known) if known and self.rng.random() < 0.95 else self.client()
+
+    def classic_join(self, client: Client) -> None:
+        if not self.twins.theirs.member_ids:
+            return  # an empty group becomes a classic one, which is another history
+        message = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=self.rng.randrange(10_000, 50_000),
+            rebalance_timeout_ms=self.rng.randrange(5_000, 60_000),
+            member_id=client.member_id,
+            group_instance_id=client.instance_id,
+            protocol_type="consumer",
+            protocols=self.classic_protocols(client),
+        )
+        response = self.twins.request(api.JOIN_GROUP, 9, message)
+        if response is not None and response.error_code in (0, 79):
+            client.member_id, client.epoch = response.member_id, max(response.generation_id, 0)
+
+    def classic_join_new(self) -> None:
+        if len(self.clients) > 6 or not self.clients:
+            return
+        client = Client("", self.rng.choice((None, None, *INSTANCES)), 1)
+        client.topics = ["t"]
+        self.classic_join(client)
+        if client.member_id:
+            self.clients.append(client)
+            self.classic_join(client)
+            self.sync_of(client)
+
+    def classic_join_again(self) -> None:
+        self.classic_join(self.classic_client())
+
+    def sync(self) -> None:
+        self.sync_of(self.classic_client())
+
+    def sync_of(self, client: Client) -> None:
+        message = SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=client.epoch,
+            member_id=client.member_id,
+            group_instance_id=client.instance_id,
+            protocol_type=self.rng.choice((None, "consumer", "consumer")),
+            protocol_name=self.rng.choice((None, "range")),
+            assignments=[],
+        )
+        response = self.twins.request(api.SYNC_GROUP, 5, message)
+        if response is not None and response.error_code == 0 and response.assignment:
+            assignment = decode(ConsumerProtocolAssignment, 0, response.assignment, 2)
+            known = self.twins.topics
+            client.owned = {
+                known[each.topic].id: each.partitions for each in assignment.assigned_partitions if each.topic in known
+            }
+
+    def classic_heartbeat(self) -> None:
+        client = self.classic_client()
+        message = HeartbeatRequest(
+            group_id=GROUP,
+            generation_id=client.epoch + self.rng.choice((0, 0, 0, 0, 1)),
+            member_id=client.member_id,
+            group_instance_id=client.instance_id,
+        )
+        response = self.twins.request(api.HEARTBEAT, 4, message)
+        if response.error_code == 27 and self.rng.random() < 0.8:
+            self.classic_join(client)
+            self.sync_of(client)
+
+    def classic_leave(self) -> None:
+        leaving = [self.classic_client() for _ in range(self.rng.choice((1, 1, 2)))]
+        identities = [
+            MemberIdentity(member_id=each.member_id, group_instance_id=each.instance_id)
+            for each in {each.member_id: each for each in leaving}.values()
+        ]
+        self.twins.request(api.LEAVE_GROUP, 5, LeaveGroupRequest(group_id=GROUP, members=identities))
+        self.clients = [each for each in self.clients if each not in leaving]
+
+
 STEP_WEIGHTS = (
     *(("join_new", 14), ("join_again", 4), ("heartbeat", 40), ("heartbeat_all", 12), ("repeat", 4), ("change", 8)),
     *(("leave", 5), ("leave_for_a_while", 5), ("commit", 8), ("commit_in_transaction", 3), ("end_transaction", 2)),
@@ -326,5 +433,27 @@ def test_a_history_of_a_consumer_group_goes_as_in_kafka(kafka: KafkaShard, seed:
         consumer_assignment_interval_ms=rng.choice((0, 1_000, 1_000)),
     )
     history = History(twins, rng)
+    for _ in range(STEPS):
+        history.step()
+
+
+MIXED_WEIGHTS = (
+    *STEP_WEIGHTS,
+    *(("classic_join_new", 12), ("classic_join_again", 10), ("sync", 10), ("classic_heartbeat", 25)),
+    ("classic_leave", 3),
+)
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_a_history_of_members_of_both_protocols_goes_as_in_kafka(kafka: KafkaShard, seed: int) -> None:
+    rng = Random(seed)
+    twins = ConsumerTwins(
+        kafka,
+        consumer_max_size=1_000,
+        consumer_assignment_interval_ms=rng.choice((0, 1_000)),
+        consumer_migration_policy=rng.choice(("upgrade", "upgrade", "disabled")),
+    )
+    history = MixedHistory(twins, rng)
+    history.weights = MIXED_WEIGHTS
     for _ in range(STEPS):
         history.step()
