@@ -48,7 +48,7 @@ OFFSET = Record(
 
 
 def loaded(*records: Record) -> GroupWorld:
-    world = GroupWorld()
+    world = GroupWorld(consumer_migration_policy="disabled")
     world.load(*records)
     return world
 

@@ -40,7 +40,7 @@ from kpywire.messages.txn_offset_commit import (
 
 pytestmark = pytest.mark.java
 
-HISTORIES = 60
+HISTORIES = 24
 STEPS = 150
 INSTANCES = ("i", "j", "k")
 NAMES = ("t", "u", "v", "w.x")
@@ -343,6 +343,7 @@ class MixedHistory(History):
         return self.rng.choice(known) if known and self.rng.random() < 0.95 else self.client()
 
     def classic_join(self, client: Client) -> None:
+        self.twins.advance(self.twins.ours.now_ms + 1)
         if not self.twins.theirs.member_ids:
             return  # an empty group becomes a classic one, which is another history
         message = JoinGroupRequest(
