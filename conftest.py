@@ -45,6 +45,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation")
     group.addoption("--more-seeds", type=int, default=1, help="the number of times as many seeds of each history")
     group.addoption("--kept-seeds", type=int, default=3, help="every nth seed that once failed is played; 1: all")
+    group = parser.getgroup("audit")
+    group.addoption("--audit-gib", type=int, default=9, help="the size of the generated logs that are audited, in GiB")
     group = parser.getgroup("transactions")
     group.addoption("--transaction-seeds", type=int, default=40, help="how many simulations of transactions")
     group.addoption(

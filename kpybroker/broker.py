@@ -16,6 +16,7 @@ from kpybroker.hosting.markers import Markers
 from kpybroker.hosting.shards import Shards
 from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
 from kpybroker.io.scheduler import Scheduler
+from kpybroker.leases.leases import Leases
 from kpybroker.lifecycle import BrokerState, Lifecycle
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.absences import Absences
@@ -120,6 +121,7 @@ class Broker:
         """The number since the start, as controllers count them."""
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
         self.topic_answers = TopicAnswers()
+        self.leases = Leases()
         self.expected_topics = ExpectedTopics(scheduler)
         self.refused_creations = RefusedCreations()
         self._rng = rng

@@ -20,6 +20,7 @@ from kpybroker import __version__
 
 COMMANDS = {
     "acls": "List, add and remove ACLs, and explain which of them decides.",
+    "audit": "Say whether all data is there, whole, in order and the same on every replica.",
     "check": "Say what is wrong with the files of log directories, and mend them.",
     "cluster": "Show brokers, features, log directories and the quorum.",
     "configs": "Show and change configs of topics, brokers, groups and loggers.",

@@ -301,9 +301,14 @@ class Client:
         if known is None or time.monotonic() - heard_s > self.settings.metadata_age_s:
             (known,) = self.topics([name], create=create)
             raise_for(known.error_code, f"topic {name}")
-            known.partitions.sort(key=lambda each: each.partition_index)
-            self._topics[name] = (time.monotonic(), known)
+            self.remember([known])
         return known
+
+    def remember(self, topics: Iterable[MetadataResponseTopic]) -> None:
+        """Take these as the last known state of topics."""
+        for topic in topics:
+            topic.partitions.sort(key=lambda each: each.partition_index)
+            self._topics[topic.name or ""] = (time.monotonic(), topic)
 
     def leader(self, spot: Spot) -> int:
         """The node that leads a partition. Raises KafkaError, retriable while there is none."""

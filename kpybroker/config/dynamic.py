@@ -13,7 +13,7 @@ from kpybroker.config.definition import PER_BROKER, READ_ONLY, ConfigError, Conf
 from kpybroker.config.endpoints import WITH_TLS
 from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
-from kpybroker.config.refusals import SECURITY_WORK
+from kpybroker.config.refusals import SECURITY_WORK, is_of_oauthbearer
 from kpybroker.config.synonyms import base_of_listener_config
 from kpywire.error_codes import INVALID_REQUEST
 
@@ -135,6 +135,11 @@ def _check_transition(old: "BrokerConfig", new: "BrokerConfig") -> None:
         if name.startswith("sasl."):
             raise ConfigError(f"{name}: {SECURITY_WORK}")
         if name.startswith("ssl."):
+            raise ConfigError(f"{name}: a running broker does not change it; restart it")
+    for name in sorted(old.originals.keys() | new.originals.keys()):
+        if old.originals.get(name) != new.originals.get(name) and is_of_oauthbearer(
+            name, base_of_listener_config(name)
+        ):
             raise ConfigError(f"{name}: a running broker does not change it; restart it")
     for name in changed:
         if name in _POOLS:

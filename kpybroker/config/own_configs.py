@@ -10,6 +10,7 @@ from kpybroker.config.definition import (
     INT,
     LIST,
     LOW,
+    MEDIUM,
     PASSWORD,
     STRING,
     ConfigKey,
@@ -98,6 +99,7 @@ OWN_CONFIGS: Definitions = define(
         ),
         ConfigKey("kpybroker.metrics.max.partitions", INT, 10_000, LOW, at_least(0)),
         ConfigKey("kpybroker.metrics.static.labels", LIST, (), LOW, StaticLabels()),
+        ConfigKey("kpybroker.oauthbearer.allowed.urls", LIST, (), MEDIUM),
     ]
 )
 
@@ -138,5 +140,9 @@ OWN_DOCUMENTATION: Final = {
     ),
     "kpybroker.metrics.static.labels": (
         "Labels that every metric carries, as name=value,name=value: what dashboards select by and nobody else adds."
+    ),
+    "kpybroker.oauthbearer.allowed.urls": (
+        "The URLs that sasl.oauthbearer.jwks.endpoint.url and sasl.oauthbearer.token.endpoint.url may have; by default "
+        "none. It takes the place of the JVM's system property org.apache.kafka.sasl.oauthbearer.allowed.urls."
     ),
 }

@@ -41,12 +41,15 @@ _OF_LISTENER: Final = (
     "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.kerberos.service.name",
     "sasl.server.max.receive.size",
 )
 """The security configs that can be set for one listener."""
+_HANDLERS: Final = ("sasl.server.callback.handler.class", "sasl.login.callback.handler.class")
+"""Configs that replace a part of logins by a Java class. Those of OAUTHBEARER are known by name."""
+_OF_OAUTHBEARER: Final = ("sasl.oauthbearer.", "sasl.login.refresh.", "sasl.login.retry.", *_HANDLERS)
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_BY_OWN_CODE: Final = ("sasl.server.callback.handler.class",)
-"""Configs that replace a check of logins by a Java class."""
 _AUTHORIZER: Final = "authorizer.class.name"
 _OF_AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
 """The keys that only the authorizer reads; Kafka does not define them."""
@@ -98,8 +101,17 @@ def check_names(originals: Mapping[str, str]) -> None:
         if base in _OF_LISTENER or (base is not None and base in BROKER_CONFIGS and base.startswith("ssl.")):
             continue
         known = base in BROKER_CONFIGS
+        if known and is_of_oauthbearer(name, base):
+            continue
         why = SECURITY_WORK if known else "this security setting is not understood; correct or remove it"
         raise ConfigError(f"{name}: {why}")
+
+
+def is_of_oauthbearer(name: str, base: str | None) -> bool:
+    """Whether a config of a listener is one of OAUTHBEARER. ``base`` is its name for all listeners."""
+    if base in _HANDLERS:
+        return name.endswith(f".oauthbearer.{base}")
+    return base is not None and base.startswith(_OF_OAUTHBEARER)
 
 
 def check_security(config: "BrokerConfig") -> None:
@@ -133,7 +145,8 @@ def _check_logins(config: "BrokerConfig") -> None:
     # A broker logs in to listeners of controllers, which it does not have itself.
     names = [name.lower() for name, protocol in config.listener_protocols.items() if protocol.startswith("SASL_")]
     for name in config.originals:
-        if name.startswith("listener.name.") and name.endswith(_OF_LISTENER):
+        is_of_login = name.endswith(_OF_LISTENER) or is_of_oauthbearer(name, base_of_listener_config(name))
+        if name.startswith("listener.name.") and is_of_login:
             of = name.removeprefix("listener.name.").partition(".")[0]
             if of not in names:
                 raise ConfigError(f"{name}: there is no listener {of!r} that uses SASL")
@@ -141,8 +154,9 @@ def _check_logins(config: "BrokerConfig") -> None:
         return
     from kpybroker.config.logins import check_mechanisms_named, logins_of
 
-    for name in _explicit(config, _BY_OWN_CODE):
-        raise ConfigError(f"{name}: callbacks written in Java cannot be loaded")
+    for name in _explicit(config, _HANDLERS):
+        prefixed = f"listener.name.LISTENER.oauthbearer.{name}, in lower case"
+        raise ConfigError(f"{name}: callbacks written in Java cannot be loaded; for OAUTHBEARER set {prefixed}")
     for listener in with_sasl:
         logins_of(config, listener.name)
         check_mechanisms_named(config, listener.name)
@@ -214,6 +228,10 @@ def _without_effect(config: "BrokerConfig") -> list[str]:
         from kpybroker.config import listener_tls
 
         warnings += listener_tls.warnings(config)
+    if has_sasl:
+        from kpybroker.config import logins
+
+        warnings += logins.warnings(config)
     if has_sasl and config.is_set("sasl.jaas.config"):
         used = "listener.name.LISTENER.MECHANISM.sasl.jaas.config, in lower case"
         warnings.append(f"sasl.jaas.config without a listener and a mechanism is ignored; a server reads {used}")

@@ -16,6 +16,7 @@ from kpybroker.metrics import (
     damage,
     event_loop,
     lag,
+    lending,
     newcomers,
     node_state,
     partitions,
@@ -107,6 +108,7 @@ SECTIONS: Final = (
     ("Permissions", (authorization.ACLS, authorization.DECISIONS)),
     ("Quotas", (quotas.PRODUCE, quotas.FETCH, quotas.REQUEST, quotas.DELAYED)),
     ("Damage", (damage.DAMAGED,)),
+    ("Leases on segments", (lending.LEASES,)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
     ("Replication", (replication.FETCHERS, replication.BYTES)),
     (

@@ -42,7 +42,10 @@ class Poller(Protocol):
 
     @property
     def events(self) -> int:
-        """The number of times that a socket was readable or writable so far."""
+        """The number of times that a socket was readable or writable so far, without those that were discounted."""
+
+    def discount(self) -> None:
+        """Do not count an event that brought no request, but the end of a connection or a part of a handshake."""
 
     def add(self, descriptor: int, on_event: OnEvent, events: int = READABLE) -> None:
         """Watch a socket."""
@@ -98,6 +101,9 @@ class EpollPoller:
     def remove(self, descriptor: int) -> None:
         if self._on_event.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
+
+    def discount(self) -> None:
+        self.events -= 1
 
     def close(self) -> None:
         self.loop.remove_reader(self._epoll.fileno())
@@ -185,6 +191,9 @@ class LoopPoller:
         if self._on_event.pop(descriptor, None) is not None:
             self.loop.remove_reader(descriptor)
             self.loop.remove_writer(descriptor)
+
+    def discount(self) -> None:
+        self.events -= 1
 
     def look(self) -> None:
         """Do nothing: the event loop watches each socket itself."""

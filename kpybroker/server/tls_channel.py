@@ -4,7 +4,8 @@ A channel is a socket, an ``ssl.SSLObject`` and two buffers of encrypted bytes, 
 the socket. Decrypted bytes that the poller does not see are announced with ``call_soon``. Bytes are encrypted in
 bounded pieces, and only when all earlier ones have left: a client that does not read costs one piece, which counts as
 held memory. A piece that has not left as a whole is not reported as sent; the same bytes are offered again, and then
-it is. A handshake does one step in a turn of the loop, and ends within `HANDSHAKE_PATIENCE_MS`.
+it is. OpenSSL gets whole records; the beginning of another one is kept. A handshake does one step in a turn of the
+loop, and ends within `HANDSHAKE_PATIENCE_MS`.
 """
 
 import os
@@ -21,11 +22,14 @@ from kpybroker.server import tls_mistakes
 from kpybroker.server.channel import Channel
 from kpybroker.server.poller import GONE, READABLE, WRITABLE, OnEvent, Poller
 from kpybroker.server.tls_mistakes import Terms
+from kpybroker.server.tls_records import MOST_RECORD_BYTES, whole_end
 
 HANDSHAKE_PATIENCE_MS: Final = 10_000
-RECEIVED_BYTES: Final = 20 * 1024
-"""A little more than the largest record. OpenSSL's buffers keep the size that they once had, so it is small."""
-MOST_RECEIVES: Final = 20
+FED_BYTES: Final = 20 * 1024
+"""The most that OpenSSL is given at once. Its buffers keep the size that they once had, so it is little more than the
+largest record."""
+RECEIVED_BYTES: Final = 128 * 1024
+MOST_RECEIVES: Final = 4
 """The most receives for one call of `recv_into`: not all that a client sends becomes data."""
 PIECE_BYTES: Final = 128 * 1024
 MOST_ANSWERS_BYTES: Final = 256 * 1024
@@ -50,7 +54,7 @@ class TlsListener:
         self.terms = terms
         self.principal_of = principal_of
         self.scheduler = scheduler
-        self.received = memoryview(bytearray(RECEIVED_BYTES))
+        self.received = memoryview(bytearray(RECEIVED_BYTES + MOST_RECORD_BYTES))
         """The buffer into which every channel receives; it is empty between calls. ``copied`` is that for files."""
         self.copied = memoryview(bytearray(PIECE_BYTES))
         self._lined_up: deque[TlsChannel] = deque()
@@ -78,9 +82,9 @@ class TlsChannel:
     """One connection. The names of its events are those of the decrypted side."""
 
     __slots__ = (
-        "_ahead", "_asked", "_authenticated", "_call_soon", "_error", "_has_ended", "_incoming", "_is_closed",
-        "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing", "_patience", "_poller", "_sock",
-        "_taken", "_tls", "_unsent", "_wanted",
+        "_ahead", "_asked", "_authenticated", "_call_soon", "_error", "_has_ended", "_has_rest", "_incoming",
+        "_is_closed", "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing",
+        "_patience", "_poller", "_sock", "_tail", "_taken", "_tls", "_unsent", "_wanted",
     )  # fmt: skip
 
     def __init__(
@@ -100,10 +104,14 @@ class TlsChannel:
         """The events of the decrypted side that are watched for, and those that the poller is asked for."""
         self._ahead = b""
         """Decrypted bytes that were peeked at."""
+        self._tail = b""
+        """The beginning of a record, as far as it was received."""
         self._unsent = memoryview(b"")
         """Encrypted bytes that the socket has not accepted yet."""
         self._taken = 0
         """The number of bytes, of those that are offered next, which ``_unsent`` has already."""
+        self._has_rest = False
+        """Whether OpenSSL holds decrypted bytes, of a record that was larger than a buffer."""
         self._is_open = self._has_ended = self._is_closed = self._is_due = self._is_lined_up = False
         self._error: OSError | None = None
         self._patience: Timer | None = listener.scheduler.call_later(HANDSHAKE_PATIENCE_MS, self._lose_patience)
@@ -113,17 +121,21 @@ class TlsChannel:
     def recv_into(self, buffer: Any, count: int = 0, /) -> int:
         view = memoryview(buffer)
         most = min(count, len(view)) if count else len(view)
-        ahead = self._ahead
-        if ahead:
-            size = min(most, len(ahead))
-            view[:size] = ahead[:size]
-            self._ahead = ahead[size:]
+        if self._ahead:
+            size = min(most, len(self._ahead))
+            view[:size] = self._ahead[:size]
+            self._ahead = self._ahead[size:]
             if self._ahead:
                 self._announce()
                 return size
         else:
             size = 0
-        size += self._decrypt(view[size:most]) if size < most else 0
+            if most < len(view):
+                view = view[:most]
+        if size < most:
+            size += self._decrypt(view[size:most] if size else view)
+            if 0 < size < most and not self._has_ended and self._error is None:
+                return size  # that is all there is
         return self._given(size)
 
     def peek_into(self, buffer: memoryview) -> int:
@@ -148,52 +160,71 @@ class TlsChannel:
 
     def _decrypt(self, view: memoryview) -> int:
         """Fill a buffer as far as the client's bytes go. A failure is kept for when there is nothing else."""
-        tls, incoming = self._tls, self._incoming
-        if tls is None or not self._is_open or self._error is not None:
+        tls, most = self._tls, len(view)
+        if tls is None or not self._is_open:
             return 0
-        filled, most = 0, len(view)
-        receives = MOST_RECEIVES
+        received, receives = self._listener.received, MOST_RECEIVES
+        filled = self._read(tls, view, 0)
+        while filled < most and receives and not self._has_ended and self._error is None:
+            wanted = min(max(most - filled, FED_BYTES), RECEIVED_BYTES)
+            count, whole = self._receive(wanted)
+            receives = receives - 1 if count == wanted else 0
+            position = 0
+            while position < whole:
+                stop = whole if whole <= FED_BYTES else whole_end(received, position, whole, FED_BYTES)
+                self._incoming.write(received[position:stop])
+                position = stop
+                if filled < most:
+                    filled = self._read(tls, view, filled)
+        if self._outgoing.pending:
+            self._answer()
+        return filled
+
+    def _read(self, tls: Any, view: memoryview, filled: int) -> int:
+        """Decrypt what OpenSSL was given into a buffer, behind its filled part. Return the size of that part then."""
+        incoming, most = self._incoming, len(view)
         try:
-            while filled < most:
-                if not incoming.pending and not tls.pending():
-                    if not receives or self._has_ended:
-                        break
-                    received = self._receive()
-                    receives = receives - 1 if received == RECEIVED_BYTES else 0
-                    if received == 0:
-                        break
-                try:
-                    count = tls.read(most - filled, view[filled:])
-                except ssl.SSLWantReadError:
-                    if incoming.pending:
-                        break
-                    continue
+            while filled < most and self._error is None and (self._has_rest or incoming.pending):
+                count: int = tls.read(most - filled, view[filled:] if filled else view)
                 if not count:
                     self._has_ended = True  # the client has said goodbye
                     break
-                filled += int(count)
+                filled += count
+                self._has_rest = filled == most and tls.pending() > 0
+        except ssl.SSLWantReadError:
+            pass  # these records have no data
         except ssl.SSLZeroReturnError:
             self._has_ended = True
         except ssl.SSLError as error:
             self._error = ConnectionError(f"damaged TLS records ({(error.reason or 'malformed').lower()})")
         except OSError as error:
             self._error = error
-        if self._outgoing.pending:
-            self._answer()
         return filled
 
-    def _receive(self) -> int:
-        """Take encrypted bytes from the socket; 0 if there are none now."""
-        received = self._listener.received
+    def _receive(self, wanted: int) -> tuple[int, int]:
+        """Take encrypted bytes from the socket. Return their number, and the length of the whole records which
+        ``received`` has now."""
+        received, tail = self._listener.received, self._tail
+        held = len(tail)
         try:
-            count = self._sock.recv_into(received)
+            if held:
+                count = self._sock.recv_into(received[held:], wanted)
+                received[:held] = tail
+            else:
+                count = self._sock.recv_into(received, wanted)
         except (BlockingIOError, InterruptedError):
-            return 0
-        if count:
-            self._incoming.write(received[:count])
-        else:
+            return 0, 0
+        except OSError as error:
+            self._error = error
+            return 0, 0
+        if count == 0:
             self._has_ended = True
-        return count
+            return 0, 0
+        end = held + count
+        whole = whole_end(received, 0, end, end)
+        if held or whole < end:
+            self._tail = bytes(received[whole:end])
+        return count, whole
 
     def _answer(self) -> None:
         """Send what the protocol itself answers, such as new keys."""
@@ -260,7 +291,7 @@ class TlsChannel:
             done = tls.write(piece)
             encrypted = self._outgoing.read()
             if done < size:
-                encrypted = self._encrypt_rest(tls, memoryview(piece)[done:], [encrypted])
+                return self._send_records(self._encrypt_rest(tls, memoryview(piece)[done:], [encrypted]), size, flags)
         except ssl.SSLError as error:
             raise ConnectionError(f"TLS has ended ({(error.reason or 'closed').lower()})") from None
         try:
@@ -273,12 +304,27 @@ class TlsChannel:
         self._taken = size
         raise BlockingIOError
 
-    def _encrypt_rest(self, tls: ssl.SSLObject, rest: memoryview, records: list[bytes]) -> bytes:
+    def _encrypt_rest(self, tls: ssl.SSLObject, rest: memoryview, records: list[bytes]) -> list[bytes]:
         """Encrypt the rest of a piece, one record at a time: OpenSSL's buffer keeps the size that it once had."""
         while rest:
-            rest = rest[tls.write(rest) :]
+            done = tls.write(rest)
+            rest = rest[done:]
             records.append(self._outgoing.read())
-        return b"".join(records)
+        return records
+
+    def _send_records(self, records: list[bytes], size: int, flags: int) -> int:
+        """Send the records of a piece of this size, which are joined only if the socket does not accept all."""
+        try:
+            sent = self._sock.sendmsg(records, [], flags)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        for number, record in enumerate(records):
+            if sent < len(record):
+                self._unsent = memoryview(b"".join([record[sent:], *records[number + 1 :]]))
+                self._taken = size
+                raise BlockingIOError
+            sent -= len(record)
+        return size
 
     def _flush(self) -> None:
         """Send the encrypted bytes that wait. Raises BlockingIOError if the socket does not accept all of them."""
@@ -287,7 +333,8 @@ class TlsChannel:
                 if not self._outgoing.pending:
                     return
                 self._unsent = memoryview(self._outgoing.read())
-            self._unsent = self._unsent[self._sock.send(self._unsent) :]
+            sent = self._sock.send(self._unsent)
+            self._unsent = self._unsent[sent:]
 
     # Events
 
@@ -325,6 +372,7 @@ class TlsChannel:
 
     def _found(self, events: int) -> None:
         if not self._is_open:
+            self._poller.discount()
             if not self._is_lined_up:
                 self._is_lined_up = True
                 self._listener.line_up(self, self._call_soon)
@@ -346,9 +394,9 @@ class TlsChannel:
 
     @property
     def _has_something(self) -> bool:
-        if self._ahead or self._incoming.pending or self._has_ended or self._error is not None:
+        if self._ahead or self._has_rest or self._incoming.pending or self._has_ended or self._error is not None:
             return self._is_open
-        return self._is_open and self._tls is not None and self._tls.pending() > 0
+        return False
 
     def _tell(self) -> None:
         self._is_due = False
@@ -364,9 +412,12 @@ class TlsChannel:
         if self._is_closed or self._is_open:
             return
         try:
-            count = self._receive()
+            count, whole = self._receive(FED_BYTES)
+            if self._error is not None:
+                raise self._error
             tls = self._tls or (self._begin() if count else None)
-            if tls is not None:
+            if tls is not None and whole:
+                self._incoming.write(self._listener.received[:whole])
                 try:
                     tls.do_handshake()
                     self._opened(tls)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kpybroker.testing.expectations import assert_committed, assert_records, wait_for_group_stable, wait_for_records
     from kpybroker.testing.groups import Group, Member
     from kpybroker.testing.hosts import BrokerFailed
+    from kpybroker.testing.oidc import OidcProvider
     from kpybroker.testing.records import Record
     from kpybroker.testing.security import Access, AsyncAccess, Security, allow, deny
     from kpybroker.testing.snapshot import Snapshot
@@ -29,6 +30,7 @@ __all__ = [
     "Group",
     "KafkaContainer",
     "Member",
+    "OidcProvider",
     "Record",
     "Security",
     "Snapshot",
@@ -50,6 +52,7 @@ _HOMES = {
     "Group": "groups",
     "KafkaContainer": "container",
     "Member": "groups",
+    "OidcProvider": "oidc",
     "Record": "records",
     "Security": "security",
     "Snapshot": "snapshot",

@@ -126,6 +126,13 @@ class AsyncBroker:
         """``host:port``, for any client."""
         return address(self._advertised_host or reachable(self.host), self.port)
 
+    async def servers_of(self, listener: str) -> str:
+        """``host:port`` of one listener, where ``listeners`` names several. Raises BrokerFailed for an unknown name."""
+        ports = await self._host.command("ports")
+        if listener not in ports:
+            raise BrokerFailed(f"there is no listener {listener!r}, but {', '.join(ports) or 'none'}")
+        return address(self._advertised_host or reachable(self.host), ports[listener])
+
     @property
     def access(self) -> "AsyncAccess":
         """Users, certificates and tokens of a broker with ``security``. Raises BrokerFailed without it."""

@@ -125,6 +125,10 @@ class Broker:
         """``host:port``, for any client."""
         return self._broker.bootstrap_servers
 
+    def servers_of(self, listener: str) -> str:
+        """``host:port`` of one listener, where ``listeners`` names several. Raises BrokerFailed for an unknown name."""
+        return self._call(self._broker.servers_of(listener))
+
     @property
     def host(self) -> str:
         """The host where it listens."""

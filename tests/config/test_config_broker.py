@@ -292,6 +292,9 @@ class TestRefusals:
     def test_the_rest_is_a_warning(self, settings, warning):
         assert [text for text in BrokerConfig.load(None, settings).warnings if text.startswith(warning)]
 
+    def test_metrics_are_on_loopback_unless_told_otherwise(self):
+        assert BrokerConfig.load(None, {})["kpybroker.http.listener"].startswith("127.0.0.1:")
+
     @pytest.mark.parametrize("address", ["9404", "host:", "host:x", "host:70000", "a b:1"])
     def test_a_http_listener_that_is_none(self, address):
         assert refusal(kpybroker_http_listener=address).startswith(
