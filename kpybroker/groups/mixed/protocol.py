@@ -27,12 +27,12 @@ def version_of(data: bytes) -> int:
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """What a member subscribes to, and what it has. Raises Malformed."""
+    """Read the topics that a member subscribes to, and the partitions that it has. Raises Malformed."""
     return decode(ConsumerProtocolSubscription, version_of(data), data, _VERSION_BYTES)
 
 
 def owned_by(subscription: ConsumerProtocolSubscription, topics: TopicView) -> list[Any]:
-    """What a member says it has, by the ids of topics that exist."""
+    """The partitions that a member says it has, by the ids of topics that exist."""
     return [
         ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=topics.by_name[each.topic].id, partitions=each.partitions)
         for each in subscription.owned_partitions or ()
