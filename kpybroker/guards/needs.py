@@ -42,6 +42,8 @@ AT_BROKER: Final[dict[int, Need]] = {
     api.SYNC_GROUP: "groups:member",
     api.DESCRIBE_GROUPS: "groups:describe_groups",
     api.LIST_GROUPS: "groups:list_groups",
+    api.CONSUMER_GROUP_HEARTBEAT: "groups:consumer_group_heartbeat",
+    api.CONSUMER_GROUP_DESCRIBE: "groups:consumer_group_describe",
     api.SASL_HANDSHAKE: FOR_EVERYBODY,
     api.API_VERSIONS: FOR_EVERYBODY,
     api.SASL_AUTHENTICATE: FOR_EVERYBODY,

@@ -90,6 +90,9 @@ SERVED = (
     "write_txn_markers",
 )
 
+NOT_ADVERTISED = ("consumer_group_describe", "consumer_group_heartbeat")
+"""Handlers of features that no cluster can finalise yet: ``group.version``. They join `SERVED` together with it."""
+
 ADVERTISED_FROM_ZERO = frozenset({0})
 """The API keys advertised from version 0. Produce is served from 3, but old librdkafka enables codecs only if version 0
 is advertised (KAFKA-18659)."""
