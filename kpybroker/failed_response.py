@@ -27,11 +27,16 @@ IN_EVERY_ENTRY_TOO = frozenset({api.ALTER_PARTITION_REASSIGNMENTS, api.METADATA,
 WITH_A_MESSAGE = frozenset(
     {
         api.ADD_RAFT_VOTER,
+        api.DELETE_SHARE_GROUP_STATE,
         api.DESCRIBE_CONFIGS,
         api.DESCRIBE_QUORUM,
         api.FIND_COORDINATOR,
+        api.INITIALIZE_SHARE_GROUP_STATE,
+        api.READ_SHARE_GROUP_STATE,
+        api.READ_SHARE_GROUP_STATE_SUMMARY,
         api.REMOVE_RAFT_VOTER,
         api.UNREGISTER_BROKER,
+        api.WRITE_SHARE_GROUP_STATE,
     }
 )
 """Responses that carry the error in words too."""
