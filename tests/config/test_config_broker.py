@@ -286,7 +286,7 @@ class TestRefusals:
             ({"port": "9092"}, "port is no longer a config; its place was taken by listeners"),
             ({"metric.reporters": "org.example.Reporter"}, "metric.reporters: org.example.Reporter is a Java class"),
             ({"replica.selector.class": "org.example.Selector"}, "replica.selector.class: org.example.Selector is not"),
-            ({"share.coordinator.state.topic.num.partitions": "1"}, "without effect yet: share.coordinator.state"),
+            ({"group.share.max.size": "2"}, "without effect yet: group.share.max.size"),
         ],
     )
     def test_the_rest_is_a_warning(self, settings, warning):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kpybroker.groups.consumer.member import Partitions
-from kpybroker.groups.topic_view import TopicView
+from kpybroker.metadata.topic_view import TopicView
 from kpywire.codec import decode, encode
 from kpywire.errors import Malformed
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequestTopicPartitions
