@@ -27,11 +27,9 @@ IN_EVERY_ENTRY_TOO = frozenset({api.ALTER_PARTITION_REASSIGNMENTS, api.METADATA,
 WITH_A_MESSAGE = frozenset(
     {
         api.ADD_RAFT_VOTER,
-        api.DELETE_SHARE_GROUP_STATE,
         api.DESCRIBE_CONFIGS,
         api.DESCRIBE_QUORUM,
         api.FIND_COORDINATOR,
-        api.INITIALIZE_SHARE_GROUP_STATE,
         api.READ_SHARE_GROUP_STATE,
         api.READ_SHARE_GROUP_STATE_SUMMARY,
         api.REMOVE_RAFT_VOTER,
@@ -40,6 +38,8 @@ WITH_A_MESSAGE = frozenset(
     }
 )
 """Responses that carry the error in words too."""
+REFUSED_WITH_A_MESSAGE = frozenset({api.DELETE_SHARE_GROUP_STATE, api.INITIALIZE_SHARE_GROUP_STATE})
+"""Responses that carry CLUSTER_AUTHORIZATION_FAILED in words, and no other error."""
 WITH_A_REASON = frozenset(
     {
         api.ALTER_PARTITION_REASSIGNMENTS,
@@ -161,7 +161,8 @@ class _Failing:
         self.key = key
         self.api_version = api_version
         self.code = code
-        self.message = error_codes.message(code) if key in WITH_A_MESSAGE else None
+        is_refused = code == error_codes.CLUSTER_AUTHORIZATION_FAILED and key in REFUSED_WITH_A_MESSAGE
+        self.message = error_codes.message(code) if is_refused or key in WITH_A_MESSAGE else None
         if reason is not None and key in WITH_A_REASON:
             self.message = reason
 
