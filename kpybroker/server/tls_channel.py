@@ -25,7 +25,7 @@ from kpybroker.server.poller import GONE, READABLE, WRITABLE, OnEvent, Poller
 from kpybroker.server.tls_mistakes import Terms
 from kpybroker.server.tls_records import MOST_RECORD_BYTES, whole_end
 
-HANDSHAKE_PATIENCE_MS: Final = 10_000
+HANDSHAKE_PATIENCE_MS = 10_000
 FED_BYTES: Final = 20 * 1024
 """The most that OpenSSL is given at once. Its buffers keep the size that they once had, so it is little more than the
 largest record."""
