@@ -1,4 +1,4 @@
-"""Kafka in ZooKeeper mode, as Apache Kafka 3.9 runs it.
+"""ZooKeeper mode: Kafka's metadata in ZooKeeper, as Kafka 3.9 keeps it.
 
-Nothing here runs in a KRaft cluster.
+Every package here is loaded only by a node whose configuration names ``zookeeper.connect``.
 """
