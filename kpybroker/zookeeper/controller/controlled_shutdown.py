@@ -1,4 +1,4 @@
-"""ControlledShutdown: a broker is about to stop, so others take over what it leads (Kafka's ``doControlledShutdown``)."""
+"""ControlledShutdown: a broker is about to stop, so others take over what it leads (``doControlledShutdown``)."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ UNKNOWN_EPOCH: Final = -1
 
 
 def shut_down(reign: Reign, broker_id: int, broker_epoch: int) -> Steps[list[TopicPartition] | int]:
-    """Move leaders away from a broker, and take it out of ISRs. Returns the partitions that it still leads, or an error."""
+    """Move leaders away from a broker, and take it out of ISRs. Returns what it still leads, or an error."""
     context = reign.context
     known = context.brokers.get(broker_id)
     if known is not None and broker_epoch != UNKNOWN_EPOCH and broker_epoch < known.epoch:

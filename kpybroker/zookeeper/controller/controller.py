@@ -1,9 +1,9 @@
-"""The controller of a cluster: elections, and one event after the other while it reigns (Kafka's ``KafkaController``)."""
+"""The controller of a cluster: elections, and one event after the other while it reigns (``KafkaController``)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kpybroker.zookeeper.client.operations import GetData
+from kpybroker.zookeeper.client.operations import Get
 from kpybroker.zookeeper.controller import election, events
 from kpybroker.zookeeper.controller.alter_partition import Outcome, alter_partition, broker_error
 from kpybroker.zookeeper.controller.assignment import BrokerIds, ReplicaAssignment
@@ -203,7 +203,7 @@ class _Reigning:
         reign.partitions.initialize()
         yield from reign.elect_for_offline()
 
-    def handle(self, event: events.Event) -> Steps[None]:  # noqa: C901, PLR0912
+    def handle(self, event: events.Event) -> Steps[None]:
         """One event."""
         match event:
             case events.BrokerChange():
@@ -238,7 +238,7 @@ class _Reigning:
         """Leaders of versions before Kafka 2.7 wrote ISRs themselves."""
         names = yield from children(paths.ISR_CHANGES, is_watched=True)
         notices = [paths.child(paths.ISR_CHANGES, each) for each in sorted(names)]
-        znodes: list[Any] = yield from read([GetData(each) for each in notices])
+        znodes: list[Any] = yield from read([Get(each) for each in notices])
         partitions: dict[TopicPartition, None] = {}
         for path, znode in zip(notices, znodes, strict=True):
             if znode is not None:

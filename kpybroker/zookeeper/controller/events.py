@@ -1,7 +1,8 @@
-"""The events that a controller handles one after the other (Kafka's ``ControllerEvent``), and those that watches cause."""
+"""The events that a controller handles one after the other (Kafka's ``ControllerEvent``), and their watches."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.requests import TopicPartition
@@ -108,7 +109,7 @@ Event = (
     | TopicDeletionStopReplicaResponseReceived
 )
 
-_WATCHED = {
+_WATCHED: Final[Mapping[str, Event]] = {
     paths.CONTROLLER: ControllerChange(),
     paths.BROKER_IDS: BrokerChange(),
     paths.TOPICS: TopicChange(),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from kpybroker.metadata.topic import NO_LEADER
-from kpybroker.zookeeper.client.operations import Exists, GetData
+from kpybroker.zookeeper.client.operations import Exists, Get
 from kpybroker.zookeeper.controller.context import Leadership
 from kpybroker.zookeeper.controller.elections import elect_preferred
 from kpybroker.zookeeper.controller.leadership import StateChangeFailed
@@ -30,7 +30,7 @@ class LeaderElections:
         self._context = reign.context
 
     def elect(self, partitions: Iterable[TopicPartition], election: ElectionType) -> Steps[dict[TopicPartition, int]]:
-        """ElectLeaders: an error for each partition. Unclean elections are allowed for this call, whatever the configs say."""
+        """ElectLeaders: an error for each partition. An unclean election is allowed, whatever the configs say."""
         errors: dict[TopicPartition, int] = {}
         electable: list[TopicPartition] = []
         for partition in partitions:
@@ -53,7 +53,7 @@ class LeaderElections:
         (there,) = yield from read([Exists(paths.PREFERRED_ELECTION, is_watched=True)])
         if there is None:
             return
-        (znode,) = yield from read([GetData(paths.PREFERRED_ELECTION)])
+        (znode,) = yield from read([Get(paths.PREFERRED_ELECTION)])
         if znode is not None:
             yield from self.elect(
                 requests.decode_partitions(paths.PREFERRED_ELECTION, znode.data), ElectionType.PREFERRED

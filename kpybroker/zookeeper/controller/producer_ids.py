@@ -3,7 +3,7 @@
 from typing import Final
 
 from kpybroker.zookeeper.client import error_codes
-from kpybroker.zookeeper.client.operations import Failed, GetData, SetData
+from kpybroker.zookeeper.client.operations import Failed, Get, Set
 from kpybroker.zookeeper.controller.steps import Steps, UnexpectedAnswer, expected, failed_with, read
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.cluster import ProducerIdBlock
@@ -19,7 +19,7 @@ class ProducerIdsExhausted(Exception):
 def next_block(broker_id: int) -> Steps[ProducerIdBlock]:
     """The next block, which belongs to the broker from now on. Concurrent writers take other blocks."""
     while True:
-        (znode,) = yield from read([GetData(paths.PRODUCER_IDS)])
+        (znode,) = yield from read([Get(paths.PRODUCER_IDS)])
         if znode is None:
             raise UnexpectedAnswer(Failed(error_codes.NO_NODE), paths.PRODUCER_IDS)
         last = ProducerIdBlock.decode(znode.data)
@@ -27,7 +27,7 @@ def next_block(broker_id: int) -> Steps[ProducerIdBlock]:
         if start > MOST_ID - BLOCK_SIZE:
             raise ProducerIdsExhausted(f"the last block of producer ids ends at {start}")
         block = ProducerIdBlock(broker_id, start, start + BLOCK_SIZE)
-        (result,) = yield [SetData(paths.PRODUCER_IDS, block.encode(), znode.stat.version)]
+        (result,) = yield [Set(paths.PRODUCER_IDS, block.encode(), znode.stat.version)]
         if not failed_with(result, error_codes.BAD_VERSION):
             expected(result, paths.PRODUCER_IDS)
             return block
