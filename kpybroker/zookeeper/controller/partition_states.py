@@ -84,9 +84,10 @@ class PartitionStates:
         without one if it is None. ``unclean`` allows any live replica in these."""
         allowed = self._allowed(partitions, Partition.ONLINE)
         states = self._context.partition_states
-        yield from self._start([each for each in allowed if states[each] is Partition.NEW])
+        new = [each for each in allowed if states[each] is Partition.NEW]
+        remaining = [each for each in allowed if states[each] is not Partition.NEW]
+        yield from self._start(new)
         outcomes: Outcomes = {}
-        remaining = [each for each in allowed if states[each] in (Partition.OFFLINE, Partition.ONLINE)]
         while remaining:
             remaining = yield from self._elect(remaining, strategy, outcomes, unclean=unclean)
         for partition, outcome in outcomes.items():
