@@ -209,12 +209,16 @@ class Client:
         def taken(frame: bytes | memoryview) -> None:
             if is_over:
                 return
+            before = self.session.state
             try:
                 self.session.received(frame, self._scheduler.monotonic_ms())
             except Malformed as error:
-                lost(f"{host}:{port} does not speak ZooKeeper's protocol: {error}")
+                lost(f"it does not speak ZooKeeper's protocol: {error}")
                 return
-            self._flush()
+            if self.session.state is before:
+                self._flush()
+            else:
+                self._tick()  # its deadlines are others from now on
 
         def lost(reason: str) -> None:
             nonlocal is_over
@@ -255,9 +259,9 @@ class Client:
         if self.session.tick(now_ms):
             self._give_up("it is silent")
             return
-        self._flush()
         if not self.session.is_ended:
             self._arm(self.session.next_tick_ms(now_ms), self._tick)
+        self._flush()
 
     def _flush_soon(self) -> None:
         """Send and answer in a later turn of the loop: the caller of `submit` does not expect answers within it."""
