@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from kpybroker.zookeeper.client import error_codes
-from kpybroker.zookeeper.client.operations import Create, Failed, Get, Multi, Set, Znode
+from kpybroker.zookeeper.client.operations import Create, Exists, Failed, Get, Multi, Set, Znode
 from kpybroker.zookeeper.controller.steps import ControllerMoved, Steps, UnexpectedAnswer, expected, failed_with, read
 from kpybroker.zookeeper.tree import controller, paths
 
@@ -17,7 +17,8 @@ class Won(NamedTuple):
 
 def current_controller() -> Steps[controller.ElectedController | None]:
     """The controller of now. Its change is watched, and its election where there is none."""
-    (znode,) = yield from read([Get(paths.CONTROLLER, is_watched=True)])
+    # reading an absent znode leaves no watch, asking for its existence does
+    _, znode = yield from read([Exists(paths.CONTROLLER, is_watched=True), Get(paths.CONTROLLER)])
     return None if znode is None else controller.ElectedController.decode(znode.data)
 
 

@@ -59,7 +59,6 @@ class LeaderElections:
                 requests.decode_partitions(paths.PREFERRED_ELECTION, znode.data), ElectionType.PREFERRED
             )
         yield from self._reign.pen.delete_if_there([paths.PREFERRED_ELECTION])
-        yield from read([Exists(paths.PREFERRED_ELECTION, is_watched=True)])
 
     def rebalance(self) -> Steps[None]:
         """Leaders return to preferred replicas, for each broker that lacks more than
