@@ -231,5 +231,8 @@ class Cluster:
     def is_there(self, path: str) -> bool:
         return not isinstance(self.admin.ask(Get(path)), Failed)
 
+    def write(self, path: str, content: bytes, *, is_sequential: bool = False) -> None:
+        self.admin.ask(Create(path, content, is_sequential=is_sequential))
+
     def remove(self, path: str) -> None:
         self.admin.ask(Delete(path))

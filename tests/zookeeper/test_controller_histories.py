@@ -1,6 +1,7 @@
 """Random histories of a cluster in ZooKeeper: what must hold whatever happened, whenever nothing happens any more."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -150,10 +151,12 @@ class History:
         assert context.replicas(partition) == assignment.replicas[number]
         live = [each for each in context.replicas(partition) if context.is_online(each, partition)]
         if not cluster.is_there(paths.partition_state(name, number)):
-            assert not live or context.is_queued_for_deletion(name)
+            assert not live or context.is_queued_for_deletion(name) or partition in context.reassigned
             return
         state = cluster.state(name, number)
-        assert context.leadership[partition] == Leadership(state, cluster.state_epoch(name, number))
+        known = context.leadership[partition]
+        assert replace(known.state, controller_epoch=state.controller_epoch) == state
+        assert known.partition_epoch == cluster.state_epoch(name, number)
         seen = (assignment.topic_id, number)
         assert state.leader_epoch >= self.epochs.get(seen, 0)
         self.epochs[seen] = state.leader_epoch

@@ -23,8 +23,8 @@ def broker_error(reign: Reign, broker_id: int, broker_epoch: int) -> int:
 
 
 def alter_partition(reign: Reign, wanted: Mapping[TopicPartition, Leadership]) -> Steps[dict[TopicPartition, Outcome]]:
-    """Change the ISR of partitions. Each has an outcome of its own. All brokers learn of the changes, but the replicas
-    get no LeaderAndIsr."""
+    """Change the ISR of partitions. Each has an outcome of its own. All brokers learn how they are now, changed or not;
+    the replicas get no LeaderAndIsr."""
     outcomes: dict[TopicPartition, Outcome] = {}
     changes: dict[TopicPartition, Leadership] = {}
     for partition, change in wanted.items():
@@ -38,8 +38,7 @@ def alter_partition(reign: Reign, wanted: Mapping[TopicPartition, Leadership]) -
     outcomes |= dict.fromkeys(updated.retried, error_codes.INVALID_UPDATE_VERSION)
     outcomes |= dict.fromkeys(updated.failed, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
     reign.context.leadership.update(updated.finished)
-    if updated.finished:
-        reign.inform_all(updated.finished)
+    reign.inform_all(wanted)
     return {each: outcomes[each] for each in wanted}
 
 

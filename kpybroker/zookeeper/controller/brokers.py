@@ -107,8 +107,8 @@ class Brokers:
         yield from self._reign.pen.delete_if_there(notices)
 
     def leader_and_isr_answered(self, broker_id: int, error: int, errors: Mapping[TopicPartition, int]) -> Steps[None]:
-        """A broker answered LeaderAndIsr, with an error for each partition. A storage error says that the replica is in a
-        failed directory."""
+        """A broker answered LeaderAndIsr, with an error for each partition. A storage error says that the replica is
+        in a failed directory."""
         if error != error_codes.NONE or broker_id not in self._context.brokers:
             return
         before = self._context.offline_directories.get(broker_id, set())

@@ -114,7 +114,8 @@ class Reassignments:
             yield from self._finish(partition, assignment)
         else:
             yield from self._tell_replicas(partition, assignment)
-            yield from self._change(partition, assignment.adding, Replica.NEW)
+            for broker_id in assignment.adding:
+                yield from self._change(partition, (broker_id,), Replica.NEW)
 
     def _note(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
         current = self._context.assignment(partition)
@@ -146,14 +147,19 @@ class Reassignments:
         return found is not None and set(assignment.target) <= set(found.state.isr)
 
     def _move_leader(self, partition: TopicPartition, completed: ReplicaAssignment) -> Steps[None]:
-        leader = self._context.leadership[partition].state.leader
+        known = self._context.leadership.get(partition)
+        if known is None:
+            # none of its replicas was ever alive, so it has no state: Kafka fails here, and forgets the partition
+            yield from self._reign.elect_for_offline([partition])
+            return
+        leader = known.state.leader
         if leader in completed.replicas and self._context.is_online(leader, partition):
             yield from self._tell_replicas(partition, completed)
         else:
             yield from self._reign.bring_online([partition], elect_reassigned)
 
     def _tell_replicas(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
-        """Send the next leader epoch, with the same leader and ISR, to all replicas; added ones may use any directory."""
+        """Send the next leader epoch, with the same leader and ISR, to all replicas. Added ones choose a directory."""
         leadership = yield from self._raise_epoch(partition)
         if leadership is None:
             self._reign.log(f"{name(partition)} has no state, so its replicas cannot be told of the reassignment")

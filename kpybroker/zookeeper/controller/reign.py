@@ -104,5 +104,5 @@ class Reign:
         yield from self.change_replicas(kept, Replica.OFFLINE)
         if deleted:
             yield from self.deletion.fail(deleted)
-        if not leaderless:
+        if not kept:
             self.inform_all()

@@ -7,6 +7,7 @@ A change that is not among these is logged and skipped; the other replicas go on
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
@@ -134,7 +135,12 @@ class ReplicaStates:
                 if broker_id in state.isr
             }
             updated = yield from write_states(self._pen, smaller)
-            unchanged = {each: found for each, found in current.found.items() if each not in smaller}
+            # Kafka sends these with its own epoch, too, although the znode keeps that of its writer
+            unchanged = {
+                partition: Leadership(replace(state, controller_epoch=self._context.epoch), epoch)
+                for partition, (state, epoch) in current.found.items()
+                if partition not in smaller
+            }
             results |= unchanged | updated.finished
             for partition, error in (current.failed | updated.failed).items():
                 if not self._context.is_queued_for_deletion(partition.topic):
