@@ -8,10 +8,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from kazoo.client import KazooClient
-from oracle.process import HOST
-from oracle.zookeeper import ZooKeeper
-from oracle.zookeeper_broker import ZooKeeperBroker
-from raw_client import RawClient
 
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.brokers import Registration, ZkEndpoint
@@ -26,6 +22,10 @@ from kpywire.messages.leader_and_isr import (
 )
 from kpywire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from kpywire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from oracle.process import HOST
+from oracle.zookeeper import ZooKeeper
+from oracle.zookeeper_broker import ZooKeeperBroker
+from raw_client import RawClient
 
 CONTROLLER_ID = 0
 PATIENCE_S = 20.0

@@ -1,4 +1,4 @@
-"""A cluster of brokers that only register and answer, and controllers over it, on a simulated ZooKeeper, step by step."""
+"""A cluster of brokers that only register and answer, and controllers over it, on a simulated ZooKeeper."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -196,7 +196,8 @@ class Cluster:
     def settle(self) -> None:
         """Until nothing happens any more."""
         for _ in range(500):
-            if not any([each.catch_up() for each in self.candidates]):
+            busy = [each.catch_up() for each in self.candidates]
+            if not any(busy):
                 return
         raise AssertionError("the cluster does not settle")
 

@@ -56,7 +56,10 @@ class Topics:
         if not added:
             return
         if context.is_queued_for_deletion(topic):
-            before = topic_znode(topic, context.topic_ids.get(topic), known)
+            # as with Kafka, those partitions stay that were started once
+            started = yield from children(f"{paths.topic(topic)}/partitions")
+            kept = {each: assignment for each, assignment in known.items() if str(each) in started}
+            before = topic_znode(topic, context.topic_ids.get(topic), kept)
             yield from self._reign.pen.write_all([Set(paths.topic(topic), before.encode())])
             return
         known.update(added)
@@ -76,10 +79,8 @@ class Topics:
         if not context.delete_topic_enable:
             yield from reign.pen.delete_if_there(paths.delete_topic(each) for each in known)
         elif known:
-            context.queue_deletion(known)
-            moving = {each.topic for each in context.reassigned}
-            reign.deletion.mark_ineligible(each for each in known if each in moving)
-            yield from reign.deletion.resume()
+            # Kafka holds back topics that are being reassigned only when a reign begins
+            yield from reign.deletion.enqueue(known)
 
     def waiting_for_deletion(self) -> list[str]:
         """Topics that cannot be deleted now: a replica is away, or a partition is being reassigned."""
