@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
 from kazoo.client import KazooClient
-from zookeeper_clusters import SESSION_TIMEOUT_MS, KafkaOnZooKeeper, KpyOnZooKeeper, ZooKeeperCluster
 
-from oracle import BrokerProcessError, java, jars
+from oracle import BrokerProcessError, jars, java
+from zookeeper_clusters import SESSION_TIMEOUT_MS, KafkaOnZooKeeper, KpyOnZooKeeper, ZooKeeperCluster
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -86,7 +86,12 @@ def produce(servers: str, topic: str, count: int, first: int = 0, **more: str) -
 
 def consume(servers: str, topic: str, count: int, group: str = "readers") -> list[int]:
     consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
     )
     consumer.subscribe([topic])
     values: list[int] = []
@@ -225,7 +230,9 @@ def test_it_follows_another_controller(cluster: ZooKeeperCluster, admin: AdminCl
     cluster.brokers[1].kill()
     until(lambda: json.loads((tree.exists("/controller") and tree.get("/controller")[0]) or b"{}").get("brokerid") == 3)
     until(lambda: admin.list_topics(timeout=10).controller_id == 3)
-    until(lambda: all(each.leader in (2, 3) for each in partitions_of(admin, "shared").values() if KPY in each.replicas))
+    until(
+        lambda: all(each.leader in (2, 3) for each in partitions_of(admin, "shared").values() if KPY in each.replicas)
+    )
     create(admin, "second-reign", 2)
     until(lambda: is_in_sync(admin, "second-reign"))
     cluster.brokers[1].start()

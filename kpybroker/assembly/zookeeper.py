@@ -12,8 +12,10 @@ from kpybroker.assembly.replication import Kept, build_partitions
 from kpybroker.assembly.security import Security
 from kpybroker.assembly.storage import Identify
 from kpybroker.broker import Broker, Cluster
+from kpybroker.calls.call import Call
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
+from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.io.machine import name_of_this_machine
 from kpybroker.network.nodes import Nodes
 from kpybroker.network.peer import Connect
@@ -25,6 +27,7 @@ from kpybroker.raft.voters import Voter
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.server.listener import Server
 from kpybroker.zookeeper.broker import apis, identity
+from kpybroker.zookeeper.broker.config_writes import ALTERED, ConfigWrites
 from kpybroker.zookeeper.broker.controller_requests import ControllerRequests, Held
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.zookeeper.broker.known_controller import KnownController, ZooKeeperController
@@ -173,10 +176,35 @@ def build_broker(
     joined.registration.when_asked(lambda: bool(kept.directories.failed_paths))
     requests = ControllerRequests(config.node_id, metadata.image, partial(_held, replicas), joined.registration.epoch)
     broker.orders = Orders(requests, metadata, joined.configs.read_topics, partial(_delete_log, replicas), begin)
+    joined.controller.write = _writer_of_configs(current, joined, begin)
     current.when_changed(broker.reconfigure)
     metadata.subscribe(broker.note)
     metadata.order(broker.follow)
     return broker
+
+
+def _writer_of_configs(
+    current: CurrentConfig, joined: Joined, begin: Callable[[Any], object]
+) -> Callable[[Any, Call, Callable[[Any], object]], bool]:
+    writes = ConfigWrites(
+        joined.client,
+        joined.acls,
+        joined.configs,
+        joined.metadata.image,
+        current.config.node_id,
+        lambda: BrokerConfigRules(current.config),
+    )
+
+    async def alter(request: Any, call: Call, reply: Callable[[Any], object]) -> None:
+        reply(await writes.alter(request, call.api_version))
+
+    def write(request: Any, call: Call, reply: Callable[[Any], object]) -> bool:
+        if call.api_key not in ALTERED:
+            return False
+        begin(alter(request, call, reply))
+        return True
+
+    return write
 
 
 def _held(replicas: Replicas, topic: str, index: int) -> Held | None:

@@ -38,12 +38,12 @@ class FollowedConfigs:
     async def read_brokers(self) -> None:
         """Read the configs of all brokers and of this one."""
         for name in self._own:
-            await self._read(ConfigEntity(configs.BROKERS, name))
+            await self.read(ConfigEntity(configs.BROKERS, name))
 
     async def read_topics(self, names: Iterable[str]) -> None:
         """Read the configs of these topics."""
         for name in names:
-            await self._read(ConfigEntity(configs.TOPICS, name))
+            await self.read(ConfigEntity(configs.TOPICS, name))
 
     async def look(self) -> None:
         """Watch the notices, and handle those that are new. Called when a session begins and after each event."""
@@ -55,7 +55,7 @@ class FollowedConfigs:
                 found = await self._client.ask_until_answered(Get(path))
                 if number > self._last_notice:
                     self._last_notice = number
-                    await self._read(configs.decode_change(path, found.data))
+                    await self.read(configs.decode_change(path, found.data))
                 await self._purge(path, found.stat)
             except ZooKeeperError as error:
                 if error.code != error_codes.NO_NODE:  # another broker has deleted it
@@ -67,7 +67,8 @@ class FollowedConfigs:
         if self._now_ms() - stat.ctime > NOTICES_LAST_MS:
             await self._client.ask_until_answered(Delete(path))
 
-    async def _read(self, entity: ConfigEntity) -> None:
+    async def read(self, entity: ConfigEntity) -> None:
+        """Read the configs of one entity."""
         resource = self._resource(entity)
         if resource is None:
             return

@@ -112,14 +112,16 @@ class Channel(Protocol):
 
 
 class ZooKeeperController:
-    """The way to the controller, as handlers see it. Requests of clients are not forwarded: a client that asks the
-    wrong broker gets NOT_CONTROLLER."""
+    """The way to the controller, as handlers see it. Requests of clients are not forwarded: this broker writes configs
+    itself, and a client that asks it for what only the controller does gets NOT_CONTROLLER."""
 
     kraft_version = 0
 
     def __init__(self, known: KnownController, channel: Channel) -> None:
         self._known = known
         self._channel = channel
+        self.write: Callable[[Any, Call, Reply], bool] = _writes_nothing
+        """Writes what a client wants changed, if this broker may do so; returns whether it does."""
 
     @property
     def controller_id(self) -> int:
@@ -139,5 +141,10 @@ class ZooKeeperController:
             self._channel.send(request, reply, api_version=api_version)
 
     def forward(self, request: Any, call: Call, reply: Reply) -> None:
-        """Refuse the request of a client."""
-        reply(failed_response(request, call.api_version, error_codes.NOT_CONTROLLER))
+        """Do or refuse what a client wants changed."""
+        if not self.write(request, call, reply):
+            reply(failed_response(request, call.api_version, error_codes.NOT_CONTROLLER))
+
+
+def _writes_nothing(_request: Any, _call: Call, _reply: Reply) -> bool:
+    return False
