@@ -170,14 +170,17 @@ def test_transactions_pass_through_both_programs(cluster: ZooKeeperCluster, admi
     assert consume(cluster.bootstrap_servers, "transacted", 120, "of-transactions") == list(range(120))
 
 
-def test_partitions_are_added_and_topics_are_deleted(cluster: ZooKeeperCluster, admin: AdminClient) -> None:
+def test_partitions_are_added_and_topics_are_deleted(
+    cluster: ZooKeeperCluster, admin: AdminClient, tree: KazooClient
+) -> None:
     create(admin, "grows", 2)
     admin.create_partitions([NewPartitions("grows", 5)])["grows"].result(30)
     until(lambda: len(partitions_of(admin, "grows")) == 5 and is_in_sync(admin, "grows"))
     held = [each for each in cluster.brokers[KPY].data.iterdir() if each.name.startswith("grows-")]
     assert held
     admin.delete_topics(["grows"])["grows"].result(30)
-    until(lambda: "grows" not in admin.list_topics(timeout=10).topics)
+    until(lambda: tree.exists("/brokers/topics/grows") is None)
+    assert "grows" not in admin.list_topics(timeout=10).topics
     until(lambda: not [each for each in cluster.brokers[KPY].data.iterdir() if each.name.startswith("grows-")])
     create(admin, "grows", 3)
     until(lambda: is_in_sync(admin, "grows"))

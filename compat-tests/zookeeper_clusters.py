@@ -22,6 +22,7 @@ SHARED: Final = {
     "replica.lag.time.max.ms": "3000",
     "controlled.shutdown.retry.backoff.ms": "200",
     "auto.leader.rebalance.enable": "false",
+    "log.segment.delete.delay.ms": "500",
 }
 """The configuration of brokers of both programs."""
 
@@ -85,7 +86,8 @@ class ZooKeeperCluster:
         started: list[BrokerProcess] = []
         try:
             for broker in self.brokers.values():
-                started.append(broker.__enter__())
+                started += [broker]
+                broker.__enter__()
         except BaseException:
             self._end(started, None, None, None)
             raise

@@ -1,8 +1,8 @@
 """Changes of configs by clients: in ZooKeeper mode the broker that gets the request writes them (Kafka's
 ``ZkAdminManager``, ``AdminZkClient``).
 
-The decision is the one of KRaft controllers, on the configs that ZooKeeper has at that moment. The last writer wins. The
-write is refused if a KRaft controller has taken over the cluster.
+The decision is the one of KRaft controllers, on the configs that ZooKeeper has at that moment. The last writer wins.
+The write is refused if a KRaft controller has taken over the cluster.
 """
 
 from collections.abc import Callable
