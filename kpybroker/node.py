@@ -52,6 +52,9 @@ from kpywire.errors import Malformed
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
     from kpybroker.http.server import Protection
+    from kpybroker.zookeeper_node import ZooKeeperNode
+
+    Started = Callable[["Node | ZooKeeperNode"], None]
 
 log = logging.getLogger("kpybroker")
 
@@ -283,7 +286,7 @@ def _release(released: asyncio.Future[None]) -> None:
         released.set_result(None)
 
 
-def run(config: BrokerConfig, started: Callable[[Node], None] | None = None) -> int:
+def run(config: BrokerConfig, started: "Started | None" = None) -> int:
     """Run a node until it is stopped. Return the exit code of the process."""
     keep_freed_memory()
     loop = new_event_loop()
@@ -294,7 +297,7 @@ def run(config: BrokerConfig, started: Callable[[Node], None] | None = None) -> 
         loop.close()
 
 
-async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: Callable[[Node], None] | None) -> int:
+async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: "Started | None") -> int:
     ended: asyncio.Future[str | None] = loop.create_future()
 
     def end(line: str | None) -> None:

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 from kpybroker.assembly import zookeeper
@@ -154,8 +153,7 @@ class ZooKeeperNode:
         await layout.make_top_level(client, acls)
         cluster_id = await layout.cluster_id(client, acls, self.platform.rng)
         log.info("Cluster ID = %s", cluster_id)
-        directories = [str(Path(path).absolute()) for path in config.log_dirs]
-        stored_id = identity.stored_id(disk, directories, cluster_id)
+        stored_id = identity.stored_id(disk, config.log_dirs, cluster_id)
         broker_id = config["broker.id"]
         if broker_id < 0:
             if stored_id is None and not config["broker.id.generation.enable"]:
@@ -273,12 +271,8 @@ class ZooKeeperNode:
             return
         registration.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         for attempt in range(config["controlled.shutdown.max.retries"] + 1):
-            answered: asyncio.Future[Any] = self.platform.loop.create_future()
             request = ControlledShutdownRequest(broker_id=config.node_id, broker_epoch=registration.broker_epoch)
-            joined.controller.send(
-                request, lambda response, to=answered: None if to.done() else to.set_result(response)
-            )
-            response = await answered
+            response = await self._answer(joined, request)
             if response.error_code == error_codes.NONE and not response.remaining_partitions:
                 log.info("Controlled shutdown request returned successfully after %d attempts", attempt + 1)
                 return
@@ -289,6 +283,12 @@ class ZooKeeperNode:
             )
             await asyncio.sleep(config["controlled.shutdown.retry.backoff.ms"] / 1000)
         log.warning("Proceeding to do an unclean shutdown as all the controlled shutdown attempts failed")
+
+    async def _answer(self, joined: Joined, request: Any) -> Any:
+        """The controller's answer to a request of this broker."""
+        answered: asyncio.Future[Any] = self.platform.loop.create_future()
+        joined.controller.send(request, lambda response: None if answered.done() else answered.set_result(response))
+        return await answered
 
     async def abandon(self) -> None:
         """Drop everything as it is, as if the process had died; only what the system would free is freed."""

@@ -147,7 +147,7 @@ class ControllerRequests:
         """Decide which partitions end here, and which logs are deleted."""
         code = self._refusal(request)
         if code:
-            return Decision(StopReplicaResponse(error_code=code))
+            return Decision(StopReplicaResponse(error_code=code, partition_errors=[]))
         errors: list[StopReplicaPartitionError] = []
         records: list[Record] = []
         ordered: set[Place] = set()

@@ -1,5 +1,6 @@
 """The identity of a broker in ZooKeeper mode: its id, and ``meta.properties`` of version 0 in each log directory."""
 
+import os
 from collections.abc import Sequence
 from random import Random
 from typing import Final
@@ -21,7 +22,7 @@ def stored_id(disk: Disk, directories: Sequence[str], cluster_id: str) -> int | 
     The messages are Kafka's where it has one.
     """
     ids = {}
-    for directory in directories:
+    for directory in map(os.path.abspath, directories):
         found = meta_properties.read(disk, directory) if disk.status(directory) else None
         if found is None:
             continue

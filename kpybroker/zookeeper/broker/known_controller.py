@@ -26,6 +26,9 @@ log = logging.getLogger("kpybroker.zookeeper")
 
 NO_CONTROLLER: Final = -1
 Reply = Callable[[Any], object]
+_KNOWS_NO_DIRECTORIES: Final = AssignReplicasToDirsResponse(
+    throttle_time_ms=0, error_code=error_codes.UNSUPPORTED_VERSION, directories=[]
+)
 
 
 class KnownController:
@@ -136,7 +139,7 @@ class ZooKeeperController:
     def send(self, request: Any, reply: Reply, *, api_version: int | None = None) -> None:
         """Send a request of this broker. The controller does not learn of directories (KIP-858)."""
         if isinstance(request, AssignReplicasToDirsRequest):
-            reply(AssignReplicasToDirsResponse(error_code=error_codes.UNSUPPORTED_VERSION))
+            reply(_KNOWS_NO_DIRECTORIES)
         else:
             self._channel.send(request, reply, api_version=api_version)
 

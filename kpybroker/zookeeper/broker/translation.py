@@ -17,6 +17,7 @@ from kpywire.metadata_records.register_broker_record import BrokerEndpoint, Regi
 from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
 from kpywire.metadata_records.topic_record import TopicRecord
 from kpywire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
+from kpywire.uuid import ZERO_UUID
 
 UNKNOWN_EPOCH: Final = -1
 """The epoch of other brokers: in ZooKeeper mode only the controller knows it."""
@@ -35,6 +36,8 @@ def brokers(image: MetadataImage, live: Iterable[UpdateMetadataBroker]) -> list[
         record = RegisterBrokerRecord(
             broker_id=broker.id,
             broker_epoch=UNKNOWN_EPOCH,
+            incarnation_id=ZERO_UUID,
+            features=[],
             end_points=[
                 BrokerEndpoint(
                     name=each.listener, host=each.host, port=each.port, security_protocol=each.security_protocol
@@ -121,6 +124,8 @@ def stopped_partition(
         topic_id=topic_id,
         replicas=[each for each in before.replicas if not deleted or each != node_id],
         isr=[each for each in before.isr if each != node_id],
+        adding_replicas=[],
+        removing_replicas=[],
         leader=-1,
         leader_epoch=before.leader_epoch,
         partition_epoch=before.partition_epoch,
