@@ -170,7 +170,7 @@ class Broker:
             self.lifecycle.register_again()
 
     def note(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Note a change for what clients are told."""
+        """Note a change for the answers that clients get."""
         if delta.brokers:
             self._absences.note(image, delta, self.scheduler.monotonic_ms())
             self.alive_brokers = frozenset(node.id for node in image.brokers.values() if not node.fenced)

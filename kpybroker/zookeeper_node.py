@@ -265,7 +265,7 @@ class ZooKeeperNode:
             self._stored.close(NO_BROKER_EPOCH)
 
     async def _let_leaderships_go(self, joined: Joined) -> None:
-        """Ask the controller to move the leaderships of this broker away (KIP-30's ControlledShutdown)."""
+        """Ask the controller to move the leaderships of this broker away (ControlledShutdown)."""
         registration, config = joined.registration, self.config
         if registration.broker_epoch < 0:
             return

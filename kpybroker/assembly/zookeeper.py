@@ -55,7 +55,7 @@ class Joined(NamedTuple):
 
 
 class ZooKeeperBroker(Broker):
-    """A broker in ZooKeeper mode. No feature is finalised there, and clients are told the real controller."""
+    """A broker in ZooKeeper mode. No feature is finalised there, and clients learn the real controller."""
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
