@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from oracle.broker import ApacheKafka
 from oracle.jars import KAFKA_BEFORE_4, classpath
 from oracle.process import HOST, BrokerProcess, free_port
 
@@ -70,3 +71,41 @@ class ZooKeeper(BrokerProcess):
         super().__exit__(kind, error, trace)
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+
+OF_KRAFT: Final = (
+    "process.roles",
+    "node.id",
+    "controller.listener.names",
+    "controller.quorum.bootstrap.servers",
+    "share.coordinator.state.topic.replication.factor",
+    "share.coordinator.state.topic.min.isr",
+    "share.coordinator.state.topic.num.partitions",
+)
+
+
+class KafkaOnZooKeeper(ApacheKafka):
+    """A broker of Apache Kafka 3.9 in ZooKeeper mode, small."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        connect: str,
+        properties: Mapping[str, str] | None = None,
+        *,
+        directory: Path | None = None,
+        port: int | None = None,
+    ) -> None:
+        super().__init__(directory=directory, port=port, release=KAFKA_BEFORE_4)
+        self.properties = {key: value for key, value in self.properties.items() if key not in OF_KRAFT}
+        self.properties |= {
+            "broker.id": str(broker_id),
+            "zookeeper.connect": connect,
+            "listeners": f"PLAINTEXT://{HOST}:{self.port}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT",
+            **(properties or {}),
+        }
+
+    def prepare(self) -> None:
+        self.write_properties()

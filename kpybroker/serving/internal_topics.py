@@ -40,7 +40,8 @@ def auto_create(
         timeout_ms = int(broker.config["request.timeout.ms"])
         wanted = [_creatable(broker.config, name) for name in names]
         request = CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=False)
-        if call is None or (broker.authorizer is None and call.principal is ANONYMOUS):
+        is_open = broker.authorizer is None and call is not None and call.principal is ANONYMOUS
+        if call is None or is_open or broker.config.is_in_zookeeper_mode:
             broker.controller.send(request, then)
         else:
             asked = Call(
