@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kpybroker.zookeeper.client.operations import Get
+from kpybroker.zookeeper.client.operations import OPEN_ACL, Acl, Get
 from kpybroker.zookeeper.controller import election, events
 from kpybroker.zookeeper.controller.alter_partition import Outcome, alter_partition, broker_error
 from kpybroker.zookeeper.controller.assignment import BrokerIds, ReplicaAssignment
@@ -15,7 +15,7 @@ from kpybroker.zookeeper.controller.leader_elections import ElectionType, Leader
 from kpybroker.zookeeper.controller.producer_ids import next_block
 from kpybroker.zookeeper.controller.reassignment import Errors, Reassignments
 from kpybroker.zookeeper.controller.reign import ControllerSettings, Reign
-from kpybroker.zookeeper.controller.steps import ControllerMoved, Pen, Steps, children, read
+from kpybroker.zookeeper.controller.steps import AclOf, ControllerMoved, Pen, Steps, children, read
 from kpybroker.zookeeper.controller.topics import RandomBytes, Topics
 from kpybroker.zookeeper.tree import paths, requests
 from kpybroker.zookeeper.tree.cluster import ProducerIdBlock
@@ -23,6 +23,10 @@ from kpybroker.zookeeper.tree.requests import TopicPartition
 from kpywire import error_codes
 
 NOBODY: Final = -1
+
+
+def _open(_path: str) -> tuple[Acl, ...]:
+    return OPEN_ACL
 
 
 class NotController(Exception):
@@ -44,15 +48,17 @@ class Controller:
         send: Callable[[list[BrokerRequest]], object],
         log: Callable[[str], object],
         random_bytes: RandomBytes,
+        acl_of: AclOf = _open,
         on_brokers: Callable[[], object] = lambda: None,
     ) -> None:
-        """``on_brokers`` is called when the brokers of the reign have changed, before requests to them are sent."""
+        """``acl_of`` gives the ACLs of znodes. ``on_brokers`` is called when the brokers of the reign have changed, before requests to them are sent."""
         self.broker_id = broker_id
         self.active_id = NOBODY
         self._settings = settings
         self._send = send
         self._log = log
         self._random_bytes = random_bytes
+        self._acl_of = acl_of
         self._on_brokers = on_brokers
         self._reign: _Reigning | None = None
 
@@ -91,13 +97,13 @@ class Controller:
 
     def _stand(self, now_ms: int) -> Steps[None]:
         try:
-            won = yield from election.elect(self.broker_id, now_ms)
+            won = yield from election.elect(self.broker_id, now_ms, self._acl_of)
         except ControllerMoved:
             elected = yield from election.current_controller()
             self.active_id = NOBODY if elected is None else elected.broker_id
             return
         self.active_id = self.broker_id
-        reign = Reign(self._settings, Pen(won.epoch_version), won.epoch, self._send, self._log)
+        reign = Reign(self._settings, Pen(won.epoch_version, self._acl_of), won.epoch, self._send, self._log)
         self._reign = _Reigning(reign, self._random_bytes, self._on_brokers)
         yield from self._reign.begin()
 

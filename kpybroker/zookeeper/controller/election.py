@@ -4,7 +4,15 @@ from typing import NamedTuple
 
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.operations import Create, Exists, Failed, Get, Multi, Set, Znode
-from kpybroker.zookeeper.controller.steps import ControllerMoved, Steps, UnexpectedAnswer, expected, failed_with, read
+from kpybroker.zookeeper.controller.steps import (
+    AclOf,
+    ControllerMoved,
+    Steps,
+    UnexpectedAnswer,
+    expected,
+    failed_with,
+    read,
+)
 from kpybroker.zookeeper.tree import controller, paths
 
 
@@ -22,16 +30,16 @@ def current_controller() -> Steps[controller.ElectedController | None]:
     return None if znode is None else controller.ElectedController.decode(znode.data)
 
 
-def elect(broker_id: int, now_ms: int) -> Steps[Won]:
+def elect(broker_id: int, now_ms: int, acl_of: AclOf) -> Steps[Won]:
     """Become the controller, or raise ``ControllerMoved``.
 
     An answer may have been lost after ZooKeeper did it all: then both znodes say that this broker won.
     """
-    before = yield from _epoch()
+    before = yield from _epoch(acl_of)
     epoch = controller.decode_epoch(before.data) + 1
     znode = controller.ElectedController(broker_id, now_ms)
     operations = (
-        Create(paths.CONTROLLER, znode.encode(), is_ephemeral=True),
+        Create(paths.CONTROLLER, znode.encode(), acl_of(paths.CONTROLLER), is_ephemeral=True),
         Set(paths.CONTROLLER_EPOCH, controller.encode_epoch(epoch), before.stat.version),
     )
     (answer,) = yield [Multi(operations)]
@@ -47,13 +55,13 @@ def elect(broker_id: int, now_ms: int) -> Steps[Won]:
     raise ControllerMoved("another broker was elected as the controller")
 
 
-def _epoch() -> Steps[Znode]:
+def _epoch(acl_of: AclOf) -> Steps[Znode]:
     """The epoch znode. It is created with epoch 0 before the first election of a cluster."""
     while True:
         (znode,) = yield from read([Get(paths.CONTROLLER_EPOCH)])
         if znode is not None:
             found: Znode = znode
             return found
-        (result,) = yield [Create(paths.CONTROLLER_EPOCH, controller.encode_epoch(0))]
+        (result,) = yield [Create(paths.CONTROLLER_EPOCH, controller.encode_epoch(0), acl_of(paths.CONTROLLER_EPOCH))]
         if not failed_with(result, error_codes.NODE_EXISTS):
             expected(result, paths.CONTROLLER_EPOCH)

@@ -123,15 +123,23 @@ class PartitionStates:
         topics = dict.fromkeys(each.topic for each in first)
         yield from self._pen.create_if_absent(f"{paths.topic(each)}/partitions" for each in topics)
         yield from self._pen.create_if_absent(state_path(each).rpartition("/")[0] for each in first)
-        creations = [Create(state_path(each), leadership.state.encode()) for each, leadership in first.items()]
+        creations = [
+            Create(state_path(each), leadership.state.encode(), self._pen.acl_of(state_path(each)))
+            for each, leadership in first.items()
+        ]
         results = yield from self._pen.write(creations)
         for (partition, leadership), result in zip(first.items(), results, strict=True):
-            if failed_with(result, error_codes.NODE_EXISTS):
+            if failed_with(result, error_codes.NODE_EXISTS) and not (yield from self._is_own(partition, leadership)):
                 self._log(f"{name(partition)} is not new: it has a state in ZooKeeper")
                 continue
             self._context.leadership[partition] = leadership
             self._context.partition_states[partition] = Partition.ONLINE
             self._batch.leader_and_isr(leadership.state.isr, partition, leadership, is_new=True)
+
+    def _is_own(self, partition: TopicPartition, leadership: Leadership) -> Steps[bool]:
+        """Whether the state in ZooKeeper is the one that was to be created: the answer to that was lost."""
+        current = yield from read_states(self._context, [partition])
+        return current.found.get(partition) == leadership
 
     def _elect(
         self, partitions: list[TopicPartition], strategy: Strategy | None, outcomes: Outcomes, *, unclean: bool

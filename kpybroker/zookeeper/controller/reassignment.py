@@ -211,7 +211,9 @@ class Reassignments:
         content = requests.encode_reassignments(rest)
         (result,) = yield from self._reign.pen.write([Set(paths.REASSIGN_PARTITIONS, content)])
         if failed_with(result, zookeeper_errors.NO_NODE):
-            yield from self._reign.pen.write_all([Create(paths.REASSIGN_PARTITIONS, content)])
+            yield from self._reign.pen.write_all(
+                [Create(paths.REASSIGN_PARTITIONS, content, self._reign.pen.acl_of(paths.REASSIGN_PARTITIONS))]
+            )
         else:
             expected(result, paths.REASSIGN_PARTITIONS)
 

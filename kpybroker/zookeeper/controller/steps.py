@@ -4,14 +4,26 @@ Invariant: whatever a controller writes or deletes carries the check that its ep
 (``ZookeeperClient`` of Kafka calls this ``expectedControllerEpochZkVersion``). One that was replaced writes nothing.
 """
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from kpybroker.zookeeper.client import error_codes
-from kpybroker.zookeeper.client.operations import Check, Create, Delete, Failed, GetChildren, Multi, Operation, Write
+from kpybroker.zookeeper.client.operations import (
+    Acl,
+    Check,
+    Create,
+    Delete,
+    Failed,
+    GetChildren,
+    Multi,
+    Operation,
+    Write,
+)
 from kpybroker.zookeeper.tree import paths
 
 T = TypeVar("T")
+AclOf = Callable[[str], Sequence[Acl]]
+"""The ACLs of a znode, by its path."""
 Steps = Generator[Sequence[Operation], Sequence[Any], T]
 """Yields operations that may be sent together; gets a result for each: a value, or ``Failed``."""
 
@@ -31,12 +43,14 @@ class UnexpectedAnswer(Exception):
 
 
 class Pen:
-    """Writes for one reign. ``epoch_version`` is the data version of ``/controller_epoch`` since its election."""
+    """Writes for one reign. ``epoch_version`` is the data version of ``/controller_epoch`` since its election.
+    ``acl_of`` gives the ACLs of the znodes that are created."""
 
-    __slots__ = ("epoch_version",)
+    __slots__ = ("acl_of", "epoch_version")
 
-    def __init__(self, epoch_version: int) -> None:
+    def __init__(self, epoch_version: int, acl_of: AclOf) -> None:
         self.epoch_version = epoch_version
+        self.acl_of = acl_of
 
     def write(self, operations: Sequence[Write]) -> Steps[list[Any]]:
         """Do each operation by itself, if the reign has not ended. The results are values or ``Failed``."""
@@ -68,7 +82,7 @@ class Pen:
 
     def create_if_absent(self, znodes: Iterable[str]) -> Steps[None]:
         """Create parents. Those that are there stay."""
-        operations = [Create(each, _CREATED_ON_DEMAND) for each in znodes]
+        operations = [Create(each, _CREATED_ON_DEMAND, self.acl_of(each)) for each in znodes]
         results = yield from self.write(operations)
         for operation, result in zip(operations, results, strict=True):
             if not failed_with(result, error_codes.NODE_EXISTS):
