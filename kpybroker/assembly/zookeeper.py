@@ -1,6 +1,8 @@
 """The parts of a broker in ZooKeeper mode, and how they are made of each other."""
 
 import asyncio
+import os
+import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -38,8 +40,11 @@ from kpybroker.zookeeper.broker.registration import ZooKeeperRegistration
 from kpybroker.zookeeper.broker.translation import configs
 from kpybroker.zookeeper.client.addresses import BadConnect, Servers, parse
 from kpybroker.zookeeper.client.client import Client, Settings
+from kpybroker.zookeeper.client.digest_md5 import DigestMd5
+from kpybroker.zookeeper.client.jaas_file import Login, login_of, place_of
 from kpybroker.zookeeper.tree.brokers import Registration, ZkEndpoint
 from kpystorage.disk import Disk
+from kpystorage.disk_errors import in_words
 
 
 class Joined(NamedTuple):
@@ -76,9 +81,34 @@ def client_of(config: BrokerConfig, platform: Platform, simulated: Connect | Non
         raise StartRefused(str(error)) from None
     if not in_chroot:
         servers = Servers(servers.addresses, "")
-    settings = Settings(servers, config["zookeeper.session.timeout.ms"], config["zookeeper.max.in.flight.requests"])
+    login = _login()
+    if config["zookeeper.set.acl"] and login is None and not _shows_certificate(config):
+        raise StartRefused(
+            "zookeeper.set.acl is true, but neither the login of -Djava.security.auth.login.config in KAFKA_OPTS nor "
+            "a certificate (zookeeper.ssl.keystore.location) says who owns the znodes"
+        )
+    new_exchange = None if login is None else lambda: DigestMd5(*login, secrets.token_hex(16))
+    timeout_ms, in_flight = config["zookeeper.session.timeout.ms"], config["zookeeper.max.in.flight.requests"]
+    settings = Settings(servers, timeout_ms, in_flight, new_exchange)
     connect = simulated or connect_over(platform.loop, open_stream=_stream(config))
     return Client(platform.scheduler, connect, settings, platform.rng)
+
+
+def _login() -> Login | None:
+    """The name and password for ZooKeeper, from the file that ``KAFKA_OPTS`` names. Raises StartRefused."""
+    place = place_of(os.environ.get("KAFKA_OPTS", ""))
+    if place is None:
+        return None
+    try:
+        with open(place.file, encoding="utf-8") as file:
+            return login_of(file.read(), place.section)
+    except (OSError, ValueError) as error:
+        why = in_words(error) if isinstance(error, OSError) else error
+        raise StartRefused(f"the login to ZooKeeper cannot be read from {place.file}: {why}") from None
+
+
+def _shows_certificate(config: BrokerConfig) -> bool:
+    return bool(config["zookeeper.ssl.client.enable"] and config["zookeeper.ssl.keystore.location"])
 
 
 def _stream(config: BrokerConfig) -> Any:

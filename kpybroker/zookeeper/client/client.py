@@ -182,13 +182,8 @@ class Client:
             log.warning("The connection to ZooKeeper is lost: %s; session 0x%x goes on", self._why, session.session_id)
         elif state is State.REFUSED:
             log.error("ZooKeeper refuses the login: %s", session.why_refused)
-        else:
-            log.log(
-                logging.WARNING if state is State.EXPIRED else logging.INFO,
-                "The session 0x%x with ZooKeeper %s",
-                session.session_id,
-                state.value,
-            )
+        elif state is State.EXPIRED:
+            log.warning("The session 0x%x with ZooKeeper has expired", session.session_id)
         if state is not State.CONNECTING:
             for waiter in self._waiters:
                 waiter.end()
