@@ -20,6 +20,7 @@ from kpybroker.assembly.replication import build_kept
 from kpybroker.assembly.security import Security, build_security, fetch_keys, read_keys
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.assembly.zookeeper import Joined, ZooKeeperBroker
+from kpybroker.assembly.zookeeper_controller import Controlling, build_controller
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.dispatching.dispatcher import Dispatcher
@@ -35,6 +36,7 @@ from kpybroker.zookeeper.broker.registration import RegistrationRefused
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
 from kpybroker.zookeeper.client.frames import WatchedEvent
 from kpybroker.zookeeper.client.session import State
+from kpybroker.zookeeper.controlling.office import Office
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.contents import InvalidZnode
 from kpystorage.disk import Disk
@@ -68,6 +70,7 @@ class ZooKeeperNode:
         self._simulated = simulated
         self._client: Client | None = None
         self._joined: Joined | None = None
+        self._controlling: Controlling | None = None
         self._stored: StoredNode | None = None
         self._monitoring = Monitoring(config)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -124,6 +127,8 @@ class ZooKeeperNode:
         kept = build_kept(config, platform, stored, disk)
         server = Server(platform.loop, platform.scheduler, limits, kept.directories, platform.sockets)
         current.when_changed(lambda changed: server.change_limits(socket_limits(changed)))
+        controlling = self._controlling = build_controller(current, platform, joined, self._begin)
+        joined.controller.control = controlling.take
         broker = self.broker = zookeeper.build_broker(current, platform, joined, security, kept, server, self._begin)
         clients = Dispatcher(broker, zookeeper.load, zookeeper.served_versions())
         follow_quotas(config, platform.scheduler, clients, server, metadata)
@@ -186,6 +191,7 @@ class ZooKeeperNode:
         client.on_state = self._state_changed
         await joined.registration.register()
         joined.known.look()
+        self._office.look()
         await joined.configs.look()
         broker.start()
         self.platform.ends.callback(broker.stop)
@@ -214,6 +220,12 @@ class ZooKeeperNode:
             joined.known.look()
         elif event.path == paths.CONFIG_CHANGES:
             self._begin(self._look_at_configs(joined))
+        self._office.happened(event.path)
+
+    @property
+    def _office(self) -> Office:
+        assert self._controlling is not None
+        return self._controlling.office
 
     async def _look_at_configs(self, joined: Joined) -> None:
         async with self._looking:
@@ -228,6 +240,7 @@ class ZooKeeperNode:
         if state is State.EXPIRED:
             joined.registration.lost()
             joined.known.forget()
+            self._office.session_ended()
             joined.client.open()
             self._begin(self._begin_session(joined))
         elif state is State.REFUSED:
@@ -238,6 +251,7 @@ class ZooKeeperNode:
         try:
             await joined.registration.register()
             joined.known.look()
+            self._office.look()
             async with self._looking:
                 await joined.configs.read_brokers()
                 await joined.configs.read_topics(list(joined.metadata.image.topics))

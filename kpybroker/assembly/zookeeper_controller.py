@@ -1,6 +1,7 @@
 """The controller of a broker in ZooKeeper mode, made of its parts."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Final, NamedTuple
 
 from kpybroker.assembly.platform import Platform
@@ -22,6 +23,8 @@ from kpybroker.zookeeper.controlling.state_changes import note
 from kpybroker.zookeeper.controlling.topics import TAKEN, NoKRaft, TopicWrites, Waiting
 
 Reply = Callable[[Any], object]
+LEVEL_OF_3_9: Final = 21
+"""The ``metadata.version`` that has what ``inter.broker.protocol.version`` 3.9 has."""
 FIRST_REBALANCE_MS: Final = 5_000.0
 
 
@@ -87,7 +90,9 @@ def _states(current: CurrentConfig, platform: Platform, image: MetadataImage) ->
             delete_topics=config.delete_topic_enable,
         )
         rules = BrokerConfigRules(config)
-        return ControllerState(image, settings, rules, platform.rng, lambda: image.next_offset, NoKRaft(), 0)
+        seen = copy(image)  # clients of a cluster in ZooKeeper see no level
+        seen.metadata_version = LEVEL_OF_3_9
+        return ControllerState(seen, settings, rules, platform.rng, lambda: image.next_offset, NoKRaft(), 0)
 
     return new_state
 

@@ -37,6 +37,7 @@ ZOOKEEPER_CONFIGS: Final = define(
         ConfigKey("control.plane.listener.name", STRING, None, HIGH),
         ConfigKey("controlled.shutdown.max.retries", INT, 3, MEDIUM),
         ConfigKey("controlled.shutdown.retry.backoff.ms", LONG, 5_000, MEDIUM),
+        ConfigKey("leader.imbalance.per.broker.percentage", INT, 10, HIGH),
         ConfigKey("password.encoder.secret", PASSWORD, None, MEDIUM),
     )
 )

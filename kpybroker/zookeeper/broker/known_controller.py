@@ -125,6 +125,8 @@ class ZooKeeperController:
         self._channel = channel
         self.write: Callable[[Any, Call, Reply], bool] = _writes_nothing
         """Writes what a client wants changed, if this broker may do so; returns whether it does."""
+        self.control: Callable[[Any, Call, Reply], bool] = _writes_nothing
+        """Takes a request that only the controller answers, if this broker is it; returns whether it does."""
 
     @property
     def controller_id(self) -> int:
@@ -145,7 +147,7 @@ class ZooKeeperController:
 
     def forward(self, request: Any, call: Call, reply: Reply) -> None:
         """Do or refuse what a client wants changed."""
-        if not self.write(request, call, reply):
+        if not (self.write(request, call, reply) or self.control(request, call, reply)):
             reply(failed_response(request, call.api_version, error_codes.NOT_CONTROLLER))
 
 

@@ -51,7 +51,8 @@ class Controller:
         acl_of: AclOf = _open,
         on_brokers: Callable[[], object] = lambda: None,
     ) -> None:
-        """``acl_of`` gives the ACLs of znodes. ``on_brokers`` is called when the brokers of the reign have changed, before requests to them are sent."""
+        """``acl_of`` gives the ACLs of znodes. ``on_brokers`` is called when the brokers of the reign have changed,
+        before requests to them are sent."""
         self.broker_id = broker_id
         self.active_id = NOBODY
         self._settings = settings

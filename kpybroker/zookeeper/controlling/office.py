@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from kpybroker.io.scheduler import Scheduler
@@ -72,8 +73,7 @@ class Office:
             self._add(_Task(lambda: self.controller.handle(event), _nothing))
 
     def ask(self, steps: Callable[[], Steps[Any]], done: Done) -> None:
-        """A request for the controller. ``done`` gets its result, or an exception: `NotController` if this broker is not
-        the controller."""
+        """Ask the controller. ``done`` gets the result, or an exception: `NotController` if this broker is not it."""
         self._add(_Task(steps, done))
 
     def session_ended(self) -> None:
@@ -120,10 +120,9 @@ class Office:
 
     async def _resign(self) -> None:
         """The broker could not take over: it gives the office up, and stands again later."""
-        try:
+        # if this fails, the office is another broker's, or it ends with the session
+        with suppress(ControllerMoved, NotController, NoAnswer, UnexpectedAnswer):
             await self._run(self.controller.resign())
-        except (ControllerMoved, NoAnswer, UnexpectedAnswer):
-            pass  # the office is another broker's, or it ends with the session
         self._scheduler.call_later(PAUSE_AFTER_FAILURE_MS, self.look)
 
     async def _run(self, steps: Steps[Any]) -> Any:

@@ -1,8 +1,8 @@
 """CreateTopics, CreatePartitions and DeleteTopics on the controller (Kafka's ``ZkAdminManager``).
 
 The decision is the one of KRaft controllers, on the metadata that this broker knows. What it would append as records is
-written as znodes: the configs of a topic before its assignment, and a marker for a deletion. Events of the controller do
-the rest. The answer waits until this broker knows of the result, or for the time that the request gives.
+written as znodes: the configs of a topic before its assignment, and a marker for a deletion. Events of the controller
+do the rest. The answer waits until this broker knows of the result, or for the time that the request gives.
 """
 
 import logging
