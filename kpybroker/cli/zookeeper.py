@@ -98,7 +98,7 @@ def _of_brokers(tree: Any) -> list[str]:
         try:
             with Client(f"{host}:{plain[0].port}") as client:
                 request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-                answer = client.call_node(broker_id, request)
+                answer = client.call(request)
             found += disagreements.with_a_broker(tree, broker_id, answer)
         except (KafkaError, Unreachable, ValueError) as error:
             found.append(f"broker {broker_id} is registered, but does not answer: {error}")
