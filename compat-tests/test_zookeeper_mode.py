@@ -4,6 +4,8 @@ The tests share one cluster and play in their order: brokers 1 and 3 are Apache 
 """
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +21,7 @@ from zookeeper_clusters import SESSION_TIMEOUT_MS, KafkaOnZooKeeper, KpyOnZooKee
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 KPY = 2
+PROGRAM = (sys.executable, "-m", "kpybroker")
 PATIENCE_S = 60.0
 
 
@@ -315,3 +318,21 @@ def test_a_broker_without_an_id_gets_one_and_keeps_it(cluster: ZooKeeperCluster,
         assert "broker.id=1001" in meta
         broker.restart()
         assert (broker.data / "meta.properties").read_text() == meta
+
+
+def test_the_tree_is_shown_and_fits_what_the_brokers_say(cluster: ZooKeeperCluster, admin: AdminClient) -> None:
+    until(lambda: all(is_in_sync(admin, name) for name in admin.list_topics(timeout=10).topics))
+    words = ["zookeeper", cluster.connect, "--json"]
+    found = json.loads(until(lambda: fitting(words)))
+    registration = found["znodes"][f"/brokers/ids/{KPY}"]
+    assert registration["writer"] == "that broker"
+    assert registration["session"]
+    assert fitting(["zookeeper", f"{cluster.zookeeper.bootstrap_servers}/nowhere"]) is None
+
+
+def fitting(words: list[str]) -> str | None:
+    """The output of the command, if everything fits together."""
+    ended = subprocess.run([*PROGRAM, *words], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode in (0, 1, 4), ended.stderr
+    assert "Traceback" not in ended.stderr
+    return ended.stdout if ended.returncode == 0 else None

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from kpybroker.cli.options import NOT_IN_ORDER, REFUSED, UNREACHABLE
+from kpybroker.cli.options import NOT_IN_ORDER, NotReached
 from kpybroker.cli.tables import printable, show_json
 
 
@@ -64,20 +64,14 @@ async def _read(connect: str, timeout_s: float) -> dict[str, Any]:
         await client.wait_until_connected(timeout_s * 1000)
         return await read_tree(client)
     except NotConnected as error:
-        raise _failed(str(error), UNREACHABLE) from None
+        raise NotReached(str(error)) from None
     except ZooKeeperError as error:
-        raise _failed(f"{error}; is the chroot right?", REFUSED) from None
+        raise click.ClickException(f"{error}; is the chroot right?") from None
     except NoAnswer as error:
-        raise _failed(str(error), UNREACHABLE) from None
+        raise NotReached(str(error)) from None
     finally:
         await client.close()
         await scheduler.close()
-
-
-def _failed(text: str, code: int) -> click.ClickException:
-    failed = click.ClickException(text)
-    failed.exit_code = code
-    return failed
 
 
 def _of_brokers(tree: Any) -> list[str]:
@@ -98,7 +92,7 @@ def _of_brokers(tree: Any) -> list[str]:
         try:
             with Client(f"{host}:{plain[0].port}") as client:
                 request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-                answer = client.call_node(broker_id, request)
+                answer = client.call(request)
             found += disagreements.with_a_broker(tree, broker_id, answer)
         except (KafkaError, Unreachable, ValueError) as error:
             found.append(f"broker {broker_id} is registered, but does not answer: {error}")

@@ -1,4 +1,4 @@
-"""What ``kpybroker zookeeper`` finds in a tree: real dumps of Apache Kafka's, and trees in which something is wrong."""
+"""The contradictions that ``kpybroker zookeeper`` finds in a tree, and the file with the login to ZooKeeper."""
 
 import json
 
