@@ -5,6 +5,7 @@ is the controller until it is killed.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from confluent_kafka import ElectionType, TopicPartition
@@ -40,6 +41,12 @@ def admin(cluster: ZooKeeperCluster) -> AdminClient:
 
 def leaders(admin: AdminClient, topic: str) -> list[int]:
     return [each.leader for each in partitions_of(admin, topic).values()]
+
+
+def created(admin: AdminClient, topic: str) -> bool:
+    """A client may ask the former controller once more: it is refused, and asks again."""
+    create(admin, topic, 1, replicas=3)
+    return True
 
 
 def test_topics_are_created_on_brokers_of_both_programs(cluster: ZooKeeperCluster, admin: AdminClient) -> None:
@@ -92,9 +99,8 @@ def test_control_goes_from_one_program_to_the_other_and_back(admin: AdminClient,
         seen.add(before == 2)
         tree.delete("/controller")
         until(lambda: admin.list_topics(timeout=10).controller_id >= 0)
-        # a client may ask the former controller once more: it is refused, and asks again
-        until(lambda number=number: create(admin, f"reign-{number}", 1, replicas=3) is None)
-        until(lambda number=number: is_in_sync(admin, f"reign-{number}"))
+        until(partial(created, admin, f"reign-{number}"))
+        until(partial(is_in_sync, admin, f"reign-{number}"))
         if seen == {True, False}:
             break
     assert is_in_sync(admin, "shared")
