@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, Ne
 from kazoo.client import KazooClient
 
 from oracle import BrokerProcessError, jars, java
-from zookeeper_clusters import SESSION_TIMEOUT_MS, KafkaOnZooKeeper, KpyOnZooKeeper, ZooKeeperCluster
+from zookeeper_clusters import KafkaOnZooKeeper, KpyOnZooKeeper, ZooKeeperCluster
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -294,7 +294,7 @@ def test_apache_kafka_and_kpybroker_have_equal_logs(cluster: ZooKeeperCluster, a
 def test_a_start_that_cannot_succeed_is_refused_in_one_line(
     cluster: ZooKeeperCluster, tmp_path: Any, changed: dict[str, str], message: str
 ) -> None:
-    properties = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **changed}
+    properties = {"zookeeper.session.timeout.ms": "1000", **changed}
     properties.setdefault("zookeeper.connection.timeout.ms", "1000")
     broker = KpyOnZooKeeper(9, cluster.connect, properties, directory=tmp_path)
     with pytest.raises(BrokerProcessError) as refused:

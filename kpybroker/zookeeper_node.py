@@ -46,6 +46,8 @@ log = logging.getLogger("kpybroker")
 
 MOST_WAIT_MS: Final = 30_000
 """The longest time of a controlled shutdown."""
+NO_CONTROLLER_WAIT_MS: Final = 2_000
+"""The time of an election, where no controller is known; the last broker to stop finds none any more."""
 
 
 class ZooKeeperNode:
@@ -217,8 +219,12 @@ class ZooKeeperNode:
 
     async def _look_at_configs(self, joined: Joined) -> None:
         async with self._looking:
-            with suppress(NoAnswer):  # the next session looks again
+            try:
                 await joined.configs.look()
+            except NoAnswer:
+                return  # the next session looks again
+            except ZooKeeperError as error:
+                log.error("Changes of configs cannot be followed: %s", error)
 
     def _state_changed(self, state: State) -> None:
         joined = self._joined
@@ -255,8 +261,9 @@ class ZooKeeperNode:
         if broker is not None and joined is not None:
             broker.replicas.checkpoint_high_watermarks()
             if controlled and self.config["controlled.shutdown.enable"]:
+                wait_ms = NO_CONTROLLER_WAIT_MS if joined.known.leader_endpoint is None else MOST_WAIT_MS
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._let_leaderships_go(joined), MOST_WAIT_MS / 1000)
+                    await asyncio.wait_for(self._let_leaderships_go(joined), wait_ms / 1000)
         await self._let_go(leave=True)
         if broker is not None:
             broker.replicas.finish_dropping()

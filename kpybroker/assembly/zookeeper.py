@@ -18,6 +18,7 @@ from kpybroker.calls.call import Call
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
+from kpybroker.failed_response import failed_response
 from kpybroker.io.machine import name_of_this_machine
 from kpybroker.network.nodes import Nodes
 from kpybroker.network.peer import Connect
@@ -39,12 +40,13 @@ from kpybroker.zookeeper.broker.orders import Orders
 from kpybroker.zookeeper.broker.registration import ZooKeeperRegistration
 from kpybroker.zookeeper.broker.translation import configs
 from kpybroker.zookeeper.client.addresses import BadConnect, Servers, parse
-from kpybroker.zookeeper.client.client import Client, Settings
+from kpybroker.zookeeper.client.client import Client, NoAnswer, Settings
 from kpybroker.zookeeper.client.digest_md5 import DigestMd5
 from kpybroker.zookeeper.client.jaas_file import Login, login_of, place_of
 from kpybroker.zookeeper.tree.brokers import Registration, ZkEndpoint
 from kpystorage.disk import Disk
 from kpystorage.disk_errors import in_words
+from kpywire import error_codes
 
 
 class Joined(NamedTuple):
@@ -226,7 +228,11 @@ def _writer_of_configs(
     )
 
     async def alter(request: Any, call: Call, reply: Callable[[Any], object]) -> None:
-        reply(await writes.alter(request, call.api_version))
+        try:
+            reply(await writes.alter(request, call.api_version))
+        except NoAnswer as lost:
+            code = error_codes.UNKNOWN_SERVER_ERROR  # as Kafka answers when its session expires meanwhile
+            reply(failed_response(request, call.api_version, code, str(lost)))
 
     def write(request: Any, call: Call, reply: Callable[[Any], object]) -> bool:
         if call.api_key not in ALTERED:
