@@ -32,6 +32,7 @@ from kpybroker.zookeeper.broker import identity, layout
 from kpybroker.zookeeper.broker.identity import IdentityRefused
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.zookeeper.broker.registration import RegistrationRefused
+from kpybroker.zookeeper.broker.translation import brokers
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
 from kpybroker.zookeeper.client.frames import WatchedEvent
 from kpybroker.zookeeper.client.session import State
@@ -183,12 +184,14 @@ class ZooKeeperNode:
     async def _register(self, joined: Joined, broker: ZooKeeperBroker) -> None:
         """Register for the first time, and follow the session from now on."""
         client = joined.client
-        await joined.registration.check_addresses()
+        registered = await joined.registration.check_addresses()
         client.on_event = self._happened
         client.on_state = self._state_changed
         await joined.registration.register()
         joined.known.look()
         await joined.configs.look()
+        # Clients that come before the controller's first UpdateMetadata would find no broker at all.
+        joined.metadata.apply(brokers(joined.metadata.image, zookeeper.live_brokers(registered)))
         broker.start()
         self.platform.ends.callback(broker.stop)
 
