@@ -227,7 +227,7 @@ def build_broker(
     )
     replicas = partitions.replicas
     replicas.begin_without_metadata(metadata.image)
-    joined.registration.when_asked(lambda: bool(kept.directories.failed_paths))
+    joined.registration.watch_directories(lambda: kept.directories.failed_paths)
     requests = ControllerRequests(config.node_id, metadata.image, partial(_held, replicas), joined.registration.epoch)
     broker.orders = Orders(requests, metadata, joined.configs.read_topics, partial(_delete_log, replicas), begin)
     joined.controller.write = _writer_of_configs(current, joined, begin)
