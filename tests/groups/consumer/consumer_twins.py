@@ -11,7 +11,7 @@ from kafka_shard import KafkaShard, Outcome, canonical, normal, wrapped
 from kpybroker.groups.consumer.regexes import ResolveRegexes
 from kpybroker.groups.events import TimersDue
 from kpybroker.metadata.topic import Partition, Topic
-from kpywire import api
+from kpywire import api, error_codes
 from kpywire.codec import decode, encode
 from kpywire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kpywire.messages.sync_group import SyncGroupResponse
@@ -19,6 +19,7 @@ from kpywire.uuid import from_string, to_string
 
 GROUP = "g"
 STEPS_SHOWN = 30
+FORGOTTEN_BY_KAFKA = (error_codes.REBALANCE_IN_PROGRESS, error_codes.UNKNOWN_MEMBER_ID)
 EPOCH_KEY = (3).to_bytes(2, "big")
 MADE_ID = re.compile(r"(?<=member )[\w-]{22}(?= )")
 CONFIGS = {
@@ -76,7 +77,7 @@ class ConsumerTwins:
         known = len(self.ours.records)
         self.theirs = Outcome(self.kafka.ask("do", key, version, ticket, encode(message, version).hex()))
         new = set(self.theirs.member_ids) - before
-        self.ids.next_id = next((each for each in new if len(each) == 22), "")
+        self.ids.next_id = next((each for each in new if len(each) == 22 or key == api.JOIN_GROUP), "")
         if key == api.JOIN_GROUP and not message.member_id and ticket in self.theirs.answers:
             answer = decode(api.response_class(key), version, self.theirs.answers[ticket])
             self.ids.next_id = answer.member_id or self.ids.next_id
@@ -155,6 +156,8 @@ class ConsumerTwins:
         }
         for number in list(ours):
             del self.tickets[number]
+            if number not in theirs:  # a parked request of a member that has sent another one or is gone
+                assert ours.pop(number).error_code in FORGOTTEN_BY_KAFKA, self.history()
         for response in (*ours.values(), *theirs.values()):
             if isinstance(response, SyncGroupResponse) and response.assignment:
                 version = int.from_bytes(response.assignment[:2], "big")  # the topics in one order

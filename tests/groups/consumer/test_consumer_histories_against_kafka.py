@@ -40,7 +40,7 @@ from kpywire.messages.txn_offset_commit import (
 
 pytestmark = pytest.mark.java
 
-HISTORIES = 60
+HISTORIES = 30
 STEPS = 150
 INSTANCES = ("i", "j", "k")
 NAMES = ("t", "u", "v", "w.x")
@@ -343,6 +343,7 @@ class MixedHistory(History):
         return self.rng.choice(known) if known and self.rng.random() < 0.95 else self.client()
 
     def classic_join(self, client: Client) -> None:
+        self.twins.advance(self.twins.ours.now_ms + 1)
         if not self.twins.theirs.member_ids:
             return  # an empty group becomes a classic one, which is another history
         message = JoinGroupRequest(
@@ -451,7 +452,7 @@ def test_a_history_of_members_of_both_protocols_goes_as_in_kafka(kafka: KafkaSha
         kafka,
         consumer_max_size=1_000,
         consumer_assignment_interval_ms=rng.choice((0, 1_000)),
-        consumer_migration_policy=rng.choice(("upgrade", "upgrade", "disabled")),
+        consumer_migration_policy=rng.choice(("upgrade", "bidirectional", "downgrade", "disabled")),
     )
     history = MixedHistory(twins, rng)
     history.weights = MIXED_WEIGHTS
