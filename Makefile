@@ -1,5 +1,5 @@
 # kpybroker, from a fresh checkout. A machine needs Python 3.11 or newer; for the comparison with Apache Kafka and for
-# Spark also a JDK and Maven. Nothing is installed outside .venv, nothing but jars and results is kept in build/.
+# Spark also a JDK and Maven. Nothing is installed outside .venv, but by make kerberos; only jars and results are in build/.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -14,8 +14,8 @@ TESTS := $(PYTEST) tests --reruns 1
 COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 1
 PARTS := test-slow compat-java compat-rest compat-spark
 LOGS := $(PARTS:%=build/%.log)
-CHECKED := kpybroker wire storage compat-tests benchmarks tests examples docker conftest.py hatch_build.py
-SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker wire storage -name '*.py')
+CHECKED := kpybroker pyspark_kpybroker wire storage compat-tests benchmarks tests examples docker conftest.py hatch_build.py
+SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker pyspark_kpybroker wire storage -name '*.py')
 COMPILED := KPYBROKER_COMPILE=1 $(BIN)/python -m build --wheel
 BENCHED := build/bench-venv
 
@@ -28,6 +28,7 @@ SECONDS ?= 3600
 OPTIONS ?=
 SEEDS ?= 0-999
 UPGRADES ?= 5
+KILLS ?= 200
 ROUNDS ?= 100
 SPARK ?= 4.0.0
 SPARKS := 3.5.1 4.0.0 4.2.0
@@ -56,6 +57,18 @@ payments: setup ## transactions, Spark with a checkpoint, exact totals while all
 
 .PHONY: setup
 setup: $(VENV)/.tests ## only set up: .venv with everything that tests, demo and benchmarks use
+
+# Tests of GSSAPI need a KDC and the headers of Kerberos. Without them they are skipped, and say so.
+
+KERBEROS := krb5-kdc krb5-admin-server krb5-user libkrb5-dev kcat libsasl2-modules-gssapi-mit
+
+.PHONY: kerberos
+kerberos: setup ## install what the tests of Kerberos need: Debian's packages (as root, with apt-get), and the extra
+	@if ! { command -v krb5kdc && command -v kadmin.local && command -v krb5-config && command -v kcat; } > /dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; \
+	then echo "Installing $(KERBEROS)"; apt-get -qq update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(KERBEROS) > /dev/null; fi; \
+	if command -v krb5-config > /dev/null; then $(BIN)/python -m pip install --quiet --editable '.[kerberos]'; \
+	else echo "Kerberos is not installed: its tests are skipped"; fi
 
 ## Working on it
 
@@ -115,6 +128,12 @@ spark-all: setup ## the same with every version, each against both brokers
 	    $(PYTEST) compat-tests/test_spark_*.py --target $$target --spark $$spark || failed=1; \
 	done; done; exit $$failed
 
+# Spark gives a Python process ten seconds to start, which is little on a busy machine: that alone is tried again.
+.PHONY: spark-source
+spark-source: setup ## the same suite with format("kpybroker") in place of Spark's own source (SPARK=4.0.0, 4.2.0 or 4.3.0)
+	$(PYTEST) compat-tests/test_spark_*.py compat-tests/test_cluster_spark.py --target $(TARGET) --spark $(SPARK) \
+	    --spark-format kpybroker --reruns 2 --only-rerun "failed to connect back"
+
 .PHONY: foreign
 foreign: setup ## test suites of public clients at pinned versions (SUITE=librdkafka, TARGET=apache-kafka)
 	PYTHONPATH=.:compat-tests $(BIN)/python -m foreign $(SUITE) --target $(TARGET)
@@ -164,6 +183,10 @@ parity: setup ## record again what Java's tools and Admin do on Apache Kafka and
 exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…, OPTIONS='--brokers 3')
 	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET) $(OPTIONS)
 
+.PHONY: sink-kills
+sink-kills: setup ## a Spark query writes exactly once while its driver, workers and the broker are killed 200 times (KILLS=200 TARGET=…)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m sink_kills --target $(TARGET) --kills $(KILLS) $(OPTIONS)
+
 .PHONY: upgrade
 upgrade: setup ## a cluster of the version before is upgraded under load, and back, and again (UPGRADES=5); then clusters of older levels
 	$(BIN)/python -m pytest compat-tests/test_rolling_upgrade.py compat-tests/test_cluster_levels.py -q --upgrades $(UPGRADES)
@@ -173,8 +196,13 @@ mixed: setup ## one cluster of both programs: Apache Kafka and kpybroker lead an
 	$(BIN)/python -m pytest compat-tests/test_mixed_quorum.py -q
 
 .PHONY: failover
-failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…)
-	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM)
+failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…, OPTIONS=--secured)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM) $(OPTIONS)
+
+.PHONY: secured
+secured: setup ## security in use: a cluster moves to SASL_SSL and exchanges certificates under load; then failover with both (TARGET=…)
+	$(PYTEST) compat-tests/test_rolling_security.py compat-tests/test_certificates_exchanged.py --target $(TARGET)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(TARGET) --secured $(OPTIONS)
 
 .PHONY: rounds
 rounds: setup ## a client's loop of transactions through restarts and deaths of all nodes, round by round: does it go on? (ROUNDS=100, PROGRAM=…)
@@ -211,9 +239,18 @@ acls: setup ## a million decisions on random ACLs, here and by Kafka's own autho
 compaction: setup ## compact many more random logs beside Kafka's own cleaner
 	$(PYTEST) tests/storage/test_cleaner_oracle.py -o timeout=0 --cleaner-histories 100 --cleaner-seed $$(date +%s)
 
+.PHONY: lake
+lake: setup ## lake tables whose writers are killed a hundred times while the topic grows: table = topic, row by row
+	$(PYTEST) tests/lake -s -o timeout=0 --lake-kills 100
+	$(BIN)/python -m benchmarks.micro lake
+
 .PHONY: flips
 flips: setup ## thousands of flipped bits in every kind of file: kpybroker check finds them, and a broker survives them
 	$(PYTEST) tests/moving/test_bit_flips.py -o timeout=0 --flips 2000 --flip-seed $$(date +%s)
+
+.PHONY: audit
+audit: setup ## planted faults in generated logs of 1 TB and in many small clusters: the audit finds all, and nothing else
+	$(PYTEST) tests/audit -o timeout=0 -m "not java" --audit-gib $(or $(GIB),1024) --more-seeds 40
 
 .PHONY: tables
 tables: setup ## write the tables in docs/ that are made from the code, and those of README.md from the last figures

@@ -35,6 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--cleaner-seed", type=int, default=1, help="the seed of the first of them")
     group = parser.getgroup("durability")
     group.addoption("--durability-cuts", type=int, default=5, help="at how many points a recorded disk is cut; 0: all")
+    group = parser.getgroup("lake")
+    group.addoption("--lake-kills", type=int, default=5, help="how many writers of lake tables are killed")
     group = parser.getgroup("moving")
     group.addoption(
         "--flips", type=int, default=60, help="how many flipped bits must be found; a tenth is started with"
@@ -45,6 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation")
     group.addoption("--more-seeds", type=int, default=1, help="the number of times as many seeds of each history")
     group.addoption("--kept-seeds", type=int, default=3, help="every nth seed that once failed is played; 1: all")
+    group = parser.getgroup("audit")
+    group.addoption("--audit-gib", type=int, default=9, help="the size of the generated logs that are audited, in GiB")
     group = parser.getgroup("transactions")
     group.addoption("--transaction-seeds", type=int, default=40, help="how many simulations of transactions")
     group.addoption(

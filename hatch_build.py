@@ -22,9 +22,13 @@ Dispatcher, connections and poller save a tenth of the CPU of a request that com
 those that come together (row small-requests); the way of a coordinator's decision into its log, from journal to
 record, a quarter of a transaction (row transactions-100-1). Groups are compiled for the rows commit-50 and
 rebalance-1000, Fetch and what it looks up in a log for drain, what controllers decide on topics for topics-1000 (an
-eighth). A remembered decision of the authorizer takes 0.25 µs instead of 0.36. Logs are compacted in less than half
+eighth). A remembered decision of the authorizer takes 0.25 µs instead of 0.36. Channels with TLS and the login are
+compiled for the rows tls-small-requests and scram-logins. All forms of an answer to Fetch are compiled, since calls to
+one of several classes are direct only if all of them are. Logs are compacted in less than half
 the time (python -m benchmarks.compaction). The way from a start to open logs, from the records of partitions to
 recovery, is compiled for restart-partitions-1000: a fifth of its CPU.
+
+mypyc evaluates the bounds of a slice twice, so in these modules they call nothing that has an effect (a test checks).
 
 Invariant: no file of the checkout is touched; compiling happens in a temporary copy.
 """
@@ -42,8 +46,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ASKED_BY = "KPYBROKER_COMPILE"
 COMPILERS = ["mypy>=2.4", "setuptools>=65"]
-PACKAGES = ("kpybroker", "wire/kpywire", "storage/kpystorage")
+PACKAGES = ("kpybroker", "pyspark_kpybroker", "wire/kpywire", "storage/kpystorage")
 MODULES = (
+    "kpybroker.answered_errors",
+    "kpybroker.authorization.audit",
     "kpybroker.authorization.authorizer",
     "kpybroker.authorization.index",
     "kpybroker.calls.call",
@@ -52,6 +58,7 @@ MODULES = (
     "kpybroker.calls.gathered",
     "kpybroker.calls.pending",
     "kpybroker.calls.principal",
+    "kpybroker.config.stored",
     "kpybroker.controller.large_batch",
     "kpybroker.controller.partition_change",
     "kpybroker.controller.state",
@@ -60,6 +67,7 @@ MODULES = (
     "kpybroker.coordination.sweeps",
     "kpybroker.counters",
     "kpybroker.dispatching.dispatcher",
+    "kpybroker.dispatching.login",
     "kpybroker.dispatching.replies",
     "kpybroker.dispatching.served",
     "kpybroker.fairness.account",
@@ -82,6 +90,7 @@ MODULES = (
     "kpybroker.groups.classic.snapshot",
     "kpybroker.groups.classic.sync",
     "kpybroker.groups.commit_bytes",
+    "kpybroker.groups.consumer.consumer_group",
     "kpybroker.groups.coordinator",
     "kpybroker.groups.decision",
     "kpybroker.groups.foreign.foreign_group",
@@ -92,6 +101,8 @@ MODULES = (
     "kpybroker.groups.record",
     "kpybroker.groups.shard",
     "kpybroker.groups.timers",
+    "kpybroker.guards.records",
+    "kpybroker.guards.stage",
     "kpybroker.handlers.add_partitions_to_txn",
     "kpybroker.handlers.end_txn",
     "kpybroker.handlers.fetch",
@@ -106,6 +117,7 @@ MODULES = (
     "kpybroker.hosting.placement",
     "kpybroker.hosting.shards",
     "kpybroker.hosting.tickets",
+    "kpybroker.io.scheduler",
     "kpybroker.journal",
     "kpybroker.metadata.delta",
     "kpybroker.metadata.image_records",
@@ -121,11 +133,18 @@ MODULES = (
     "kpybroker.replicas.commit_wait",
     "kpybroker.replicas.replica",
     "kpybroker.replicas.replicas",
+    "kpybroker.sasl.login",
+    "kpybroker.sasl.scram",
+    "kpybroker.sasl.scram_server",
     "kpybroker.server.channel",
     "kpybroker.server.connection",
+    "kpybroker.server.memory",
     "kpybroker.server.outbox",
     "kpybroker.server.poller",
+    "kpybroker.server.tls_channel",
+    "kpybroker.server.tls_records",
     "kpybroker.serving.group_requests",
+    "kpybroker.serving.permissions",
     "kpybroker.serving.reading.answer_budget",
     "kpybroker.serving.reading.client",
     "kpybroker.serving.reading.lookup",
@@ -134,9 +153,12 @@ MODULES = (
     "kpybroker.serving.reading.remembered",
     "kpybroker.serving.reading.replica",
     "kpybroker.serving.reading.session_answer",
+    "kpybroker.serving.reading.throttled",
     "kpybroker.serving.repeated_partitions",
     "kpybroker.serving.transaction_requests",
     "kpybroker.serving.transaction_verification",
+    "kpybroker.serving.transactional_batches",
+    "kpybroker.share_coordinator.decision",
     "kpybroker.transactions.coordinator",
     "kpybroker.transactions.decision",
     "kpybroker.transactions.end_transaction",

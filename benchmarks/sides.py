@@ -33,7 +33,8 @@ MOST_FAILURE_TEXT: Final = 500
 class Kpybroker(BrokerProcess):
     """kpybroker as an environment has it installed; ``launcher`` goes before its path.
 
-    ``advertised`` is the address that clients get, if it is not the one where it listens.
+    ``advertised`` is the address that clients get, if it is not the one where it listens. ``properties`` are further
+    keys of the configuration; listeners among them take the place of the usual one.
     """
 
     program = "kpybroker"
@@ -45,10 +46,13 @@ class Kpybroker(BrokerProcess):
         self.launcher = launcher
         self.advertised = advertised
         self.http_port = free_port()
+        self.properties: dict[str, str] = {}
 
     def command(self) -> Sequence[str]:
-        data, listen = str(self.data), self.bootstrap_servers
-        started = [*self.launcher, str(self.path), "start", "--data", data, "--listen", listen]
+        properties = {"listeners": f"PLAINTEXT://{self.bootstrap_servers}", **self.properties}
+        started = [*self.launcher, str(self.path), "start", "--data", str(self.data)]
+        for key, value in properties.items():
+            started += ["--override", f"{key}={value}"]
         if self.advertised:
             host, port = self.advertised
             started += ["--override", f"advertised.listeners=PLAINTEXT://{host}:{port}"]
@@ -87,6 +91,8 @@ class Side:
     def __init__(self, letter: str, program: str, directory: Path, broker: BrokerProcess | None = None) -> None:
         self.letter, self.program, self.directory = letter, program, directory
         self.broker = broker or PROGRAMS[program](directory / "broker")
+        self.others: dict[str, Side] = {}
+        """Further brokers of the program that some rows use, by their purpose. They run as long as this one."""
 
     def refuses(self, row: str) -> str | None:  # noqa: ARG002  most sides play all
         """Why it cannot play the row of this key, if it cannot."""
@@ -112,6 +118,8 @@ class Side:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for other in self.others.values():
+            other.__exit__(kind, error, trace)
         self.broker.__exit__(kind, error, trace)
 
     def another(self, name: str) -> BrokerProcess:

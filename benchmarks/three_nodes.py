@@ -117,7 +117,7 @@ def failover(asked: Asked) -> Figures:
     gaps = {}
     for how in ("SIGKILL", "SIGTERM"):
         topic = asked.create_topic()
-        writer = ConfluentWriter(how, asked.cluster.bootstrap_servers, topic, PARTITIONS)
+        writer = ConfluentWriter(how, asked.cluster.access, topic, PARTITIONS)
         writer.start()
         time.sleep(CALM_S)
         node = asked.cluster.nodes[leader_of(asked.cluster, topic)]

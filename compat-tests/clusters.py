@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
+from access import Access
 from namespaces import Network
 from oracle import SERVER_JVM, SERVER_PROPERTIES, ApacheKafka, BrokerProcess, free_port
 from oracle.broker import CLUSTER_ID, SMALL_JVM, SMALL_PROPERTIES
@@ -159,6 +160,8 @@ class Cluster:
             }
             here = directory / f"node-{place.node_id}"
             self.nodes[place.node_id] = node_of(place, {**SHARED, **own, **(properties or {})}, here)
+        self.access = Access(self.bootstrap_servers)
+        """How its clients reach it."""
 
     @property
     def bootstrap_servers(self) -> str:

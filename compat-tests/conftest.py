@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 from confluent_kafka.admin import AdminClient
 
+import spark_formats
 import spark_versions
 from clients import CLIENTS, Client, Confluent
 from clusters import KpyNode
@@ -57,6 +58,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--upgrades", type=int, default=1, help="how often a cluster is upgraded, and back before the next")
     group.addoption("--seed", type=int, default=0, help="seed of the moments at which brokers are killed")
     group.addoption("--spark", choices=sorted(spark_versions.VERSIONS), help="Spark's version, if not the installed")
+    group.addoption(
+        "--spark-format", choices=spark_formats.FORMATS, default=spark_formats.KAFKA, help="the source Spark reads with"
+    )
     group.addoption("--record", action="store_true", help="write what Apache Kafka does into expected/")
 
 
@@ -64,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     chosen = config.getoption("--kpybroker", default=None)
     if chosen is not None:
         KpyBroker.path = KpyNode.path = chosen.absolute()
+    spark_formats.chosen = config.getoption("--spark-format", default=spark_formats.KAFKA)
     if (version := config.getoption("--spark", default=None)) is not None:
         try:
             spark_versions.use(version)
@@ -202,7 +207,18 @@ def spark(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
             pytest.skip(str(problem))
         asked = pytestconfig.getoption("--spark")
         assert asked in (None, session.version), f"asked for Spark {asked}, and got {session.version}"
+        if spark_formats.chosen == spark_formats.KAFKA and not spark_versions.connector(session.version):
+            pytest.skip(f"Spark {session.version} has no Kafka connector; --spark-format kpybroker needs none")
+        if spark_formats.is_ours() and spark_formats.version(session) < (4, 0):
+            pytest.skip("Spark has data sources in Python, such as kpybroker's, since 4.0")
         yield session
+
+
+@pytest.fixture
+def kafka_sink(spark: "SparkSession") -> None:
+    """For tests that write with Spark's own sink."""
+    if not spark_versions.connector(spark.version):
+        pytest.skip(f"Spark {spark.version} has no Kafka connector, so it has no sink")
 
 
 @pytest.fixture

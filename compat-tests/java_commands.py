@@ -1,8 +1,9 @@
 """Commands of Kafka's Java tools, one after another on one broker, and what of their output is no difference.
 
-The commands are in ``java/commands.txt``. Not here: who runs them (`test_java_commands`), and how (`java_tools`). Every
-tool that talks to a broker has a command; those that do not are in `WITHOUT_A_BROKER`, those that another test runs in
-`RUN_ELSEWHERE`, each with its reason.
+The commands are in ``java/commands.txt`` and ``java/secured_commands.txt``. Not here: who runs them
+(`test_java_commands`, `test_java_commands_secured`), and how (`java_tools`). Every tool that talks to a broker has a
+command; those that do not are in `WITHOUT_A_BROKER`, those that another test runs in `RUN_ELSEWHERE`, each with its
+reason.
 """
 
 import re
@@ -11,8 +12,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 TOPIC: Final = "tools-of-java"
-COMMANDS: Final = (Path(__file__).resolve().parent / "java" / "commands.txt").read_text().splitlines()
+_LISTS: Final = Path(__file__).resolve().parent / "java"
+COMMANDS: Final = (_LISTS / "commands.txt").read_text().splitlines()
 """Words in capitals are files, but for SERVER; what follows ``<<<`` are lines of standard input."""
+SECURED_COMMANDS: Final = (_LISTS / "secured_commands.txt").read_text().splitlines()
+"""The commands for a broker with logins and an authorizer. HMAC is that of the token that was created last."""
+HMAC: Final = re.compile(r"[A-Za-z0-9+/]{86}==")
 WITHOUT_A_BROKER: Final[Mapping[str, str]] = {
     "kafka.Kafka": "is the broker",
     "kafka.docker.KafkaDockerWrapper": "starts the broker in its container",
@@ -77,7 +82,9 @@ REPLACED: Final = (
     (r"(directoryId=)[\w-]{22}", r"\1SOME"),
     (r"\b[\w-]+-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "MEMBER"),
     (r"/tmp/\S+", "FILE"),
+    (r"Request Request\(.*\) needs [A-Z_]+ permission\.", "Cluster authorization failed."),
 )
+"""The last one is Kafka's text with objects of its memory in it. Here it is the text of the error."""
 
 
 MADE_UP: Final = {
@@ -96,6 +103,30 @@ def _of_transactions(table: str) -> str:
     return "\n".join(["\t".join(head), *sorted(cells)])
 
 
+def _of_acls(text: str) -> str:
+    """The resources and their ACLs in the order of their texts: Java takes them from hash maps."""
+    blocks: list[list[str]] = []
+    text = re.sub(r"(?s)^Option .*", "USAGE", text, flags=re.MULTILINE)
+    text = re.sub(r"(?<=supports operations )\[(.*)\]", lambda found: ", ".join(sorted(found[1].split(", "))), text)
+    for line in text.splitlines():
+        if line[:1].isspace() and blocks:
+            blocks[-1].append(line.strip())
+        else:
+            blocks.append([line])
+    return "\n".join("\n \t".join([head, *sorted(rows)]) for head, *rows in sorted(blocks))
+
+
+def _of_tokens(text: str) -> str:
+    """Without the ids, HMACs and times of tokens, and in one order."""
+    text = re.sub(r"(?m)(^|(?<=tokenId : ))[\w-]{22}(?=\s)", "TOKEN", HMAC.sub("HMAC", text))
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d", "NOW", text)
+    text = re.sub(r"(?<=: )[A-Z][a-z]{2} [A-Z][a-z]{2} \d\d .*\d{4}", "NOW", text)
+    lines = re.sub(r" +", " ", text).splitlines()
+    return "\n".join(
+        [line for line in lines if line[:6] != "TOKEN "] + sorted(line for line in lines if line[:6] == "TOKEN ")
+    )
+
+
 def normalised(tool: str, text: str) -> str:
     """Without what differs from broker to broker and from run to run, and without stack traces."""
     if tool.startswith("kafka-verifiable"):  # threads of its own print what was sent, before or after this line
@@ -105,6 +136,10 @@ def normalised(tool: str, text: str) -> str:
     text = "\n".join(line.rstrip() for line in text.splitlines() if line.strip() and not TRACED.match(line))
     for pattern, replacement in REPLACED:
         text = re.sub(pattern, replacement, text)
+    if tool == "kafka-acls":
+        text = _of_acls(text)
+    if tool == "kafka-delegation-tokens":
+        text = _of_tokens(text)
     if tool == SHARE_CONSUMER:
         text = re.sub(r"(?<=:\[)\d+(,\d+)*(?=\])", lambda found: ",".join(sorted(found[0].split(","), key=int)), text)
     if tool == "kafka-transactions" and "\t" in text.partition("\n")[0]:

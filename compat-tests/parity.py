@@ -18,6 +18,8 @@ from kpywire.api import API_KEYS
 EXPECTED: Final = Path(__file__).resolve().parent / "expected"
 COMMANDS: Final = EXPECTED / "java_commands.txt"
 COMMANDS_HERE: Final = EXPECTED / "java_commands_kpybroker.txt"
+SECURED_COMMANDS: Final = EXPECTED / "secured_commands.txt"
+SECURED_COMMANDS_HERE: Final = EXPECTED / "secured_commands_kpybroker.txt"
 WALK: Final = EXPECTED / "admin_walk.txt"
 WALK_HERE: Final = EXPECTED / "admin_walk_kpybroker.txt"
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "parity.md"
@@ -55,6 +57,25 @@ def record_commands(target: str, found: Mapping[str, str]) -> None:
         kafka[API_VERSIONS] = _of_what_is_served(kafka[API_VERSIONS])
         found = {line: outcome for line, outcome in found.items() if kafka.get(line) != outcome}
     (COMMANDS_HERE if target == KPYBROKER else COMMANDS).write_text(written(found))
+
+
+def secured_commands_expected(target: str) -> dict[str, str]:
+    """The same for the commands on a broker with logins and an authorizer."""
+    expected = transcript(SECURED_COMMANDS.read_text()) if SECURED_COMMANDS.exists() else {}
+    has_others = SECURED_COMMANDS_HERE.exists() and target == KPYBROKER
+    return {**expected, **(transcript(SECURED_COMMANDS_HERE.read_text()) if has_others else {})}
+
+
+def record_secured_commands(target: str, found: Mapping[str, str]) -> None:
+    if target == KPYBROKER:
+        kafka = secured_commands_expected("apache-kafka")
+        found = {line: outcome for line, outcome in found.items() if kafka.get(line) != outcome}
+    (SECURED_COMMANDS_HERE if target == KPYBROKER else SECURED_COMMANDS).write_text(written(found))
+
+
+def all_commands_expected(target: str) -> dict[str, str]:
+    """The output of all commands."""
+    return {**commands_expected(target), **secured_commands_expected(target)}
 
 
 def steps_expected(target: str) -> dict[str, Step]:
@@ -137,7 +158,7 @@ def page() -> str:
 
 
 def _tools() -> str:
-    kafka, here = commands_expected("apache-kafka"), commands_expected(KPYBROKER)
+    kafka, here = all_commands_expected("apache-kafka"), all_commands_expected(KPYBROKER)
     by_tool: dict[str, list[tuple[str, str, str]]] = {}
     for line, outcome in kafka.items():
         expected = _of_what_is_served(outcome) if line == API_VERSIONS else outcome
@@ -176,8 +197,8 @@ def _methods() -> str:
 def _what_differs() -> str:
     """Side by side, what is there on both and not the same."""
     rows = []
-    commands, steps = commands_expected(KPYBROKER), steps_expected(KPYBROKER)
-    kafka_commands = {**commands_expected("apache-kafka"), API_VERSIONS: commands[API_VERSIONS]}
+    commands, steps = all_commands_expected(KPYBROKER), steps_expected(KPYBROKER)
+    kafka_commands = {**all_commands_expected("apache-kafka"), API_VERSIONS: commands[API_VERSIONS]}
     pairs = [(f"`{_short(line)}`", outcome, commands[line]) for line, outcome in kafka_commands.items()]
     pairs += [(name, step.outcome, steps[name].outcome) for name, step in steps_expected("apache-kafka").items()]
     for name, kafka, ours in pairs:

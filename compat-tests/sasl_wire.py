@@ -74,6 +74,12 @@ class Wire:
     def close(self) -> None:
         self._raw.__exit__()
 
+    def __enter__(self) -> "Wire":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
     def ask(self, request: Any, version: int) -> Any:
         """The response, or CLOSED."""
         try:

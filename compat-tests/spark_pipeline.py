@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+import spark_formats
 from clients import Confluent, Record, Sending
 
 NOON_MS = 1_600_000_000_000
@@ -33,7 +34,7 @@ class Batch:
 
     def __call__(self, topic: str | None = None, **options: Any) -> DataFrame:
         """``topic`` is subscribed to; other options are passed on."""
-        source = self.spark.read.format("kafka").option("kafka.bootstrap.servers", self.bootstrap_servers)
+        source = self.spark.read.format(spark_formats.chosen).option("kafka.bootstrap.servers", self.bootstrap_servers)
         return source.options(**({"subscribe": topic} if topic else {}), **options).load()
 
 
@@ -47,7 +48,9 @@ class Pipeline:
         self.options = {"startingOffsets": "earliest", **options}
 
     def source(self) -> DataFrame:
-        source = self.spark.readStream.format("kafka").option("kafka.bootstrap.servers", self.bootstrap_servers)
+        source = self.spark.readStream.format(spark_formats.chosen).option(
+            "kafka.bootstrap.servers", self.bootstrap_servers
+        )
         return source.options(**self.options).load()
 
     def start(self, **trigger: Any) -> Any:
@@ -60,6 +63,13 @@ class Pipeline:
         query = self.start(availableNow=True)
         assert query.awaitTermination(120), "availableNow did not come to an end"
         return query
+
+    def run_all(self) -> list[int]:
+        """Process what is there, in as many runs as that takes, and return the sizes of the batches."""
+        found: list[int] = []
+        while more := sizes(self.run_available()):
+            found += more
+        return found
 
     @contextmanager
     def running(self) -> Iterator[Any]:

@@ -1,6 +1,8 @@
 """One small Spark session with the Kafka connector, and its end."""
 
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,17 +32,19 @@ def small_spark(directory: Path, memory: str = "768m", jvm: str = SMALL_JVM) -> 
 
     Raises UnavailableError when the connector for this PySpark cannot be had.
     """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging = directory / "log4j2.properties"
     logging.write_text(QUIET)
     java_options = f"{jvm} -Dlog4j2.configurationFile={logging.as_uri()}"
     settings = {
-        "spark.jars": ",".join(map(str, connector(pyspark.__version__))),
+        **({"spark.jars": ",".join(map(str, jars))} if (jars := connector(pyspark.__version__)) else {}),
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": java_options,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.python.authenticate.socketTimeout": "60s",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",

@@ -27,7 +27,8 @@ class Spark(NamedTuple):
     scala: str
     javas: frozenset[int]
     newest_python: tuple[int, int]
-    token_provider: str
+    token_provider: str | None
+    """None where this connector cannot be had: then only kpybroker's data source reads Kafka."""
 
 
 VERSIONS: Final[Mapping[str, Spark]] = {
@@ -36,6 +37,7 @@ VERSIONS: Final[Mapping[str, Spark]] = {
         Spark("3.5.1", "2.12", frozenset({8, 11, 17}), (3, 11), "3.5.1"),
         Spark("4.0.0", "2.13", frozenset({17, 21}), (3, 13), "4.0.0"),
         Spark("4.2.0", "2.13", frozenset({17, 21, 25}), (3, 14), "4.0.0"),
+        Spark("4.3.0", "2.13", frozenset({17, 21, 25}), (3, 14), None),
     )
 }
 
@@ -84,8 +86,10 @@ def java_version() -> int:
 
 
 def connector(version: str) -> list[Path]:
-    """The jars of the Kafka connector, for ``spark.jars``. Raises UnavailableError."""
+    """The jars of the Kafka connector, for ``spark.jars``; none where there is none. Raises UnavailableError."""
     spark = known(version)
+    if spark.token_provider is None:
+        return []
     chosen = {"spark.version": version, "scala.version": spark.scala, "token.version": spark.token_provider}
     options = [f"-D{name}={value}" for name, value in chosen.items()]
     try:

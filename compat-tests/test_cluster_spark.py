@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+import spark_formats
 from clients import Confluent
 from clusters import PROGRAMS, Cluster
 from failover.faults import kill_leader, leader_of, wait_for_in_sync
@@ -23,7 +24,7 @@ from test_spark_faults import SteadyWriter
 from topics import create_topic
 from waiting import eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.usefixtures("kafka_sink")]
 
 PARTITIONS: Final = 3
 SETTINGS: Final = {"default.replication.factor": "3", "min.insync.replicas": "2"}
@@ -39,7 +40,7 @@ class Copying:
         self._directory = directory
 
     def start(self, **trigger: Any) -> Any:
-        source = self._spark.readStream.format("kafka").option("kafka.bootstrap.servers", self._servers)
+        source = self._spark.readStream.format(spark_formats.chosen).option("kafka.bootstrap.servers", self._servers)
         rows = source.option("subscribe", "source").option("startingOffsets", "earliest").load()
         sink = rows.selectExpr("value", "'target' topic").writeStream.format("kafka")
         sink = sink.option("kafka.bootstrap.servers", self._servers)

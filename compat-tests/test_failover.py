@@ -1,6 +1,6 @@
 """Nothing acknowledged is lost, doubled or out of order while nodes of a cluster fail (long form: `make failover`)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -16,6 +16,7 @@ from failover.rounds import play
 from failover.run import run
 from failover.verdict import Verdict, judge, longest_gap_s
 from namespaces import Network, why_no_namespaces
+from secured import secured_cluster
 
 HERE = ("writer", 0)
 RECORDS = 4_000
@@ -77,11 +78,16 @@ def network(fault: str) -> Iterator[Network | None]:
         *(pytest.param(each, marks=pytest.mark.slow) for each in FAULTS if each not in ("none", "kill-leader")),
     ],
 )
+@pytest.mark.parametrize("cluster_of", [Cluster, secured_cluster], ids=["plaintext", "secured"])
 def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(
-    fault: str, network: Network | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster_of: Callable[..., Cluster],
+    fault: str,
+    network: Network | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(faults, "PAUSE_S", 5.0)
-    with Cluster(PROGRAMS["kpybroker"], tmp_path, properties=SHORT, network=network) as cluster:
+    with cluster_of(PROGRAMS["kpybroker"], tmp_path, properties=SHORT, network=network) as cluster:
         outcome = run(cluster, fault, records=RECORDS, seed=1, clients=["confluent-kafka", "kafka-python"])
     assert outcome.faults > 0
     assert (outcome.verdict.is_clean, outcome.failures) == (True, [])

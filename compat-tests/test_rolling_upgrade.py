@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from clusters import Cluster
 from failover.faults import wait_for_in_sync
-from failover.run import PARTITIONS, TOPIC, read_all
+from failover.run import TOPIC, read_all
 from failover.verdict import judge
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from oracle import BrokerProcessError
 from raw_client import RawClient
-from upgrade_load import IN_TRANSACTIONS, Load, committed_numbers
+from upgrade_load import Load, committed_numbers, create_topics
 from upgrading import PREVIOUS, NoSuchVersion, VersionedNode, nodes_of, sources_of
 from waiting import eventually
 
@@ -70,15 +68,6 @@ def restart(cluster: Cluster, restarted: Iterable[VersionedNode], sources: Path 
         wait_for_in_sync(cluster, TOPIC, len(cluster.nodes))
 
 
-def create_topics(cluster: Cluster) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-    config = {"min.insync.replicas": "2"}
-    wanted = [NewTopic(TOPIC, PARTITIONS, 3, config=config), NewTopic(IN_TRANSACTIONS, 2, 3, config=config)]
-    for created in admin.create_topics(wanted).values():
-        created.result(60)
-    wait_for_in_sync(cluster, TOPIC, 3)
-
-
 def test_a_cluster_of_the_version_before_is_upgraded_and_nobody_notices(
     previous: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -86,7 +75,7 @@ def test_a_cluster_of_the_version_before_is_upgraded_and_nobody_notices(
         first = nodes(cluster)[0]
         assert first.version == "0.1.0"
         create_topics(cluster)
-        load = Load(cluster)
+        load = Load(cluster.access)
         load.start()
         try:
             eventually(lambda: load.is_under_way, "all clients to have begun")
@@ -103,11 +92,11 @@ def test_a_cluster_of_the_version_before_is_upgraded_and_nobody_notices(
         finally:
             load.stop()
         assert load.failures == []
-        verdict = judge(load.writer.acknowledged, read_all(cluster.bootstrap_servers))
+        verdict = judge(load.writer.acknowledged, read_all(cluster.access))
         assert verdict.is_clean, verdict
         assert load.reader.gaps() == []
         for partition in range(2):
-            assert committed_numbers(cluster.bootstrap_servers, partition) == load.transactions.committed
+            assert committed_numbers(cluster.access, partition) == load.transactions.committed
 
 
 def test_a_level_waits_for_the_last_node_that_does_not_know_it_and_then_keeps_it_out(

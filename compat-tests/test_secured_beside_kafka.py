@@ -12,8 +12,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+import oauth_nodes
 from clusters import SHARED, NodeOf, Place, kafka_node, kpybroker_node
 from conftest import started
+from kpybroker.testing.oidc import OidcProvider
+from oauth_wire import ALLOWED
 from oracle import ApacheKafka, BrokerProcess, free_port
 from secured import between_nodes, with_internal_listener
 
@@ -119,8 +122,27 @@ def read(nodes: list[BrokerProcess], topic: str, partition: int, count: int) -> 
 def test_both_programs_replicate_under_the_controller_of_each(controller: NodeOf, tmp_path: Path, target: str) -> None:
     if target != "kpybroker":
         pytest.skip("takes both programs")
-    broker = kpybroker_node if controller is kafka_node else kafka_node
     secured = {**between_nodes(tmp_path), "connections.max.reauth.ms": str(SESSION_MS)}
+    assert_both_replicate(controller, tmp_path, secured)
+
+
+@pytest.mark.java
+@pytest.mark.slow
+@pytest.mark.parametrize("controller", [kafka_node, kpybroker_node])
+def test_both_programs_log_in_to_each_other_with_tokens(
+    controller: NodeOf, tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if target != "kpybroker":
+        pytest.skip("takes both programs")
+    with OidcProvider() as provider:
+        monkeypatch.setenv("JDK_JAVA_OPTIONS", f"-D{ALLOWED}={provider.jwks_url},{provider.token_url}")
+        secured = {**oauth_nodes.between_nodes(provider), "connections.max.reauth.ms": str(SESSION_MS)}
+        assert_both_replicate(controller, tmp_path, secured)
+
+
+def assert_both_replicate(controller: NodeOf, tmp_path: Path, secured: dict[str, str]) -> None:
+    """Two nodes, one of either program, replicate while their sessions end and begin again."""
+    broker = kpybroker_node if controller is kafka_node else kafka_node
     with pair(controller, broker, tmp_path, **secured) as nodes:
         admin = admin_of(nodes)
         topic = NewTopic("t", 2, replica_assignment=[[1, 2], [2, 1]], config={"min.insync.replicas": "2"})

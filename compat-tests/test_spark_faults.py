@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+import spark_formats
 from clients import Confluent, Record, Sending
 from conftest import StartBroker
 from spark_pipeline import Pipeline, has_read, sizes
@@ -84,9 +85,12 @@ def test_a_query_survives_a_kill_and_goes_on_from_its_checkpoint_after_another(
     assert sorted(map(int, flow.values())) == list(range(writer.count))
 
 
+@pytest.mark.usefixtures("kafka_sink")
 def test_the_sink_loses_nothing_when_the_broker_is_killed(
     spark: SparkSession, start_broker: StartBroker, tmp_path: Path
 ) -> None:
+    if spark_formats.one_batch_a_run(spark):
+        pytest.skip("the kill comes between batches of availableNow, which is one batch before Spark 4.2")
     broker = start_broker()
     admin, confluent = AdminClient({"bootstrap.servers": broker.bootstrap_servers}), Confluent(broker.bootstrap_servers)
     for topic in ("source", "target"):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+import spark_formats
 from clients import Confluent
 from conftest import NewTopic
 from spark_pipeline import Pipeline, fill
@@ -43,6 +44,7 @@ def commits(flow: Pipeline) -> int:
 def test_a_topic_is_copied_record_by_record_and_a_restart_goes_on_from_the_checkpoint(
     spark: SparkSession, confluent: Confluent, new_topic: NewTopic, pipeline: Callable[..., Pipeline], mode: str
 ) -> None:
+    spark_formats.only_sparks("continuous processing and real-time mode: sources in Python have micro-batches")
     if mode == "realTime" and tuple(map(int, spark.version.split(".")[:2])) < (4, 1):
         pytest.skip("real-time mode is there since Spark 4.1")
     source, target = new_topic(), new_topic()

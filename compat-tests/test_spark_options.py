@@ -14,8 +14,10 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+import spark_formats
 from clients import Confluent, Record
 from conftest import NewTopic
+from spark_formats import one_batch_a_run
 from spark_pipeline import NOON_MS, Batch, Pipeline, fill, has_read, sizes
 from topics import wait_for_leaders
 from waiting import eventually
@@ -149,12 +151,13 @@ def parts_of(flow: Pipeline) -> list[tuple[int, set[int], int]]:
 
 
 def test_a_stream_reads_assigned_partitions_in_parts_and_hands_batches_over(
-    confluent: Confluent, new_topic: NewTopic, pipeline: Flow
+    spark: SparkSession, confluent: Confluent, new_topic: NewTopic, pipeline: Flow
 ) -> None:
     topic = new_topic(partitions=3)
     fill(confluent, topic, range(90), 3)
     seen = parts_of(pipeline(assign=json.dumps({topic: [0, 2]}), minPartitions="6", maxOffsetsPerTrigger="40"))
-    assert [(batch_id, partitions) for batch_id, partitions, _ in seen] == [(0, {0, 2}), (1, {0, 2})]
+    batches = 1 if one_batch_a_run(spark) else 2
+    assert [(batch_id, partitions) for batch_id, partitions, _ in seen] == [(0, {0, 2}), (1, {0, 2})][:batches]
     assert all(parts >= 6 for _, _, parts in seen)
 
 
@@ -254,6 +257,7 @@ def test_with_the_old_way_to_find_offsets_the_driver_is_a_group(
 ) -> None:
     topic = new_topic(partitions=2)
     fill(confluent, topic, range(10), 2)
+    spark_formats.only_sparks("useDeprecatedOffsetFetching: its driver can be a Java consumer in a group")
     flow = pipeline(subscribe=topic, **{named: f"driver-{topic}"})
     with setting(spark, "spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true"), flow.running() as query:
         eventually(partial(has_read, query, 10), "the records", within_s=60)

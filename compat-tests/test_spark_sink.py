@@ -11,7 +11,7 @@ from clients import Confluent, Record, Sending
 from conftest import NewTopic
 from spark_pipeline import Batch, Pipeline
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("kafka_sink")]
 
 
 def write(frame: DataFrame, bootstrap_servers: str, **options: str) -> None:

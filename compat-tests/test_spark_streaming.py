@@ -10,8 +10,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, window
 
+import spark_formats
 from clients import Confluent
 from conftest import NewTopic
+from spark_formats import one_batch_a_run
 from spark_pipeline import Pipeline, fill, has_read, progress_of, sizes
 from topics import create_topic, delete_topics
 from waiting import eventually
@@ -34,17 +36,17 @@ def test_available_now_ends_with_everything_and_goes_on_from_there(
 
 
 def test_batches_keep_to_max_offsets_per_trigger(
-    confluent: Confluent, new_topic: NewTopic, pipeline: Callable[..., Pipeline]
+    spark: SparkSession, confluent: Confluent, new_topic: NewTopic, pipeline: Callable[..., Pipeline]
 ) -> None:
     topic = new_topic(partitions=2)
     expected = fill(confluent, topic, range(250), 2)
     flow = pipeline(subscribe=topic, maxOffsetsPerTrigger="100")
-    assert sizes(flow.run_available()) == [100, 100, 50]
+    assert (flow.run_all() if one_batch_a_run(spark) else sizes(flow.run_available())) == [100, 100, 50]
     assert sorted(flow.values()) == sorted(expected)
 
 
 def test_a_running_query_follows_the_topic(
-    confluent: Confluent, new_topic: NewTopic, pipeline: Callable[..., Pipeline]
+    spark: SparkSession, confluent: Confluent, new_topic: NewTopic, pipeline: Callable[..., Pipeline]
 ) -> None:
     topic = new_topic(partitions=2)
     flow = pipeline(subscribe=topic)
@@ -54,8 +56,11 @@ def test_a_running_query_follows_the_topic(
             expected += fill(confluent, topic, range(start, start + 30), 2)
             eventually(partial(has_read, query, len(expected)), "the records to be processed", within_s=60)
         source = progress_of(query)[-1]["sources"][0]
-        assert source["endOffset"] == {topic: {"0": 45, "1": 45}}
-        assert float(source["metrics"]["maxOffsetsBehindLatest"]) == 0
+        assert source["endOffset"][topic] == {"0": 45, "1": 45}
+        if spark_formats.is_ours():  # sources in Python have no metrics; since Spark 4.2 they report the latest offset
+            assert one_batch_a_run(spark) or source["latestOffset"] == source["endOffset"]
+        else:
+            assert float(source["metrics"]["maxOffsetsBehindLatest"]) == 0
     assert sorted(flow.values()) == sorted(expected)
 
 
@@ -96,15 +101,26 @@ def test_windows_close_by_event_time(
     source = pipeline(subscribe=topic, maxOffsetsPerTrigger="150").source().withWatermark("timestamp", "1 second")
     counts = source.groupBy(window(col("timestamp"), "10 seconds")).count()
     sink = counts.writeStream.format("memory").queryName("windows").outputMode("append")
-    query = sink.option("checkpointLocation", str(tmp_path / "windows")).trigger(availableNow=True).start()
-    assert query.awaitTermination(120)
+    sink = sink.option("checkpointLocation", str(tmp_path / "windows"))
+    if one_batch_a_run(spark):
+        query = sink.start()
+        query.processAllAvailable()
+        query.stop()
+    else:
+        assert sink.trigger(availableNow=True).start().awaitTermination(120)
     rows = spark.table("windows").orderBy("window").collect()
     assert [row["count"] for row in rows] == [100, 100]
 
 
+@pytest.mark.usefixtures("kafka_sink")
 @pytest.mark.parametrize("idempotent", ["true", "false"])
 def test_the_sink_copies_a_topic_exactly_while_nothing_fails(
-    confluent: Confluent, new_topic: NewTopic, pipeline: Callable[..., Pipeline], tmp_path: Path, idempotent: str
+    spark: SparkSession,
+    confluent: Confluent,
+    new_topic: NewTopic,
+    pipeline: Callable[..., Pipeline],
+    tmp_path: Path,
+    idempotent: str,
 ) -> None:
     source, target = new_topic(partitions=2), new_topic(partitions=2)
     flow = pipeline(subscribe=source, maxOffsetsPerTrigger="40", includeHeaders="true")
@@ -114,8 +130,9 @@ def test_the_sink_copies_a_topic_exactly_while_nothing_fails(
         rows = flow.source().selectExpr("key", "value", "headers", f"'{target}' topic")
         sink = rows.writeStream.format("kafka").option("kafka.bootstrap.servers", flow.bootstrap_servers)
         sink = sink.option("includeHeaders", "true").option("kafka.enable.idempotence", idempotent)
-        query = sink.option("checkpointLocation", str(tmp_path / "sink")).trigger(availableNow=True).start()
-        assert query.awaitTermination(120)
+        sink = sink.option("checkpointLocation", str(tmp_path / "sink"))
+        for _ in range(3 if one_batch_a_run(spark) else 1):
+            assert sink.trigger(availableNow=True).start().awaitTermination(120)
     copied = [(record.value or b"").decode() for record in confluent.read(target, {0: 0, 1: 0})]
     assert sorted(copied) == sorted(expected)
 
@@ -128,7 +145,9 @@ def test_a_topic_deleted_under_a_running_query_fails_the_query(
     with pipeline(subscribe=topic).running() as query:
         eventually(partial(has_read, query, 20), "the records to be processed", within_s=60)
         delete_topics(admin, [topic])
-        with pytest.raises(StreamingQueryException, match="UnknownTopicOrPartitionException"):
+        with pytest.raises(
+            StreamingQueryException, match=r"UnknownTopicOrPartitionException|UNKNOWN_TOPIC_OR_PARTITION"
+        ):
             query.awaitTermination(60)
 
 
@@ -144,7 +163,9 @@ def test_a_topic_of_a_pattern_deleted_under_a_running_query_is_data_loss(
         eventually(partial(has_read, query, 40), "the records to be processed", within_s=60)
         delete_topics(admin, [deleted])
         fill(confluent, kept, range(20, 25))
-        with pytest.raises(StreamingQueryException, match=r"(?i)some data may have been lost|UnknownTopicOrPartition"):
+        with pytest.raises(
+            StreamingQueryException, match=r"(?i)some data may have been lost|Unknown_?Topic_?Or_?Partition"
+        ):
             query.awaitTermination(60)
 
 
@@ -162,5 +183,7 @@ def test_a_topic_created_again_between_two_runs_is_data_loss(
     indifferent = pipeline(subscribe=topic, failOnDataLoss="false")
     indifferent.run_available()
     new = fill(confluent, topic, range(105, 130))
+    if spark_formats.is_ours():  # it knows by the topic's id that all records are new
+        new += [str(number) for number in range(100, 105)]
     indifferent.run_available()
     assert sorted(indifferent.values()) == sorted(old + new)

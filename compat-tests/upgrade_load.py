@@ -1,6 +1,7 @@
-"""Clients while a cluster is upgraded: they write, read in a group and commit transactions, and remember.
+"""Clients while a cluster is upgraded, or its security changes: they write, read in a group and commit transactions.
 
-Nothing may be asked of them beyond their own retries: whatever one of them raises or gives up is a failure.
+They remember what they did. Nothing may be asked of them beyond their own retries: whatever one of them raises or
+gives up is a failure.
 """
 
 import threading
@@ -9,8 +10,12 @@ from collections import defaultdict
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
+from access import Access
 from clusters import Cluster
+from failover.faults import wait_for_in_sync
 from failover.producing import ConfluentWriter
 from failover.run import PARTITIONS, TOPIC
 
@@ -50,14 +55,13 @@ class Client(ABC):
 class GroupReader(Client):
     """The only member of a group. Reads what the writer writes, and commits what it has read."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, access: Access) -> None:
         super().__init__()
         self.read: dict[int, list[int]] = defaultdict(list)
         """The offsets of each partition, as they came."""
         self._consumer = Consumer(
-            {"bootstrap.servers": servers, "group.id": GROUP, "auto.offset.reset": "earliest", "log_level": 0,
-             "enable.auto.commit": False}
-        )  # fmt: skip
+            {**access.librdkafka, "group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        )
 
     def work(self) -> None:
         self._consumer.subscribe([TOPIC])
@@ -75,12 +79,16 @@ class GroupReader(Client):
     def _positions(self) -> list[TopicPartition]:
         return [TopicPartition(TOPIC, index, offsets[-1] + 1) for index, offsets in self.read.items()]
 
-    def gaps(self) -> list[str]:
-        """The places where it was not given the next record: some were left out, or came again."""
+    def gaps(self, earlier: "GroupReader | None" = None) -> list[str]:
+        """The places where it was not given the next record: some were left out, or came again.
+
+        ``earlier`` was the member of the group before this one.
+        """
+        ends = {index: offsets[-1] for index, offsets in earlier.read.items()} if earlier else {}
         return [
             f"{index}: {before} -> {after}"
             for index, offsets in self.read.items()
-            for before, after in zip([-1, *offsets], offsets, strict=False)
+            for before, after in zip([ends.get(index, -1), *offsets], offsets, strict=False)
             if after != before + 1
         ]
 
@@ -88,12 +96,10 @@ class GroupReader(Client):
 class TransactionWriter(Client):
     """Writes a number to each of two partitions in one transaction, and aborts one transaction of four."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, access: Access) -> None:
         super().__init__()
         self.committed: list[int] = []
-        self._producer = Producer(
-            {"bootstrap.servers": servers, "transactional.id": "upgraded", "log_level": 0, "linger.ms": 0}
-        )
+        self._producer = Producer({**access.librdkafka, "transactional.id": "upgraded", "linger.ms": 0})
 
     def work(self) -> None:
         self._producer.init_transactions(PATIENCE_S)
@@ -111,36 +117,49 @@ class TransactionWriter(Client):
 
 
 class Load:
-    """All of them at once, at one cluster."""
+    """All of them at once, at one cluster. ``name`` is that of the writer, which others must not have."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        servers = cluster.bootstrap_servers
-        self.writer = ConfluentWriter("confluent-kafka", servers, TOPIC, PARTITIONS)
-        self.reader, self.transactions = GroupReader(servers), TransactionWriter(servers)
+    def __init__(self, access: Access, name: str = "confluent-kafka", *, in_transactions: bool = True) -> None:
+        self.writer = ConfluentWriter(name, access, TOPIC, PARTITIONS)
+        self.reader, self.transactions = GroupReader(access), TransactionWriter(access)
+        self._in_transactions = in_transactions
 
     def start(self) -> None:
-        for client in (self.writer, self.reader, self.transactions):
-            client.start()
+        self.writer.start()
+        self.reader.start()
+        if self._in_transactions:
+            self.transactions.start()
 
     def stop(self) -> None:
-        for client in (self.writer, self.transactions, self.reader):
-            client.stop()
+        self.writer.stop()
+        if self._in_transactions:
+            self.transactions.stop()
+        self.reader.stop()
 
     @property
     def is_under_way(self) -> bool:
         """Whether each of them has done something, or has given up."""
-        return bool(self.failures or (self.writer.count and self.reader.read and self.transactions.committed))
+        commits = self.transactions.committed or not self._in_transactions
+        return bool(self.failures or (self.writer.count and self.reader.read and commits))
 
     @property
     def failures(self) -> list[str]:
         return self.writer.failures + self.reader.failures + self.transactions.failures
 
 
-def committed_numbers(servers: str, partition: int) -> list[int]:
+def create_topics(cluster: Cluster) -> None:
+    """The topics that they use, in sync on all nodes."""
+    admin = AdminClient(cluster.access.librdkafka)
+    config, size = {"min.insync.replicas": "2"}, len(cluster.nodes)
+    wanted = [NewTopic(TOPIC, PARTITIONS, size, config=config), NewTopic(IN_TRANSACTIONS, 2, size, config=config)]
+    for created in admin.create_topics(wanted).values():
+        created.result(60)
+    wait_for_in_sync(cluster, TOPIC, size)
+
+
+def committed_numbers(access: Access, partition: int) -> list[int]:
     """The numbers that a reader of committed records finds in a partition that transactions were written to."""
-    consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": "judge", "log_level": 0, "enable.partition.eof": True}
-    )
+    consumer = Consumer({**access.librdkafka, "group.id": "judge", "enable.partition.eof": True})
     consumer.assign([TopicPartition(IN_TRANSACTIONS, partition, 0)])
     found: list[int] = []
     try:

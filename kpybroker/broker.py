@@ -6,7 +6,7 @@ It holds no queue and decides nothing itself; `kpybroker.assembly` builds it, `k
 import logging
 import os
 import random
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.config.broker import BrokerConfig
@@ -16,6 +16,7 @@ from kpybroker.hosting.markers import Markers
 from kpybroker.hosting.shards import Shards
 from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
 from kpybroker.io.scheduler import Scheduler
+from kpybroker.leases.leases import Leases
 from kpybroker.lifecycle import BrokerState, Lifecycle
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.absences import Absences
@@ -37,6 +38,9 @@ from kpybroker.serving.context import Controller
 from kpybroker.serving.expected_topics import ExpectedTopics
 from kpybroker.serving.refused_creations import RefusedCreations
 from kpybroker.serving.topic_answers import TopicAnswers
+
+if TYPE_CHECKING:
+    from kpybroker.telemetry.receiver import Receiver
 
 log = logging.getLogger("kpybroker.config")
 
@@ -73,6 +77,7 @@ class Coordinators(NamedTuple):
 
     groups: Shards
     transactions: Shards
+    share_states: Shards
     transactions_elsewhere: TransactionsElsewhere
     markers: Markers
     marker_writer: MarkerWriter
@@ -109,6 +114,7 @@ class Broker:
         self.upkeep = partitions.upkeep
         self.groups = coordinators.groups
         self.transactions = coordinators.transactions
+        self.share_states = coordinators.share_states
         self.transactions_elsewhere = coordinators.transactions_elsewhere
         self.markers = coordinators.markers
         self.marker_writer = coordinators.marker_writer
@@ -120,9 +126,11 @@ class Broker:
         """The number since the start, as controllers count them."""
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
         self.topic_answers = TopicAnswers()
+        self.leases = Leases()
         self.expected_topics = ExpectedTopics(scheduler)
         self.refused_creations = RefusedCreations()
         self._rng = rng
+        self._telemetry: Receiver | None = None
 
     def start(self) -> None:
         """Start the work in the background, once clients may be served."""
@@ -131,6 +139,7 @@ class Broker:
         self.in_sync.start()
         self.groups.start()
         self.transactions.start()
+        self.share_states.start()
 
     def stop(self) -> None:
         """End the work on the logs."""
@@ -153,10 +162,13 @@ class Broker:
             self.in_sync.brokers_changed()
         self.groups.apply(image, delta)
         self.transactions.apply(image, delta)
+        self.share_states.apply(image, delta)
         self.marker_writer.look_again()
         if self._must_register(image, delta):
             self.lifecycle.register_again()
         self.expected_topics.look(image.topics)
+        if self._telemetry is not None:
+            self._telemetry.configs_changed(image.configs, delta.configs)
 
     def _must_register(self, image: MetadataImage, delta: MetadataDelta) -> bool:
         """Whether this broker was unregistered, or a higher ``metadata.version`` can now hold its directories."""
@@ -176,6 +188,23 @@ class Broker:
         self.fetchers.reconfigure()
         self.replicas.directories.cordon(cordoned_paths(self.config))
         self.lifecycle.report()
+
+    @property
+    def telemetry(self) -> "Receiver":
+        """The receiver of client metrics, made when the first client asks."""
+        if self._telemetry is None:
+            from kpybroker.telemetry.receiver import Bounds, Receiver
+
+            config = self.config
+            bounds = Bounds(config["telemetry.max.bytes"], config["kpybroker.client.metrics.max.series"])
+            labels = [entry.partition("=")[0].strip() for entry in config["kpybroker.metrics.static.labels"]]
+            self._telemetry = Receiver(self.image.configs, bounds, self._rng, labels)
+        return self._telemetry
+
+    @property
+    def has_telemetry(self) -> bool:
+        """Whether any client has asked for its subscription."""
+        return self._telemetry is not None
 
     @property
     def unready(self) -> str | None:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from kpybroker import handlers
 from kpybroker.assembly.broker import build_broker, build_lifecycle, registration
+from kpybroker.assembly.leases import build_lease_routes
 from kpybroker.assembly.limits import socket_limits
 from kpybroker.assembly.platform import Simulated, platform_of
 from kpybroker.assembly.ports import BoundPorts, listening_on
 from kpybroker.assembly.quorum import QuorumParts, build_quorum
 from kpybroker.assembly.quotas import follow_quotas
 from kpybroker.assembly.replication import build_kept
-from kpybroker.assembly.security import build_security, read_keys
+from kpybroker.assembly.security import build_security, fetch_keys, read_keys
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.broker import Broker
 from kpybroker.config.broker import BrokerConfig
@@ -126,7 +127,10 @@ class Node:
         """
         config, platform, monitoring, limits = self.config, self.platform, self._monitoring, socket_limits(self.config)
         platform.ways.load_keys(config)
+        platform.ends.callback(platform.ways.close)
+        await platform.ways.fetch_tokens()
         self.encryption = read_keys(config, platform)
+        token_checks = await fetch_keys(config, platform)
         await monitoring.listen(self._second_port())
         ports = BoundPorts()
         platform.ends.callback(ports.close)
@@ -137,7 +141,7 @@ class Node:
         current = CurrentConfig(config)
         quorum.host.subscribe(current.apply)
         current.when_changed(platform.ways.reconfigure)
-        security = build_security(config, quorum.host, self.encryption)
+        security = build_security(config, quorum.host, self.encryption, token_checks)
         current.when_changed(security.reconfigure)
         role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS, security.authorizer)
         controllers = Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
@@ -155,6 +159,10 @@ class Node:
             )
             follow_quotas(config, platform.scheduler, clients, server, quorum.host)
             monitoring.show_broker(broker, server, (clients, controllers))
+            if monitoring.port is not None:
+                leases = build_lease_routes(config, platform, stored.identity.cluster_id, broker, disk)
+                monitoring.serve(leases.routes)
+                platform.ends.callback(leases.close)
         else:
             broker, clients = None, controllers
             quorum.host.subscribe(role.apply)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from kpybroker.testing import Broker, Cluster, Security
+    from kpybroker.testing import Broker, Cluster, OidcProvider, Security
 
 SCOPE = "kpybroker_scope"
 MARKER = "kafka_topic"
@@ -133,6 +133,15 @@ def kafka_cluster(_shared_cluster: "Cluster") -> "Cluster":
     next one."""
     _shared_cluster.heal()
     return _shared_cluster
+
+
+@pytest.fixture
+def oidc_provider() -> "Iterator[OidcProvider]":
+    """An OpenID Connect provider of the test's own, for logins by OAUTHBEARER: it signs tokens, and fails on demand."""
+    from kpybroker.testing import OidcProvider
+
+    with OidcProvider() as provider:
+        yield provider
 
 
 @pytest.fixture

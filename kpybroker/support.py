@@ -43,8 +43,7 @@ GAPS = (
         "Share groups",
         "KIP-932: several consumers at one partition, each record acknowledged by itself.",
         _names(
-            "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge InitializeShareGroupState "
-            "ReadShareGroupState WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary "
+            "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge "
             "DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets"
         ),
     ),
@@ -52,11 +51,6 @@ GAPS = (
         "Streams groups",
         "KIP-1071's protocol. Kafka Streams works by the classic protocol.",
         frozenset({"StreamsGroupHeartbeat", "StreamsGroupDescribe"}),
-    ),
-    Gap(
-        "Client metrics",
-        "KIP-714: clients are not asked for their metrics, as by an Apache Kafka without a plug-in that takes them.",
-        frozenset({"GetTelemetrySubscriptions", "PushTelemetry"}),
     ),
 )
 

@@ -3,19 +3,20 @@
 Prints how long it took. The client's queue is as long as the topic, for librdkafka stops fetching for a second when it
 is full, and then measures its own pause.
 
-    python -m benchmarks.clients.confluent_consume BOOTSTRAP TOPIC PARTITIONS COUNT
+    python -m benchmarks.clients.confluent_consume BOOTSTRAP TOPIC PARTITIONS COUNT [KEY=VALUE ...]
 """
 
 import json
 import sys
 import time
+from collections.abc import Mapping
 
 from confluent_kafka import Consumer, TopicPartition
 
 AT_ONCE = 10_000
 
 
-def consume(bootstrap: str, topic: str, partitions: int, count: int) -> float:
+def consume(bootstrap: str, topic: str, partitions: int, count: int, settings: Mapping[str, str]) -> float:
     """Seconds from the assignment to the last record. Raises RuntimeError when the broker stops answering before."""
     consumer = Consumer(
         {
@@ -24,6 +25,7 @@ def consume(bootstrap: str, topic: str, partitions: int, count: int) -> float:
             "enable.auto.commit": False,
             "queued.min.messages": 10_000_000,
             "queued.max.messages.kbytes": 2_000_000,
+            **settings,
         }
     )
     consumer.list_topics(topic, 10)
@@ -42,5 +44,6 @@ def consume(bootstrap: str, topic: str, partitions: int, count: int) -> float:
 
 
 if __name__ == "__main__":
-    seconds = consume(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    given = dict(setting.split("=", 1) for setting in sys.argv[5:])
+    seconds = consume(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), given)
     print(json.dumps({"seconds": seconds}))

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, cast
 
 from benchmarks import CHECKOUT
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from benchmarks.rows.shape import Shape
 
 CLIENT_TIMEOUT_S: Final = 300
+NO_SECURITY: Final[Mapping[str, str]] = {}
 TOOL_JVM: Final = ("-Xmx512M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true")
 SUMMARY: Final = re.compile(
     r"(?P<count>\d+)(?P<steady> steady state)? records sent, (?P<rate>[\d.]+) records/sec .*?, (?P<p50>\d+) ms 50th,"
@@ -32,14 +34,25 @@ def client(module: str, *arguments: object) -> float:
     return cast(float, json.loads(printed)["seconds"])
 
 
-def confluent_produce(bootstrap: str, topic: str, count: int, shape: "Shape") -> float:
-    """Seconds that confluent-kafka took for ``count`` records of a shape. Raises ClientError."""
-    settings = [f"acks={shape.acks}"]
+def confluent_produce(
+    bootstrap: str, topic: str, count: int, shape: "Shape", security: Mapping[str, str] = NO_SECURITY
+) -> float:
+    """Seconds that confluent-kafka took for ``count`` records of a shape. ``security`` are its settings for a listener
+    that is not plain. Raises ClientError."""
+    settings = [f"acks={shape.acks}", *(f"{key}={value}" for key, value in security.items())]
     if shape.idempotent:
         settings.append("enable.idempotence=true")
     if shape.codec != "none":
         settings.append(f"compression.type={shape.codec}")
     return client("confluent_produce", bootstrap, topic, count, *shape.sizes, *settings)
+
+
+def confluent_consume(
+    bootstrap: str, topic: str, partitions: int, count: int, security: Mapping[str, str] = NO_SECURITY
+) -> float:
+    """Seconds that confluent-kafka took to read ``count`` records. Raises ClientError."""
+    settings = [f"{key}={value}" for key, value in security.items()]
+    return client("confluent_consume", bootstrap, topic, partitions, count, *settings)
 
 
 def python_produce(bootstrap: str, topic: str, count: int, shape: "Shape") -> float:

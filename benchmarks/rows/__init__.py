@@ -13,6 +13,7 @@ from benchmarks.rows.producing import produce_rows
 from benchmarks.rows.requesting import request_rows
 from benchmarks.rows.restarting import restart_rows
 from benchmarks.rows.row import Effort, RoundError, Row
+from benchmarks.rows.securing import security_rows
 from benchmarks.rows.spark import SparkScanAndSink
 from benchmarks.rows.topics import topic_rows
 from benchmarks.rows.transacting import CoordinatorLoad, transaction_rows
@@ -33,6 +34,7 @@ def speed_rows(effort: Effort) -> list[Row]:
         TailBesideCompaction(effort),
         *group_rows(effort),
         *transaction_rows(effort),
+        *security_rows(effort),
         SparkScanAndSink(effort),
         StartAndStop(effort),
         LoadedMemory(effort),

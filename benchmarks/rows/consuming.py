@@ -63,8 +63,7 @@ class ConsumeConfluent(Consume):
     client, words = "confluent", "confluent-kafka"
 
     def read(self, bootstrap: str, topic: str) -> float:
-        took_s = running.client("confluent_consume", bootstrap, topic, self.shape.partitions, self.count)
-        return self.count / took_s
+        return self.count / running.confluent_consume(bootstrap, topic, self.shape.partitions, self.count)
 
 
 class ConsumePython(Consume):

@@ -28,6 +28,7 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from kpywire.uuid import to_string
 from raw_requests import UNKNOWN_ID
 
 MINUTE_MS = 60_000
@@ -409,6 +410,7 @@ def _find_coordinator(version: int) -> Iterator[Any]:
             else:
                 yield FindCoordinatorRequest(key_type=kind, key=key)
     if version >= 4:
+        yield FindCoordinatorRequest(key_type=2, coordinator_keys=["~g", f"~g:{to_string(bytes(range(16)))}:x", ""])
         yield FindCoordinatorRequest(key_type=0, coordinator_keys=[])
 
 

@@ -43,10 +43,6 @@ def _keys(*keys: int) -> frozenset[int]:
     return frozenset(keys)
 
 
-def _coordinator_of_shares(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
-    return bool(request.key_type == 2)
-
-
 def _says(*names: str) -> Callable[[Any, Difference, Any], bool]:
     """One side's value of a field of these names, whatever it is."""
     return lambda request, difference, kafka: difference.path.rpartition(".")[2] in names  # noqa: ARG005
@@ -196,12 +192,6 @@ KNOWN = (
         "IncrementalAlterConfigs with an unknown operation on anything but a broker",
         _keys(api.INCREMENTAL_ALTER_CONFIGS),
         _unknown_operation,
-    ),
-    Known(
-        "coordinators of shares",
-        "FindCoordinator for a share partition",
-        _keys(api.FIND_COORDINATOR),
-        _coordinator_of_shares,
     ),
     Known(
         "leaders and protocols by hash",

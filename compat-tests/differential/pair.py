@@ -13,11 +13,14 @@ from differential.playing import Play, Played, Ports, prepare
 from differential.shrinking import shrunk
 from differential.steps import Step
 from group_requests import coordinator_ready
+from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.init_producer_id import InitProducerIdRequest
-from oracle import SMALL_JVM, ApacheKafka, BrokerProcess
+from kpywire.uuid import to_string
+from oracle import RECEIVER, SMALL_JVM, ApacheKafka, BrokerProcess
 from oracle.broker import SMALL_PROPERTIES
 from raw_client import RawClient, connect
+from share_requests import SOME_ID, reading_state
 from targets import KpyBroker
 from waiting import eventually
 
@@ -27,6 +30,7 @@ ALIKE = {
     "group.min.session.timeout.ms": "500",
     "group.max.size": "4",
     "num.partitions": "2",
+    **RECEIVER,
 }
 """Properties of both. On a busy machine no broker may be fenced: its partitions would have other epochs then."""
 
@@ -106,6 +110,16 @@ def findings(
             yield found
 
 
+def _coordinates_shares(raw: RawClient) -> bool:
+    """Its coordinators are made ready by the first question for them, too."""
+    key = f"dif-0:{to_string(SOME_ID)}:0"
+    (found,) = raw.call(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6).coordinators
+    if found.error_code:
+        return False
+    (answer,) = raw.call(reading_state(SOME_ID, group_id="dif-0"), 0).results[0].partitions
+    return bool(answer.error_code == error_codes.INVALID_REQUEST)
+
+
 def _hands_out_ids(raw: RawClient) -> bool:
     """Also to transactions, whose coordinators are made ready by the first question for them."""
     raw.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["dif-0"]), 4)
@@ -124,6 +138,7 @@ def both(directory: Path, kpybroker: KpyBroker | None = None) -> Iterator[Pair]:
             with connect(broker.bootstrap_servers) as raw:
                 coordinator_ready(raw)
                 eventually(partial(_hands_out_ids, raw), "a producer id")
+                eventually(partial(_coordinates_shares, raw), "a coordinator of share partitions")
         ports = Ports(theirs.port, ours.port)
         prepare(ports)
         yield Pair(ports)

@@ -15,6 +15,7 @@ from failover.faults import FAULTS, NEED_NETWORK
 from failover.producing import WRITERS
 from failover.run import run
 from namespaces import Network, why_no_namespaces
+from secured import secured_cluster
 
 SHOWN: Final = 20
 
@@ -28,13 +29,20 @@ SHOWN: Final = 20
     "--records", type=click.IntRange(1), default=1_000_000, show_default=True, help="The records of each fault."
 )
 @click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--secured", is_flag=True, help="TLS and SASL between nodes, and for clients.")
 def main(
-    program: str, kpybroker: Path | None, faults: tuple[str, ...], clients: tuple[str, ...], records: int, seed: int
+    program: str,
+    kpybroker: Path | None,
+    faults: tuple[str, ...],
+    clients: tuple[str, ...],
+    records: int,
+    seed: int,
+    secured: bool,
 ) -> None:
     """Writers of several clients at a cluster of three while its nodes fail; ends with code 1 if anything is wrong."""
     if kpybroker is not None:
         KpyNode.path = kpybroker
-    wrong = False
+    wrong, cluster_of = False, secured_cluster if secured else Cluster
     for fault in faults or tuple(FAULTS):
         began_s = time.monotonic()
         if fault in NEED_NETWORK and (why_not := why_no_namespaces()) is not None:
@@ -45,15 +53,16 @@ def main(
             progress = stack.enter_context(Progress(transient=True))
             task = progress.add_task(fault, total=records)
             network = stack.enter_context(Network()) if fault in NEED_NETWORK else None
-            with Cluster(PROGRAMS[program], Path(directory), network=network) as cluster:
+            with cluster_of(PROGRAMS[program], Path(directory), network=network) as cluster:
                 show = partial(_show, progress, task)
                 outcome = run(
                     cluster, fault, records=records, seed=seed, clients=clients or tuple(WRITERS), progress=show
                 )
         verdict = outcome.verdict
         gaps = ", ".join(f"{name} {gap_s * 1000:.0f} ms" for name, gap_s in outcome.gaps_s.items())
+        played = f"{program} {fault}{' secured' if secured else ''}"
         click.echo(
-            f"{program} {fault}: {verdict.acknowledged} acknowledged, {len(verdict.lost)} lost, "
+            f"{played}: {verdict.acknowledged} acknowledged, {len(verdict.lost)} lost, "
             f"{len(verdict.doubled)} doubled, {len(verdict.reordered)} reordered, {len(outcome.failures)} given up, "
             f"{outcome.faults} faults in {time.monotonic() - began_s:.0f} s; longest without an answer: {gaps}"
         )

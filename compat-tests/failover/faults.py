@@ -17,13 +17,13 @@ PAUSE_S: Final = 12.0
 
 def leader_of(cluster: Cluster, topic: str, partition: int = 0) -> int:
     """The node that leads a partition now; -1 if nobody does."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    admin = AdminClient(cluster.access.librdkafka)
     return int(admin.list_topics(topic, timeout=30).topics[topic].partitions[partition].leader)
 
 
 def wait_for_in_sync(cluster: Cluster, topic: str, size: int, timeout_s: float = 120.0) -> None:
     """Wait until all partitions have ``size`` replicas in sync; raises TimeoutError."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    admin = AdminClient(cluster.access.librdkafka)
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:
         partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions.values()

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
+from access import Access
 from failover.verdict import Place
 from oracle.jars import LOGGING, classpath
 from oracle.process import die_with_parent
@@ -28,8 +29,8 @@ JAVA_PREFIX: Final = "7"
 class Writer(ABC):
     """Writes to all partitions in turn until it is stopped, in a thread of its own."""
 
-    def __init__(self, name: str, bootstrap_servers: str, topic: str, partitions: int) -> None:
-        self.name, self.bootstrap_servers, self.topic, self.partitions = name, bootstrap_servers, topic, partitions
+    def __init__(self, name: str, access: Access, topic: str, partitions: int) -> None:
+        self.name, self.access, self.topic, self.partitions = name, access, topic, partitions
         self.acknowledged: dict[Place, list[int]] = defaultdict(list)
         self.times_s: list[float] = []
         self.failures: list[str] = []
@@ -103,11 +104,10 @@ class ConfluentWriter(Sender):
         super().__init__(*arguments)
         self._producer = Producer(
             {
-                "bootstrap.servers": self.bootstrap_servers,
+                **self.access.librdkafka,
                 "enable.idempotence": True,
                 "delivery.timeout.ms": FLUSH_TIMEOUT_S * 1000,
                 "queue.buffering.max.messages": 20_000,
-                "log_level": 0,
             }
         )
 
@@ -138,7 +138,7 @@ class KafkaPythonWriter(Sender):
         from kafka import KafkaProducer
 
         self._producer = KafkaProducer(
-            bootstrap_servers=self.bootstrap_servers.split(","),
+            **self.access.kafka_python,
             enable_idempotence=True,
             acks="all",
             delivery_timeout_ms=FLUSH_TIMEOUT_S * 1000,
@@ -168,9 +168,9 @@ class JavaWriter(Writer):
         config = Path(self._directory.name) / "producer.properties"
         config.write_text(
             f"retries=2147483647\nenable.idempotence=true\ndelivery.timeout.ms={FLUSH_TIMEOUT_S * 1000}\n"
-            "partitioner.class=org.apache.kafka.clients.producer.RoundRobinPartitioner\n"
+            "partitioner.class=org.apache.kafka.clients.producer.RoundRobinPartitioner\n" + self.access.java
         )
-        tool = ["--bootstrap-server", self.bootstrap_servers, "--topic", self.topic, "--command-config", str(config)]
+        tool = ["--bootstrap-server", self.access.servers, "--topic", self.topic, "--command-config", str(config)]
         tool += ["--throughput", str(JAVA_RECORDS_PER_S), "--value-prefix", JAVA_PREFIX]
         command = ["java", "-Xmx256m", LOGGING, "-cp", classpath(), "org.apache.kafka.tools.VerifiableProducer", *tool]
         self._process = subprocess.Popen(

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from access import Access
 from clusters import Cluster
 from failover.faults import FAULTS, wait_for_in_sync
 from failover.producing import WRITERS, Writer, written
@@ -18,7 +19,8 @@ from failover.verdict import Place, Verdict, judge, longest_gap_s
 TOPIC: Final = "failover"
 PARTITIONS: Final = 3
 CALM_S: Final = 2.0
-START_TIMEOUT_S: Final = 60.0
+START_TIMEOUT_S: Final = 180.0
+"""A busy machine takes long to start the JVM of a client."""
 READ_TIMEOUT_S: Final = 60.0
 
 
@@ -43,11 +45,11 @@ def run(
     progress: Callable[[int], object] = lambda _records: None,
 ) -> Outcome:
     """Write with each of the clients until enough records are acknowledged, with the fault again and again."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    admin = AdminClient(cluster.access.librdkafka)
     config = {"min.insync.replicas": "2"}
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, len(cluster.nodes), config=config)])[TOPIC].result(60)
     wait_for_in_sync(cluster, TOPIC, len(cluster.nodes))
-    writers = [WRITERS[name](name, cluster.bootstrap_servers, TOPIC, PARTITIONS) for name in clients]
+    writers = [WRITERS[name](name, cluster.access, TOPIC, PARTITIONS) for name in clients]
     rng = random.Random(seed)
     for writer in writers:
         writer.start()
@@ -69,7 +71,7 @@ def run(
             writer.stop()
     acknowledged = {place: numbers for writer in writers for place, numbers in writer.acknowledged.items()}
     return Outcome(
-        judge(acknowledged, read_all(cluster.bootstrap_servers)),
+        judge(acknowledged, read_all(cluster.access)),
         faults,
         {writer.name: longest_gap_s(writer.times_s) for writer in writers},
         [failure for writer in writers for failure in writer.failures],
@@ -84,13 +86,17 @@ def _wait_until_all_write(writers: Sequence[Writer]) -> None:
         time.sleep(0.05)
 
 
-def read_all(bootstrap_servers: str) -> dict[Place, list[int]]:
+def read_all(access: Access) -> dict[Place, list[int]]:
     """The numbers in the log, by producer and partition, in the order of offsets."""
     found: dict[Place, list[int]] = defaultdict(list)
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap_servers, "group.id": "failover-reader", "log_level": 0,
-         "auto.offset.reset": "earliest", "enable.auto.commit": False}
-    )  # fmt: skip
+        {
+            **access.librdkafka,
+            "group.id": "failover-reader",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
     try:
         ends = {
             index: consumer.get_watermark_offsets(TopicPartition(TOPIC, index), timeout=READ_TIMEOUT_S)[1]

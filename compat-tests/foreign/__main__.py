@@ -5,16 +5,19 @@ a list did not pass, or when a suite that was named cannot run here.
 """
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from clusters import PROGRAMS, Cluster
 from foreign import outcomes
 from foreign.outcomes import Outcomes
 from foreign.packages import BUILD, Unavailable
+from foreign.secured_broker import secured_broker
 from foreign.suite import Suite
 from foreign.suites import SUITES
 from targets import TARGETS
@@ -23,7 +26,10 @@ from targets import TARGETS
 @contextmanager
 def serving(suite: Suite, target: str, directory: Path) -> Iterator[str]:
     """The address of as many brokers as the suite expects; they end with it."""
-    if suite.nodes == 1:
+    if suite.secured:
+        with secured_broker(target, suite.broker, directory) as (server, names), patch.dict(os.environ, names):
+            yield server
+    elif suite.nodes == 1:
         with TARGETS[target](dict(suite.broker), directory=directory) as broker:
             yield broker.bootstrap_servers
     elif target in PROGRAMS:

@@ -17,7 +17,9 @@ from foreign.outcomes import Outcomes
 from foreign.packages import BUILD, call, needed
 
 MODULE: Final = Path(__file__).parent / "go"
-TALKS: Final = re.compile(r"newTestClient|tmpTopic|tmpGroup|testClientOpts|adm\(\)|testChain|asked\(t\)")
+TALKS: Final = re.compile(
+    r"newTestClient|tmpTopic|tmpGroup|testClientOpts|adm\(\)|testChain|asked\(t\)|ways\(\)|saramaConfig\("
+)
 """The names through which a test reaches its broker."""
 LIMIT_S = 1500
 
@@ -30,6 +32,7 @@ class FranzGo:
     package: str
     broker: Mapping[str, str] = field(default_factory=dict)
     nodes: int = 1
+    secured: bool = False
     records: int = 20_000
 
     @property
@@ -99,3 +102,4 @@ def read_events(path: Path) -> Outcomes:
 
 FRANZ_GO: Final = FranzGo("franz-go", "github.com/twmb/franz-go/pkg/kgo")
 KADM: Final = FranzGo("kadm", "kpybroker/foreign")
+GO_SECURED: Final = FranzGo("go-secured", "kpybroker/foreign/secured", secured=True)

@@ -1,6 +1,7 @@
 """kafka-python's own integration tests, which its source distributions carry: today's version, and the old 2.0.2.
 
-What needs no broker is left out, and what starts one with TLS or SASL by Kafka's shell scripts.
+What needs no broker is left out, such as its tests of reauthentication, which play a broker themselves. The tests that
+start a broker with TLS or SASL by Kafka's shell scripts use a broker of ours (`kafka_python_3_secured`).
 """
 
 from pathlib import Path
@@ -65,7 +66,22 @@ def _version_2(bootstrap_servers: str) -> Pytest:
     )
 
 
+def _secured_3(_bootstrap_servers: str) -> Pytest:
+    root = _source_3()
+    return Pytest(
+        python=_python_3(),
+        root=root,
+        tests=[f"test/integration/test_{part}_integration.py" for part in ("sasl", "ssl")],
+        plugins=["kafka_python_3_secured"],
+        environment={"KAFKA_VERSION": "4.3", "KAFKA_ROOT": str(root)},
+        options=["-o", "log_level=WARNING"],
+    )
+
+
 KAFKA_PYTHON_3 = PytestSuite("kafka-python", _version_3, lambda: (_source_3(), _python_3()), BROKER)
+KAFKA_PYTHON_SECURED = PytestSuite(
+    "kafka-python-secured", _secured_3, lambda: (_source_3(), _python_3()), BROKER, secured=True
+)
 KAFKA_PYTHON_2 = PytestSuite(
     "kafka-python-2", _version_2, lambda: (_source_2(), _python_2()), {**BROKER, "node.id": "0"}
 )

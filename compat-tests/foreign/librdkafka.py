@@ -45,6 +45,7 @@ class Librdkafka:
     scenario: str
     broker: Mapping[str, str] = field(default_factory=dict)
     nodes: int = 1
+    secured: bool = False
 
     @property
     def _source(self) -> Path:
@@ -61,7 +62,9 @@ class Librdkafka:
 
     def run(self, bootstrap_servers: str, directory: Path, only: Collection[str] | None = None) -> Outcomes:
         tests = self._source / "tests"
-        (directory / "test.conf").write_text(f"metadata.broker.list={bootstrap_servers}\ntest.topic.random=true\n")
+        servers = os.environ["FOREIGN_SASL_SSL"] if self.secured else bootstrap_servers
+        configs = {"metadata.broker.list": servers, "test.topic.random": "true", **(login() if self.secured else {})}
+        (directory / "test.conf").write_text("".join(f"{key}={value}\n" for key, value in configs.items()))
         chosen = sorted(only) if only else broker_tests((tests / "test.c").read_text(), self.scenario)
         write_scripts(directory / "kafka" / "bin")
         outcomes = Outcomes()
@@ -101,6 +104,17 @@ class Librdkafka:
             except subprocess.TimeoutExpired:
                 output.write(f"\nended after {LIMIT_S:g} s\n".encode())
         return COLOUR.sub("", log.read_text(errors="replace"))
+
+
+def login() -> dict[str, str]:
+    """The configs of clients that log in and encrypt."""
+    return {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "SCRAM-SHA-512",
+        "sasl.username": os.environ["FOREIGN_USER"],
+        "sasl.password": os.environ["FOREIGN_PASSWORD"],
+        "ssl.ca.location": os.environ["FOREIGN_CA"],
+    }
 
 
 def write_scripts(directory: Path) -> None:
@@ -147,3 +161,8 @@ LIBRDKAFKA_CLUSTER_NO_AUTO_CREATE: Final = replace(
     LIBRDKAFKA_NO_AUTO_CREATE, name="librdkafka-cluster-noautocreate", nodes=3
 )
 """Some tests create topics with three replicas."""
+SESSION_MS: Final = "10000"
+LIBRDKAFKA_SECURED: Final = replace(
+    LIBRDKAFKA, name="librdkafka-secured", broker={**BROKER, "connections.max.reauth.ms": SESSION_MS}, secured=True
+)
+"""With SASL_SSL and short sessions: all tests log in again meanwhile, and those of logins and ACLs run too."""

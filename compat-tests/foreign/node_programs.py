@@ -23,6 +23,7 @@ class NodeProgram:
     name: str
     broker: Mapping[str, str] = field(default_factory=dict)
     nodes: int = 1
+    secured: bool = False
 
     def prepare(self) -> None:
         needed("node")

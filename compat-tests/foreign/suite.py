@@ -28,6 +28,10 @@ class Suite(Protocol):
     def nodes(self) -> int:
         """How many brokers the suite expects."""
 
+    @property
+    def secured(self) -> bool:
+        """Whether it uses the listeners of `secured_broker`, which its environment names."""
+
     def prepare(self) -> None:
         """Obtain and build everything; raises Unavailable where that cannot be."""
 
@@ -93,6 +97,7 @@ class PytestSuite:
     prepare_it: Callable[[], object]
     broker: Mapping[str, str] = field(default_factory=dict)
     nodes: int = 1
+    secured: bool = False
 
     def prepare(self) -> None:
         self.prepare_it()

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from foreign.application_suites import AVRO, DEBEZIUM, FLINK, QUIX
-from foreign.franz_go import FRANZ_GO, KADM
-from foreign.kafka_python import KAFKA_PYTHON_2, KAFKA_PYTHON_3
+from foreign.franz_go import FRANZ_GO, GO_SECURED, KADM
+from foreign.kafka_python import KAFKA_PYTHON_2, KAFKA_PYTHON_3, KAFKA_PYTHON_SECURED
 from foreign.librdkafka import (
     LIBRDKAFKA,
     LIBRDKAFKA_CLUSTER,
     LIBRDKAFKA_CLUSTER_NO_AUTO_CREATE,
     LIBRDKAFKA_NO_AUTO_CREATE,
+    LIBRDKAFKA_SECURED,
 )
 from foreign.node_programs import KAFKAJS
 from foreign.own_programs import AIOKAFKA, CONFLUENT_KAFKA, TRANSACTIONS
@@ -19,6 +20,7 @@ from foreign.suite import Suite
 ALL: Final = (
     KAFKA_PYTHON_3,
     KAFKA_PYTHON_2,
+    KAFKA_PYTHON_SECURED,
     AIOKAFKA,
     CONFLUENT_KAFKA,
     TRANSACTIONS,
@@ -26,8 +28,10 @@ ALL: Final = (
     LIBRDKAFKA_NO_AUTO_CREATE,
     LIBRDKAFKA_CLUSTER,
     LIBRDKAFKA_CLUSTER_NO_AUTO_CREATE,
+    LIBRDKAFKA_SECURED,
     FRANZ_GO,
     KADM,
+    GO_SECURED,
     KAFKAJS,
     AVRO,
     QUIX,

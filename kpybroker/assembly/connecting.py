@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.config import between_nodes
-from kpybroker.config.between_nodes import Credentials, Dialled
+from kpybroker.config.between_nodes import Credentials, Dialled, KerberosCredentials, NodeCredentials, TokenCredentials
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.network.peer import Connect
@@ -17,6 +17,7 @@ from kpybroker.quorum.recovery import StartRefused
 from kpybroker.server.outgoing import OpenStream, plain_stream
 
 if TYPE_CHECKING:
+    from kpybroker.assembly.node_tokens import NodeToken
     from kpybroker.network.sessions import Account, LoginConnect
     from kpybroker.network.tls_stream import ClientContext
 
@@ -37,6 +38,19 @@ class Ways(NamedTuple):
     """The keys and certificates of the ways with TLS."""
     logins: "tuple[NodeLogin, ...]" = ()
     """The ways with a login."""
+    tokens: "tuple[NodeToken, ...]" = ()
+    """The tokens by which this node logs in by OAUTHBEARER."""
+
+    async def fetch_tokens(self) -> None:
+        """Get the tokens, and begin to renew them. Raises StartRefused."""
+        for token in self.tokens:
+            await asyncio.to_thread(token.load)
+            token.start()
+
+    def close(self) -> None:
+        """Renew no tokens any more."""
+        for token in self.tokens:
+            token.close()
 
     def load_keys(self, config: BrokerConfig) -> None:
         """Read keys and certificates from their files. Raises StartRefused."""
@@ -60,11 +74,18 @@ class Ways(NamedTuple):
 class NodeLogin:
     """The login of this node at one kind of nodes, which follows its JAAS config."""
 
-    def __init__(self, dialled: Callable[[BrokerConfig], Dialled], credentials: Credentials) -> None:
-        """``dialled`` finds the kind of nodes in a configuration."""
+    def __init__(
+        self,
+        dialled: Callable[[BrokerConfig], Dialled],
+        credentials: NodeCredentials,
+        account: "Account",
+        token: "NodeToken | None" = None,
+    ) -> None:
+        """``dialled`` finds the kind of nodes in a configuration. ``token``: the token that is shown there."""
         self._dialled = dialled
         self._credentials = credentials
-        self._account = account_of(credentials)
+        self._account = account
+        self._token = token
         self._connects: list[LoginConnect] = []
 
     def over(self, scheduler: LoopScheduler, connect: Connect, rng: random.Random) -> Connect:
@@ -76,14 +97,20 @@ class NodeLogin:
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Take over another configuration, for the logins that begin from now on."""
-        credentials = self._dialled(config).credentials
-        if credentials is not None and credentials != self._credentials:
-            self._credentials, self._account = credentials, account_of(credentials)
-            for connect in self._connects:
-                connect.account = self._account
-            log.info(
-                "This node logs in to listener %s as %a from now on", self._dialled(config).listener, credentials.user
-            )
+        dialled = self._dialled(config)
+        credentials = dialled.credentials
+        if credentials is None or credentials == self._credentials:
+            return
+        if isinstance(credentials, TokenCredentials):
+            if self._token is None or not self._token.follow(credentials.source):
+                return
+            self._account = self._token.account
+        else:
+            self._account = account_of(credentials)
+        self._credentials = credentials
+        for connect in self._connects:
+            connect.account = self._account
+        log.info("This node logs in to listener %s as %a from now on", dialled.listener, self._account.user)
 
 
 class _Builder:
@@ -99,6 +126,7 @@ class _Builder:
         self.contexts: dict[str, ClientContext] = {}
         """By the names of their listeners."""
         self.logins: list[NodeLogin] = []
+        self.tokens: list[NodeToken] = []
 
     def timed(self, connect: Connect) -> Connect:
         """A way with the timeouts of ``socket.connection.setup.timeout``."""
@@ -115,7 +143,14 @@ class _Builder:
         credentials = find(self._config).credentials
         if credentials is None:
             return None
-        self.logins.append(NodeLogin(find, credentials))
+        if isinstance(credentials, TokenCredentials):
+            from kpybroker.assembly.node_tokens import NodeToken
+
+            token = NodeToken(credentials.source, self._scheduler, self._rng)
+            self.tokens.append(token)
+            self.logins.append(NodeLogin(find, credentials, token.account, token))
+        else:
+            self.logins.append(NodeLogin(find, credentials, account_of(credentials)))
         return self.logins[-1]
 
     def to(self, dialled: Dialled, login: "NodeLogin | None", buffer_bytes: int = -1) -> Connect:
@@ -156,27 +191,60 @@ def ways_of(
         login = build.login(between_nodes.brokers)
         to_brokers = build.to(brokers, login)
         to_leaders = build.to(brokers, login, config.asked("replica.socket.receive.buffer.bytes"))
-    contexts, logins = tuple(build.contexts.values()), tuple(build.logins)
-    return Ways(to_controllers, to_brokers, to_leaders, build.plain(), contexts, logins)
+    parts = tuple(build.contexts.values()), tuple(build.logins), tuple(build.tokens)
+    return Ways(to_controllers, to_brokers, to_leaders, build.plain(), *parts)
 
 
-def account_of(credentials: Credentials) -> "Account":
+def account_of(credentials: Credentials | KerberosCredentials) -> "Account":
     """The account of a node with these credentials."""
+    return _ACCOUNTS[credentials.mechanism](credentials)
+
+
+def _plain(credentials: Credentials) -> "Account":
     from kpybroker.network.login import Login
     from kpybroker.network.sessions import Account
+    from kpybroker.sasl.plain import PlainClient
 
-    mechanism, user, password, by_token = credentials
-    if mechanism == "PLAIN":
-        from kpybroker.sasl.plain import PlainClient
+    mechanism, user, password, _ = credentials
+    return Account(mechanism, user, lambda _host: Login(mechanism, PlainClient(user, password)))
 
-        return Account(mechanism, user, lambda: Login(mechanism, PlainClient(user, password)))
+
+def _scram(credentials: Credentials) -> "Account":
     import secrets
 
+    from kpybroker.network.login import Login
+    from kpybroker.network.sessions import Account
     from kpybroker.sasl import scram
     from kpybroker.sasl.scram_client import ScramClient
 
-    def new_login() -> Login:
+    mechanism, user, password, by_token = credentials
+
+    def new_login(_host: str) -> Login:
         kind, nonce = scram.MECHANISMS[mechanism], secrets.token_hex(16)
         return Login(mechanism, ScramClient(kind, user, password, nonce, by_token=by_token))
 
     return Account(mechanism, user, new_login)
+
+
+def _gssapi(credentials: KerberosCredentials) -> "Account":
+    from functools import partial
+
+    from kpybroker.kerberos.contexts import Initiator
+    from kpybroker.network.login import Login
+    from kpybroker.network.sessions import Account
+    from kpybroker.sasl.gssapi import GssapiClient
+
+    mechanism, login = credentials
+    initiator = Initiator(login)
+    return Account(
+        mechanism, login.principal, lambda host: Login(mechanism, GssapiClient(partial(initiator.context, host)))
+    )
+
+
+_ACCOUNTS: "Final[Mapping[str, Callable[[Any], Account]]]" = {
+    "PLAIN": _plain,
+    "SCRAM-SHA-256": _scram,
+    "SCRAM-SHA-512": _scram,
+    "GSSAPI": _gssapi,
+}
+"""The mechanisms by which a node can log in (`kpybroker.config.between_nodes.MECHANISMS`)."""

@@ -7,6 +7,7 @@ from kpybroker.hosting.groups import group_coordinator
 from kpybroker.hosting.marker_writer import MarkerWriter, Turns
 from kpybroker.hosting.markers import Markers
 from kpybroker.hosting.markers_elsewhere import MarkersElsewhere
+from kpybroker.hosting.share_coordinator import share_coordinator
 from kpybroker.hosting.transactions import transaction_coordinator
 from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
 from kpybroker.metadata.features import TRANSACTION_VERSION
@@ -25,7 +26,7 @@ def build_coordinators(
     replicas: Replicas,
     server: Server,
 ) -> Coordinators:
-    """The coordinators of groups and transactions. Their markers are written in turns of ``server``."""
+    """The coordinators of groups, transactions and share partitions. Markers are written in turns of ``server``."""
     config, scheduler = current.config, platform.scheduler
     groups = group_coordinator(scheduler, replicas, current.now, platform.rng)
     markers = Markers(scheduler, replicas, groups)
@@ -50,11 +51,14 @@ def build_coordinators(
         marker_writer.send,
     )
     transactions_elsewhere = TransactionsElsewhere(config.node_id, scheduler, lambda: image, cluster.nodes)
-    for end in (takers.close, transactions_elsewhere.stop, marker_writer.stop, transactions.stop, groups.stop):
+    share_states = share_coordinator(scheduler, replicas, current.now, lambda: image)
+    shards = (share_states.stop, transactions.stop, groups.stop)
+    for end in (takers.close, transactions_elsewhere.stop, marker_writer.stop, *shards):
         platform.ends.callback(end)
     return Coordinators(
         groups=groups,
         transactions=transactions,
+        share_states=share_states,
         transactions_elsewhere=transactions_elsewhere,
         markers=markers,
         marker_writer=marker_writer,

@@ -1,23 +1,33 @@
 """The logins of a node's listeners: the mechanisms by name, and where each finds its users."""
 
+import logging
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.endpoints import Listener
-from kpybroker.config.logins import MechanismConfig, logins_of
+from kpybroker.config.logins import MechanismConfig, jaas_key, logins_of
 from kpybroker.dispatching.dispatcher import Dispatcher
 from kpybroker.dispatching.late_refusals import LateRefusals
 from kpybroker.dispatching.login import LoginStage
 from kpybroker.metadata.image import MetadataImage
+from kpybroker.quorum.recovery import StartRefused
+from kpybroker.sasl import kerberos_names, krb5_login
 from kpybroker.sasl.exchange import ServerExchange
+from kpybroker.sasl.gssapi import GssapiServer, GssFailure
+from kpybroker.sasl.kerberos_names import ShortNamer
 from kpybroker.sasl.login import Terms
 from kpybroker.sasl.plain import PlainServer
 from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredential, ScramMechanism
 from kpybroker.sasl.scram_server import ScramLogin, ScramServer
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
+
+if TYPE_CHECKING:
+    from kpybroker.assembly.token_checks import TokenChecks
+
+log = logging.getLogger("kpybroker.login")
 
 NewExchange = Callable[[], ServerExchange]
 FindToken = Callable[[ScramMechanism, str], ScramLogin | None]
@@ -32,6 +42,8 @@ class Users(NamedTuple):
     find_token: FindToken
     secret: bytes
     """A random value that the node keeps for itself."""
+    tokens: "TokenChecks | None" = None
+    """None if no listener has OAUTHBEARER."""
 
 
 def plain(config: MechanismConfig, _users: Users) -> NewExchange:
@@ -53,12 +65,36 @@ def scram(mechanism: ScramMechanism, _config: MechanismConfig, users: Users) -> 
     return lambda: ScramServer(mechanism, find, secrets.token_urlsafe(24), users.secret)
 
 
+def oauthbearer(config: MechanismConfig, users: Users) -> NewExchange:
+    """OAUTHBEARER. Its users are those of an identity provider."""
+    from kpybroker.sasl.oauthbearer import OAuthBearerServer
+
+    assert config.tokens is not None
+    assert users.tokens is not None
+    return partial(OAuthBearerServer, users.tokens.of(config.tokens))
+
+
+def gssapi(config: MechanismConfig, _users: Users) -> NewExchange:
+    """GSSAPI. Its users are the principals of Kerberos, named by the rules of the listener. Raises GssFailure if the
+    keytab cannot be used."""
+    from kpybroker.kerberos.contexts import Acceptor, default_realm
+
+    acceptor = Acceptor(krb5_login.of_server(config.entry, config.value(krb5_login.SERVICE_KEY)))
+    acceptor.check()
+    namer = ShortNamer(config.value(kerberos_names.KEY), default_realm())
+    return lambda: GssapiServer(acceptor.context, namer)
+
+
 MECHANISMS: Final[Mapping[str, Callable[[MechanismConfig, Users], NewExchange]]] = {
     "PLAIN": plain,
     "SCRAM-SHA-256": partial(scram, SCRAM_SHA_256),
     "SCRAM-SHA-512": partial(scram, SCRAM_SHA_512),
+    "OAUTHBEARER": oauthbearer,
+    krb5_login.MECHANISM: gssapi,
 }
 """The mechanisms that clients can use (`kpybroker.config.logins.SERVED_MECHANISMS`)."""
+BLOCKING: Final = frozenset((krb5_login.MECHANISM,))
+"""The mechanisms whose exchanges read files."""
 
 
 def credential_of(record: UserScramCredentialRecord) -> ScramCredential:
@@ -84,7 +120,10 @@ class Logins:
     def stage(self, listener: Listener, dispatcher: Dispatcher) -> LoginStage:
         """The stage before the dispatcher of a listener."""
         most_bytes = logins_of(self._config, listener.name).max_receive_bytes
-        terms = self._terms(self._config, listener.name)
+        try:
+            terms = self._terms(self._config, listener.name)
+        except GssFailure as why:
+            raise StartRefused(f"{jaas_key(listener.name, krb5_login.MECHANISM)}: {why}") from None
         stage = LoginStage(dispatcher, terms, listener.protocol, most_bytes, self._refusals)
         self.stages[listener.name] = stage
         return stage
@@ -92,11 +131,15 @@ class Logins:
     def reconfigure(self, config: BrokerConfig) -> None:
         """Apply another configuration to the connections that are made from now on."""
         for name, stage in self.stages.items():
-            stage.terms = self._terms(config, name)
+            try:
+                stage.terms = self._terms(config, name)
+            except GssFailure as why:
+                log.warning("listener %s keeps its former logins: %s", name, why)
 
     def _terms(self, config: BrokerConfig, listener: str) -> Terms:
         mechanisms = logins_of(config, listener).mechanisms
         return Terms(
             {each.name: MECHANISMS[each.name](each, self._users) for each in mechanisms},
             {each.name: each.reauth_ms for each in mechanisms},
+            BLOCKING,
         )

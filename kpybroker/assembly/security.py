@@ -1,5 +1,6 @@
 """The protection of a node: who may do what, how its listeners are encrypted, and how clients log in there."""
 
+import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpybroker.assembly.platform import Platform
@@ -19,6 +20,7 @@ from kpybroker.server.frames import Dispatch
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
     from kpybroker.assembly.logins import FindToken, Logins
+    from kpybroker.assembly.token_checks import TokenChecks
 
 
 class Subject(NamedTuple):
@@ -98,7 +100,33 @@ def read_keys(config: BrokerConfig, platform: Platform) -> "Encryption | None":
     return encryption
 
 
-def build_security(config: BrokerConfig, quorum: QuorumHost, encryption: "Encryption | None" = None) -> Security:
+async def fetch_keys(config: BrokerConfig, platform: Platform) -> "TokenChecks | None":
+    """The checks of OAUTHBEARER tokens, with the keys of identity providers; None if no listener has OAUTHBEARER.
+
+    Raises StartRefused."""
+    with_sasl = [listener.name for listener in config.listeners if listener.protocol.startswith("SASL_")]
+    if not with_sasl:
+        return None
+    from kpybroker.config.logins import logins_of
+
+    rules = [each.tokens for name in with_sasl for each in logins_of(config, name).mechanisms if each.tokens]
+    if not rules:
+        return None
+    from kpybroker.assembly.token_checks import TokenChecks
+
+    checks = TokenChecks(platform.scheduler)
+    await asyncio.to_thread(checks.load, {each.keys for each in rules if each.keys is not None})
+    checks.start()
+    platform.ends.callback(checks.close)
+    return checks
+
+
+def build_security(
+    config: BrokerConfig,
+    quorum: QuorumHost,
+    encryption: "Encryption | None" = None,
+    tokens: "TokenChecks | None" = None,
+) -> Security:
     """The protection that the configuration demands; its ACLs follow the metadata."""
     authorizer = _authorizer(config)
     if authorizer is not None:
@@ -110,17 +138,17 @@ def build_security(config: BrokerConfig, quorum: QuorumHost, encryption: "Encryp
                 authorizer.acls_changed(image.acls, [each for each in acls if isinstance(each, bytes)])
 
         quorum.subscribe(changed)
-    return Security(authorizer, _logins(config, quorum), encryption)
+    return Security(authorizer, _logins(config, quorum, tokens), encryption)
 
 
-def _logins(config: BrokerConfig, quorum: QuorumHost) -> "Logins | None":
+def _logins(config: BrokerConfig, quorum: QuorumHost, tokens: "TokenChecks | None") -> "Logins | None":
     if not any(listener.protocol.startswith("SASL_") for listener in config.listeners):
         return None
     import secrets
 
     from kpybroker.assembly.logins import Logins, Users
 
-    return Logins(config, Users(lambda: quorum.image, _find_token(config, quorum), secrets.token_bytes(32)))
+    return Logins(config, Users(lambda: quorum.image, _find_token(config, quorum), secrets.token_bytes(32), tokens))
 
 
 def _find_token(config: BrokerConfig, quorum: QuorumHost) -> "FindToken":

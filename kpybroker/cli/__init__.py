@@ -20,6 +20,7 @@ from kpybroker import __version__
 
 COMMANDS = {
     "acls": "List, add and remove ACLs, and explain which of them decides.",
+    "audit": "Say whether all data is there, whole, in order and the same on every replica.",
     "check": "Say what is wrong with the files of log directories, and mend them.",
     "cluster": "Show brokers, features, log directories and the quorum.",
     "configs": "Show and change configs of topics, brokers, groups and loggers.",
@@ -28,6 +29,7 @@ COMMANDS = {
     "dump-log": "Print what is in Kafka's files.",
     "format": "Prepare log directories for a node.",
     "groups": "List, describe and delete consumer groups, reset their offsets.",
+    "lake": "Keep topics as Delta or Iceberg tables, and check that table = topic.",
     "metadata": "Look around in a metadata log or snapshot.",
     "offsets": "Show offsets of partitions and groups, delete old records.",
     "produce": "Write lines as records to a topic.",

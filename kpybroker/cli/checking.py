@@ -1,12 +1,10 @@
 """The run of ``kpybroker check`` over log directories: the order of the checks, and the number of processes."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
+from kpybroker.audit.mapping import Reached, in_processes
 from kpybroker.cli.check_metadata import MetadataCheck, is_metadata_directory
 from kpystorage import names
 from kpystorage.checking.directory import DirectoryCheck, Known, TopicPartition
@@ -14,12 +12,6 @@ from kpystorage.checking.findings import DAMAGE, NOTE, Finding
 from kpystorage.checking.partition import PartitionCheck, PartitionFacts, PartitionReport
 from kpystorage.directory import METADATA_TOPIC
 from kpystorage.reading_disk import ReadingDisk
-
-PARALLEL_BYTES = 256 << 20
-"""Bytes below which reading is faster than starting processes."""
-
-Reached = Callable[[int], object]
-"""A function that is called with the number of bytes that have been read."""
 
 
 class Task(NamedTuple):
@@ -100,21 +92,7 @@ def _size(directory: str) -> int:
 
 
 def _run(tasks: Sequence[Task], reached: Reached) -> Iterator[PartitionReport]:
-    done = 0
-    workers = min(os.cpu_count() or 1, len(tasks))
-    if workers < 2 or sum(task.size_bytes for task in tasks) < PARALLEL_BYTES:
-        for task in tasks:
-            yield check_partition(task)
-            done += task.size_bytes
-            reached(done)
-        return
-    largest_first = sorted(tasks, key=lambda task: -task.size_bytes)
-    with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
-        running = {pool.submit(check_partition, task): task for task in largest_first}
-        for finished in as_completed(running):
-            yield finished.result()
-            done += running[finished].size_bytes
-            reached(done)
+    return in_processes()(check_partition, tasks, reached)
 
 
 def is_log_directory(path: Path) -> bool:

@@ -1,57 +1,20 @@
 """The settings of a command's client, from the properties in `client_configs`: of ``-X`` or ``--command-config``."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
 import click
 
 from kpybroker.cli import command_config
-from kpybroker.client import client_configs
+from kpybroker.client import client_configs, properties
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import Settings
-from kpybroker.client.client_configs import Value
+from kpybroker.client.properties import Values, number, seconds
 
-if TYPE_CHECKING:
-    from kpybroker.client.protection import Protection
-
-Values = Mapping[str, Value | None]
-
-
-def number(values: Values, name: str) -> int:
-    """A property that is a whole number."""
-    value = values[name]
-    assert isinstance(value, int)
-    return value
-
-
-def seconds(values: Values, name: str) -> float:
-    """A property in milliseconds."""
-    return number(values, name) / 1000
+__all__ = ["Values", "admin_settings", "number", "seconds", "settings_of"]
 
 
 def settings_of(values: Values) -> Settings:
-    """The settings of the client."""
-    return Settings(
-        client_id=str(values["client.id"]),
-        connect_timeout_s=seconds(values, "socket.connection.setup.timeout.ms"),
-        api_timeout_s=seconds(values, "default.api.timeout.ms") if "default.api.timeout.ms" in values else 30.0,
-        backoff_s=seconds(values, "retry.backoff.ms"),
-        backoff_max_s=seconds(values, "retry.backoff.max.ms"),
-        metadata_age_s=seconds(values, "metadata.max.age.ms"),
-        protection=_protection(values),
-    )
-
-
-def _protection(values: Values) -> "Protection | None":
-    """TLS and the login; None for neither. click.UsageError."""
-    said = {name: value for name, value in values.items() if name.startswith(client_configs.SECURITY_PREFIXES)}
-    if all(value is None for value in said.values()):
-        return None
-    from kpybroker.client.protection import Protection
-    from kpybroker.client.security import security_of
-
+    """The settings of the client. click.UsageError."""
     try:
-        return Protection(security_of(said))
+        return properties.settings_of(values)
     except BadProperty as error:
         raise click.UsageError(str(error)) from None
 

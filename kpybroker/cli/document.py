@@ -20,16 +20,16 @@ _HEAD = """\
 
 Written by `python -m kpybroker.cli.document` from the commands; edit `kpybroker/cli/` instead.
 
-`kpybroker start` and `format` run a node, `check`, `dump-log` and `metadata` read its files. All others are clients
-of any Kafka cluster: `-b, --bootstrap-server HOST:PORT` or `KPYBROKER_BOOTSTRAP_SERVER` names it, 127.0.0.1:9092 if
-neither does. Options have the names that they have in Kafka's tools, kcat and rpk. Results are tables, or with
-`--json` one JSON document; `consume`, `produce` and `dump-log` print a line for each record. Results go to stdout,
-everything else goes to stderr.
+`kpybroker start` and `format` run a node, `check`, `dump-log` and `metadata` read its files, and `audit` reads files or
+asks a cluster. All others are clients of any Kafka cluster: `-b, --bootstrap-server HOST:PORT` or
+`KPYBROKER_BOOTSTRAP_SERVER` names it, 127.0.0.1:9092 if neither does. Options have the names that they have in Kafka's
+tools, kcat and rpk. Results are tables, or with `--json` one JSON document; `consume`, `produce` and `dump-log` print a
+line for each record. Results go to stdout, everything else goes to stderr.
 
 | exit code | |
 |---:|---|
 | 0 | fine |
-| 1 | the cluster refused; the line ends with Kafka's name of the error. With `check`: something is damaged |
+| 1 | the cluster refused; the line ends with Kafka's name of the error. `check`, `audit`: something is damaged |
 | 2 | wrong usage |
 | 3 | no broker could be reached, the connection was lost, or records were not delivered in time |
 | 4 | `doctor` found a problem, or `dump-log` found damage |

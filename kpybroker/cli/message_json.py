@@ -1,16 +1,16 @@
 """A message as JSON in Kafka's own form: names in camel case, ids and bytes in base64 (its ``...JsonConverter``).
 
 Pure. Fields that the version does not have are left out, and so are tagged fields at their default. Secrets are hidden:
-the keys of users in the metadata, from which a password can be guessed.
+the keys of users in the metadata, from which a password can be guessed, and the values of configs that are passwords.
 """
 
 import base64
 from typing import Any
 
-from kpywire.schema import SECRETS, Field, Shape, fields_of
+from kpywire.schema import Field, Shape, fields_of, is_secret
 from kpywire.uuid import to_string
 
-_HIDDEN = "[hidden]"
+HIDDEN = "[hidden]"
 _SPELLED = {"kraft_version": "kRaftVersion", "kraft_version_feature": "kRaftVersionFeature"}
 
 
@@ -21,7 +21,9 @@ def as_json(message: Any, version: int) -> dict[str, Any]:
     for field in fields_of(cls):
         value = getattr(message, field.name)
         if version in field.versions and not (field.tag is not None and _is_default(field, value)):
-            found[_camel(field.name)] = _HIDDEN if field.name in SECRETS else _value(field.shape, value, version)
+            found[_camel(field.name)] = (
+                HIDDEN if is_secret(message, field.name) else _value(field.shape, value, version)
+            )
     return found
 
 

@@ -4,16 +4,17 @@ Invariant: a node is a dictionary of its children, sorted by name as text, or a 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 from kpybroker import __version__
-from kpybroker.cli.message_json import as_json
+from kpybroker.cli.message_json import HIDDEN, as_json
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.metadata.image_records import record_version
 from kpybroker.metadata.topic import Topic
+from kpywire.schema import is_secret_config
 from kpywire.uuid import to_string
 
 Tree = dict[str, Any]
@@ -47,7 +48,7 @@ def tree_of(image: MetadataImage) -> Tree:
                 },
             },
             "configs": {
-                f"{RESOURCES.get(kind, kind)}{':' * bool(name)}{name}": dict(configs)
+                f"{RESOURCES.get(kind, kind)}{':' * bool(name)}{name}": _shown(configs)
                 for (kind, name), configs in image.configs.items()
             },
             "delegationToken": {name: _leaf(token, image) for name, token in image.delegation_tokens.items()},
@@ -91,6 +92,10 @@ def _topic(topic: Topic, image: MetadataImage) -> Tree:
 
 def _leaf(record: Any, image: MetadataImage) -> str:
     return _line(as_json(record, record_version(record, image.level)))
+
+
+def _shown(configs: Mapping[str, str]) -> dict[str, str]:
+    return {name: HIDDEN if is_secret_config(name) else value for name, value in configs.items()}
 
 
 def _line(found: dict[str, Any]) -> str:

@@ -90,12 +90,14 @@ class AsyncioConnection:
 
         began_s = time.monotonic()
         dialogue = login.dialogue(protection.login, self._conversation, protection.protocol)
-        try:
-            request = next(dialogue)
-            while True:
-                request = dialogue.send(await self._exchange(request, self._conversation.version(type(request).KEY)))
-        except StopIteration as done:
-            self._login_due_s = began_s + login.due_s(done.value)
+        request, lifetime_ms = login.advance(dialogue, None)
+        while request is not None:
+            answer = await self._exchange(request, self._conversation.version(type(request).KEY))
+            if protection.login.may_block:
+                request, lifetime_ms = await asyncio.to_thread(login.advance, dialogue, answer)
+            else:
+                request, lifetime_ms = login.advance(dialogue, answer)
+        self._login_due_s = began_s + login.due_s(lifetime_ms)
 
     async def _exchange(self, request: Any, version: int) -> Any:
         try:

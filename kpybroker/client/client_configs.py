@@ -89,10 +89,47 @@ _SECURITY: Final = (
         "How brokers are spoken to; PLAINTEXT if nothing says otherwise.",
         value_type=_word("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
     ),
-    _secured("sasl.mechanism", "How to log in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.", "sasl.mechanisms"),
+    _secured(
+        "sasl.mechanism",
+        "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI.",
+        "sasl.mechanisms",
+    ),
     _secured("sasl.jaas.config", "The login module of the mechanism with username and password."),
     _secured("sasl.username", "The user, in place of sasl.jaas.config; librdkafka's name."),
     _secured("sasl.password", "The password, in place of sasl.jaas.config; librdkafka's name."),
+    _secured("sasl.kerberos.service.name", "The first part of the names of the brokers' principals, such as kafka."),
+    _secured("sasl.kerberos.principal", "The principal, in place of sasl.jaas.config; librdkafka's name."),
+    _secured("sasl.kerberos.keytab", "Its keytab, in place of tickets of kinit; librdkafka's name."),
+    _secured(
+        "sasl.login.callback.handler.class",
+        "For OAUTHBEARER: Java's class that gets tokens, known by name. The URL of a token endpoint suffices.",
+    ),
+    _secured("sasl.oauthbearer.method", "oidc, as with librdkafka; the URL of a token endpoint suffices."),
+    _secured(
+        "sasl.oauthbearer.token.endpoint.url",
+        "Where tokens come from by the grant client_credentials, or file:///path of a token.",
+    ),
+    _secured(
+        "sasl.oauthbearer.client.credentials.client.id",
+        "The id of this client at the identity provider.",
+        "sasl.oauthbearer.client.id",
+    ),
+    _secured(
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "Its secret.",
+        "sasl.oauthbearer.client.secret",
+    ),
+    _secured("sasl.oauthbearer.scope", "The scope to ask for."),
+    _secured("sasl.oauthbearer.header.urlencode", "Whether id and secret are URL-encoded.", value_type=FLAG),
+    _secured("sasl.oauthbearer.sub.claim.name", "The claim of a token that names the principal; sub."),
+    _secured(
+        "sasl.login.connect.timeout.ms", "How long the token endpoint may take to be connected.", value_type=COUNT
+    ),
+    _secured("sasl.login.read.timeout.ms", "How long the token endpoint may take to answer.", value_type=COUNT),
+    _secured(
+        "sasl.login.retry.backoff.ms", "The pause before it is asked again; it doubles each time.", value_type=COUNT
+    ),
+    _secured("sasl.login.retry.backoff.max.ms", "How long it is asked again.", value_type=COUNT),
     _secured("ssl.truststore.location", "The file with the CAs that are trusted; without it, those of the system."),
     _secured("ssl.truststore.password", "The password of this file."),
     _secured("ssl.truststore.type", "JKS, PKCS12 or PEM. The content shows whether it is JKS or PKCS12."),
@@ -115,9 +152,9 @@ _SECURITY: Final = (
         value_type=ANY_TEXT,
     ),
 )
-SECRETS: Final = frozenset(("sasl.jaas.config", "sasl.password")) | {
-    f"ssl.{name}" for name in ("truststore.password", "keystore.password", "keystore.key", "key.password")
-}
+SECRETS: Final = frozenset(
+    ("sasl.jaas.config", "sasl.password", "sasl.oauthbearer.client.credentials.client.secret")
+) | {f"ssl.{name}" for name in ("truststore.password", "keystore.password", "keystore.key", "key.password")}
 """The properties whose values are in no message."""
 
 PROPERTIES: Final = (
@@ -271,8 +308,8 @@ ELSEWHERE: Final = {
     "bootstrap.servers": "use --bootstrap-server",
     "metadata.broker.list": "use --bootstrap-server",
     "enable.ssl.certificate.verification": "certificates are always verified; name their CA by ssl.ca.location",
-    "sasl.kerberos.": "this client logs in by PLAIN and SCRAM",
-    "sasl.oauthbearer.": "this client logs in by PLAIN and SCRAM",
+    "sasl.kerberos.": "the library of MIT Kerberos renews tickets itself",
+    "sasl.oauthbearer.": "this client gets tokens by client_credentials, or from a file",
     "transactional.id": "this client writes no transactions",
     "transaction.timeout.ms": "this client writes no transactions",
     "key.serializer": "lines are bytes",

@@ -174,13 +174,12 @@ class Connection:
 
         began_s = time.monotonic()
         dialogue = login.dialogue(protection.login, self._conversation, protection.protocol)
-        try:
-            request = next(dialogue)
-            while True:
-                key = type(request).KEY
-                request = dialogue.send(self._exchange(request, key, self._conversation.version(key), 0.0))
-        except StopIteration as done:
-            self._login_due_s = began_s + login.due_s(done.value)
+        request, lifetime_ms = login.advance(dialogue, None)
+        while request is not None:
+            key = type(request).KEY
+            answer = self._exchange(request, key, self._conversation.version(key), 0.0)
+            request, lifetime_ms = login.advance(dialogue, answer)
+        self._login_due_s = began_s + login.due_s(lifetime_ms)
 
     def _why_ended(self) -> str:
         """The reason why the broker may have closed a connection that it has not served yet; empty if unknown."""

@@ -7,7 +7,7 @@ repeated on its connection before its session ends (KIP-368).
 import math
 import secrets
 from collections.abc import Generator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kpybroker.client.conversation import Conversation
 from kpybroker.client.security import JAAS_KEY, MECHANISM_KEY, MECHANISMS, PROTOCOL_KEY, Login, protocol_of
@@ -17,6 +17,11 @@ from kpywire import api, error_codes
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 
+if TYPE_CHECKING:
+    from kpybroker.client.kerberos_login import KerberosLogin
+    from kpybroker.client.token_user import TokenUser
+
+AnyLogin: TypeAlias = "Login | KerberosLogin | TokenUser"
 RENEWED_AT: Final = 0.85
 """The part of a session's lifetime after which the login is repeated, as Java's clients do at the earliest."""
 NONCE_BYTES: Final = 24
@@ -30,7 +35,7 @@ class LoginRefused(KafkaError):
     """The broker refuses the login, or does not prove that it knows the password. The connection is of no use."""
 
 
-def dialogue(login: Login, conversation: Conversation, protocol: str) -> Generator[Any, Any, int]:
+def dialogue(login: AnyLogin, conversation: Conversation, protocol: str) -> Generator[Any, Any, int]:
     """The requests of a login; returns the lifetime of the session in ms, 0 without an end. Raises LoginRefused.
 
     ``protocol`` is the client's security protocol.
@@ -43,8 +48,12 @@ def dialogue(login: Login, conversation: Conversation, protocol: str) -> Generat
         raise wants_no_login(address, protocol)
     if answer.error_code:
         raise LoginRefused(answer.error_code, _not_enabled(login, address, answer.mechanisms))
-    exchange = login.exchange(secrets.token_urlsafe(NONCE_BYTES))
-    message: bytes | None = exchange.first()
+    exchange = login.exchange(secrets.token_urlsafe(NONCE_BYTES), address.rpartition(":")[0].strip("[]"))
+    try:
+        message: bytes | None = exchange.first()
+    except AuthenticationFailed as why:
+        said = f"cannot log in to {address} as {login.who} by {login.mechanism}: {why.text}"
+        raise LoginRefused(error_codes.SASL_AUTHENTICATION_FAILED, said) from None
     while message is not None:
         answer = yield SaslAuthenticateRequest(auth_bytes=message)
         if answer.error_code:
@@ -55,6 +64,14 @@ def dialogue(login: Login, conversation: Conversation, protocol: str) -> Generat
             raise _refused(login, address, error_codes.SASL_AUTHENTICATION_FAILED, why.text) from None
     lifetime_ms: int = answer.session_lifetime_ms
     return lifetime_ms
+
+
+def advance(dialogue: Generator[Any, Any, int], answer: Any) -> tuple[Any, int]:
+    """Play a dialogue on: the next request, or None and the lifetime of the session. Blocks if the login may."""
+    try:
+        return dialogue.send(answer), 0
+    except StopIteration as done:
+        return None, done.value
 
 
 def due_s(lifetime_ms: int) -> float:
@@ -77,7 +94,7 @@ def wants_login(address: str, enabled: Sequence[str], *, has_tls: bool) -> str:
     return f"{address} demands a login by {by}: set {PROTOCOL_KEY}={protocol}, {MECHANISM_KEY} and {JAAS_KEY}"
 
 
-def _not_enabled(login: Login, address: str, enabled: Sequence[str]) -> str:
+def _not_enabled(login: AnyLogin, address: str, enabled: Sequence[str]) -> str:
     said = f"{address} does not enable {login.mechanism}"
     if not enabled:
         return said
@@ -86,8 +103,8 @@ def _not_enabled(login: Login, address: str, enabled: Sequence[str]) -> str:
     return f"{said}, but {', '.join(sorted(enabled))}: {remedy}"
 
 
-def _refused(login: Login, address: str, code: int, text: str | None) -> LoginRefused:
+def _refused(login: AnyLogin, address: str, code: int, text: str | None) -> LoginRefused:
     why = (text or error_codes.message(code)).rstrip(".")
-    who = f"{'delegation token' if login.by_token else 'user'} {login.user!r} by {login.mechanism}"
-    hint = f": check user and password ({JAAS_KEY})" if code == error_codes.SASL_AUTHENTICATION_FAILED else ""
+    who = f"{login.who} by {login.mechanism}"
+    hint = f": check {login.to_check}" if code == error_codes.SASL_AUTHENTICATION_FAILED else ""
     return LoginRefused(code, f"{address} refuses the login of {who}: {why}{hint}")

@@ -4,8 +4,8 @@
 needs them (`kpybroker.client.encryption`). No text of an error holds a secret.
 """
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.sasl import jaas, plain
@@ -15,12 +15,15 @@ from kpybroker.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
 from kpybroker.sasl.scram import TOKEN_AUTH
 from kpybroker.sasl.scram_client import ScramClient
 
+if TYPE_CHECKING:
+    from kpybroker.client.kerberos_login import KerberosLogin
+    from kpybroker.client.token_user import TokenUser
+
 PLAINTEXT: Final = "PLAINTEXT"
 SASL: Final = "SASL_PLAINTEXT"
 SSL: Final = "SSL"
 SASL_SSL: Final = "SASL_SSL"
 PROTOCOLS: Final = (PLAINTEXT, SSL, SASL, SASL_SSL)
-MECHANISMS: Final = (plain.NAME, *SCRAM_MECHANISMS)
 PROTOCOL_KEY: Final = "security.protocol"
 MECHANISM_KEY: Final = "sasl.mechanism"
 JAAS_KEY: Final = "sasl.jaas.config"
@@ -44,8 +47,23 @@ class Login(NamedTuple):
     def __repr__(self) -> str:
         return f"Login({self.mechanism!r}, {self.user!r})"
 
-    def exchange(self, nonce: str) -> ClientExchange:
-        """The client's half of one login; ``nonce`` is random and used once."""
+    @property
+    def may_block(self) -> bool:
+        """Whether its exchanges ask other machines."""
+        return False
+
+    @property
+    def who(self) -> str:
+        """The user, for messages."""
+        return f"{'delegation token' if self.by_token else 'user'} {self.user!r}"
+
+    @property
+    def to_check(self) -> str:
+        """The things to check after a refusal."""
+        return f"user and password ({JAAS_KEY})"
+
+    def exchange(self, nonce: str, _host: str) -> ClientExchange:
+        """The client's half of one login at a host; ``nonce`` is random and used once."""
         if self.mechanism == plain.NAME:
             return PlainClient(self.user, self.password)
         return ScramClient(SCRAM_MECHANISMS[self.mechanism], self.user, self.password, nonce, by_token=self.by_token)
@@ -56,7 +74,7 @@ class Security(NamedTuple):
 
     tls: Mapping[str, str] | None = None
     """The properties ``ssl.*``; None for connections without TLS."""
-    login: Login | None = None
+    login: "Login | KerberosLogin | TokenUser | None" = None
 
     def __repr__(self) -> str:
         return f"Security(tls={None if self.tls is None else sorted(self.tls)}, login={self.login})"
@@ -94,33 +112,62 @@ def security_of(properties: Mapping[str, object]) -> Security:
     return Security(tls, _login(said, protocol) if has_login else None)
 
 
-def _login(said: Mapping[str, str], protocol: str) -> Login:
+def _login(said: Mapping[str, str], protocol: str) -> "Login | KerberosLogin | TokenUser":
     if MECHANISM_KEY not in said:
         raise BadProperty(f"{PROTOCOL_KEY}={protocol} needs a {MECHANISM_KEY}: {', '.join(MECHANISMS)}")
     mechanism = said[MECHANISM_KEY].upper()
     if mechanism not in MECHANISMS:
         raise BadProperty(f"{MECHANISM_KEY}={mechanism}: this client logs in by {', '.join(MECHANISMS)}")
-    if JAAS_KEY in said:
-        user, password, by_token = _from_jaas(said[JAAS_KEY], mechanism)
-    elif USER_KEY in said and PASSWORD_KEY in said:
-        user, password, by_token = said[USER_KEY], said[PASSWORD_KEY], False
-    else:
-        raise BadProperty(
-            f"{PROTOCOL_KEY}={protocol} needs a user: set {JAAS_KEY}={EXAMPLE} or {USER_KEY} and {PASSWORD_KEY}"
-        )
-    if not user or not password:
-        raise BadProperty(f"the {'user' if not user else 'password'} of the login is empty")
-    return Login(mechanism, user, password, by_token)
+    return MECHANISMS[mechanism](said, mechanism, _entry(said[JAAS_KEY], mechanism) if JAAS_KEY in said else None)
 
 
-def _from_jaas(text: str, mechanism: str) -> tuple[str, str, bool]:
+def _entry(text: str, mechanism: str) -> jaas.Entry:
     try:
         entry = jaas.parse(text)
     except jaas.BrokenJaas as why:
         raise BadProperty(f"{JAAS_KEY}: {why}") from None
     if entry.module != jaas.MODULES[mechanism]:
         raise BadProperty(f"{JAAS_KEY}: {MECHANISM_KEY}={mechanism} needs {jaas.MODULES[mechanism]}")
-    options = entry.options
+    return entry
+
+
+def _with_password(said: Mapping[str, str], mechanism: str, entry: jaas.Entry | None) -> Login:
+    if entry is not None:
+        user, password, by_token = _from_jaas(entry.options, mechanism)
+    elif USER_KEY in said and PASSWORD_KEY in said:
+        user, password, by_token = said[USER_KEY], said[PASSWORD_KEY], False
+    else:
+        raise BadProperty(
+            f"{MECHANISM_KEY}={mechanism} needs a user: set {JAAS_KEY}={EXAMPLE} or {USER_KEY} and {PASSWORD_KEY}"
+        )
+    if not user or not password:
+        raise BadProperty(f"the {'user' if not user else 'password'} of the login is empty")
+    return Login(mechanism, user, password, by_token)
+
+
+def _with_tickets(said: Mapping[str, str], _mechanism: str, entry: jaas.Entry | None) -> "KerberosLogin":
+    from kpybroker.client.kerberos_login import kerberos_login
+
+    return kerberos_login(said, entry)
+
+
+def _with_tokens(said: Mapping[str, str], _mechanism: str, entry: jaas.Entry | None) -> "TokenUser":
+    from kpybroker.client.token_user import token_user
+
+    return token_user(said, {} if entry is None else entry.options)
+
+
+_Reader = Callable[[Mapping[str, str], str, jaas.Entry | None], "Login | KerberosLogin | TokenUser"]
+MECHANISMS: Final[Mapping[str, _Reader]] = {
+    plain.NAME: _with_password,
+    **dict.fromkeys(SCRAM_MECHANISMS, _with_password),
+    "OAUTHBEARER": _with_tokens,
+    "GSSAPI": _with_tickets,
+}
+"""The mechanisms by which a client can log in, each with a function that reads the properties."""
+
+
+def _from_jaas(options: Mapping[str, str], mechanism: str) -> tuple[str, str, bool]:
     for name in ("username", "password"):
         if name not in options:
             raise BadProperty(f"{JAAS_KEY} names no {name}; it has the form {EXAMPLE}")

@@ -2,18 +2,21 @@
 
 Brokers are dialled at ``inter.broker.listener.name``, controllers and voters at the first of
 ``controller.listener.names``. As in Kafka the credentials are the options ``username`` and ``password`` of the server's
-own JAAS entry: ``listener.name.{listener}.{mechanism}.sasl.jaas.config``. Only text is read here.
+own JAAS entry: ``listener.name.{listener}.{mechanism}.sasl.jaas.config``. For OAUTHBEARER they are tokens, whose source
+is configured (`kpybroker.config.oauth`). Only text is read here.
 """
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.config.definition import ConfigError
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
+    from kpybroker.oauth.token_login import TokenLogin
+    from kpybroker.sasl.jaas import Entry
+    from kpybroker.sasl.krb5_login import Krb5Login
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""The mechanisms by which a node can log in."""
 BROKERS_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 CONTROLLERS_MECHANISM: Final = "sasl.mechanism.controller.protocol"
 
@@ -31,13 +34,30 @@ class Credentials(NamedTuple):
         return f"Credentials({self.mechanism}, {self.user!r})"
 
 
+class KerberosCredentials(NamedTuple):
+    """The principal of a node, and its keytab or cache of tickets."""
+
+    mechanism: str
+    login: "Krb5Login"
+
+
+class TokenCredentials(NamedTuple):
+    """The source of the tokens of a node."""
+
+    mechanism: str
+    source: "TokenLogin"
+
+
+NodeCredentials = Credentials | KerberosCredentials | TokenCredentials
+
+
 class Dialled(NamedTuple):
     """A kind of nodes, as this one connects to them."""
 
     listener: str
     """The name of their listener."""
     protocol: str
-    credentials: Credentials | None
+    credentials: "NodeCredentials | None"
     """None without SASL."""
 
     @property
@@ -99,20 +119,60 @@ def _has_login(protocol: str) -> bool:
     return protocol.startswith("SASL_")
 
 
-def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> Credentials:
-    from kpybroker.config.logins import jaas_entry
+class Asked(NamedTuple):
+    """A JAAS config that is read: the configuration, the listener, and for messages the key and the reason."""
+
+    config: "BrokerConfig"
+    listener: str
+    key: str
+    why: str
+
+
+def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> NodeCredentials:
+    from kpybroker.config.logins import jaas_entry, jaas_key
 
     mechanism = config[mechanism_key]
     if mechanism not in MECHANISMS:
         raise ConfigError(
             f"{mechanism_key}={mechanism}: nodes can log in to each other by {', '.join(MECHANISMS)} only"
         )
-    name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
-    options = jaas_entry(config, listener, mechanism).options
+    why = f"by it this node logs in to others ({mechanism_key}={mechanism})"
+    asked = Asked(config, listener, jaas_key(listener, mechanism), why)
+    return MECHANISMS[mechanism](asked, mechanism, jaas_entry(config, listener, mechanism))
+
+
+def _with_password(asked: Asked, mechanism: str, entry: "Entry") -> Credentials:
+    options = entry.options
     user, password = options.get("username", ""), options.get("password", "")
     if not (user and password):
-        lacking = "password" if user else "username"
-        raise ConfigError(f"{name} has no {lacking}: by it this node logs in to others ({mechanism_key}={mechanism})")
+        raise ConfigError(f"{asked.key} has no {'password' if user else 'username'}: {asked.why}")
     if "\0" in user + password:
-        raise ConfigError(f"{name}: username and password must not hold the character NUL")
+        raise ConfigError(f"{asked.key}: username and password must not hold the character NUL")
     return Credentials(mechanism, user, password, options.get("tokenauth", "").lower() == "true")
+
+
+def _with_tickets(asked: Asked, mechanism: str, entry: "Entry") -> KerberosCredentials:
+    from kpybroker.sasl import krb5_login
+    from kpybroker.sasl.jaas import BrokenJaas
+
+    service: str | None = asked.config.of_listener(asked.listener, krb5_login.SERVICE_KEY)
+    try:
+        return KerberosCredentials(mechanism, krb5_login.of_client(entry, service))
+    except BrokenJaas as error:
+        raise ConfigError(f"{asked.key}: {error}: {asked.why}") from None
+
+
+def _with_tokens(asked: Asked, mechanism: str, entry: "Entry") -> TokenCredentials:
+    from kpybroker.config.oauth import token_login
+
+    return TokenCredentials(mechanism, token_login(asked.config, asked.listener, entry))
+
+
+MECHANISMS: "Final[Mapping[str, Callable[[Asked, str, Entry], NodeCredentials]]]" = {
+    "PLAIN": _with_password,
+    "SCRAM-SHA-256": _with_password,
+    "SCRAM-SHA-512": _with_password,
+    "OAUTHBEARER": _with_tokens,
+    "GSSAPI": _with_tickets,
+}
+"""The mechanisms by which a node can log in, each with a function that reads its JAAS config."""

@@ -152,6 +152,10 @@ class BrokerConfig:
             text = self.originals.get(prefix + name)
         return self[name] if text is None else KNOWN[name].parse(text)
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a config of this name."""
+        return name in KNOWN
+
     def is_set(self, name: str) -> bool:
         """Whether this config was set, so that its value is no default."""
         return name in self.originals

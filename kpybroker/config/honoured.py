@@ -148,10 +148,47 @@ HONOURED: Final = frozenset(
         "request.timeout.ms",
         "sasl.enabled.mechanisms",
         "sasl.jaas.config",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.kerberos.service.name",
+        "sasl.login.callback.handler.class",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
         "sasl.mechanism.controller.protocol",
         "sasl.mechanism.inter.broker.protocol",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.expected.audience",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.jwt.retriever.class",
+        "sasl.oauthbearer.jwt.validator.class",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.server.callback.handler.class",
         "sasl.server.max.receive.size",
         "security.inter.broker.protocol",
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        "share.coordinator.load.buffer.size",
+        "share.coordinator.snapshot.update.records.per.snapshot",
+        "share.coordinator.state.topic.compression.codec",
+        "share.coordinator.state.topic.min.isr",
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.prune.interval.ms",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.segment.bytes",
+        "share.coordinator.write.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
         "socket.listen.backlog.size",
@@ -175,6 +212,7 @@ HONOURED: Final = frozenset(
         "ssl.truststore.location",
         "ssl.truststore.password",
         "ssl.truststore.type",
+        "telemetry.max.bytes",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.max.timeout.ms",
         "transaction.partition.verification.enable",
@@ -189,6 +227,7 @@ HONOURED: Final = frozenset(
     }
 )
 
+_MIT = "the library of MIT Kerberos renews tickets itself"
 _NO_JMX = "there is no JMX; metrics are served over HTTP at /metrics"
 _NO_PURGATORY = "a waiting request goes when it is done, nothing is left to purge"
 _NO_WINDOW = "who was too fast waits at once, nothing is averaged over samples"
@@ -196,6 +235,22 @@ _OPENSSL = "TLS is that of OpenSSL, without the JVM's providers"
 _ONE_LOOP = "one event loop; there is no pool of this kind"
 
 # Broker configs without effect for good, and why.
+REFUSED: Final = {
+    "alter.config.policy.class.name": "policies written in Java cannot be loaded",
+    "client.quota.callback.class": "callbacks written in Java cannot be loaded",
+    "config.providers": "config providers are not available yet",
+    "create.topic.policy.class.name": "policies written in Java cannot be loaded",
+    "principal.builder.class": "classes written in Java cannot be loaded",
+    "remote.log.storage.system.enable": "tiered storage is not available yet",
+    "sasl.client.callback.handler.class": "callbacks written in Java cannot be loaded",
+    "sasl.login.class": "logins written in Java cannot be loaded",
+    "sasl.oauthbearer.assertion.claim.iss": "assertions are not available yet",
+    "sasl.oauthbearer.assertion.file": "assertions are not available yet",
+    "security.providers": "security providers written in Java cannot be loaded",
+    "ssl.engine.factory.class": "engines written in Java cannot be loaded",
+}
+"""Configs that refuse the start where something would read them, and why."""
+
 NEVER: Final = {
     "alter.log.dirs.replication.quota.window.num": _NO_WINDOW,
     "alter.log.dirs.replication.quota.window.size.seconds": _NO_WINDOW,
@@ -219,6 +274,12 @@ NEVER: Final = {
     "queued.max.requests": "requests are not queued; queued.max.request.bytes bounds the memory they take",
     "replication.quota.window.num": _NO_WINDOW,
     "replication.quota.window.size.seconds": _NO_WINDOW,
+    "sasl.kerberos.kinit.cmd": _MIT,
+    "sasl.kerberos.min.time.before.relogin": _MIT,
+    "sasl.kerberos.ticket.renew.jitter": _MIT,
+    "sasl.kerberos.ticket.renew.window.factor": _MIT,
+    "share.coordinator.append.linger.ms": "a coordinator writes at once what it decided",
+    "share.coordinator.cached.buffer.max.bytes": "no buffer is kept for the next batch",
     "share.coordinator.threads": _ONE_LOOP,
     "share.fetch.purgatory.purge.interval.requests": _NO_PURGATORY,
     "ssl.keymanager.algorithm": _OPENSSL,

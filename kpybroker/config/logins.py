@@ -5,15 +5,20 @@ A config is read with the prefixes of its listener and its mechanism, as in Kafk
 listeners, and there is no JAAS file of a JVM.
 """
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.config.definition import ConfigError
+from kpybroker.sasl import kerberos_names, krb5_login
 from kpybroker.sasl.jaas import MODULES, BrokenJaas, Entry, parse
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
+    from kpybroker.config.oauth import TokenRules
 
-SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER: Final = "OAUTHBEARER"
+SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, "GSSAPI")
 """The mechanisms with which clients can log in."""
 
 OF_MECHANISM: Final = ("connections.max.reauth.ms", "sasl.jaas.config")
@@ -27,6 +32,10 @@ class MechanismConfig(NamedTuple):
     entry: Entry
     reauth_ms: int
     """``connections.max.reauth.ms``; 0 for no limit."""
+    value: Callable[[str], Any]
+    """The value of any other config on this listener, by its name."""
+    tokens: "TokenRules | None" = None
+    """The check of tokens; None for other mechanisms than OAUTHBEARER."""
 
 
 class ListenerLogins(NamedTuple):
@@ -49,15 +58,37 @@ def logins_of(config: "BrokerConfig", listener: str) -> ListenerLogins:
                 f"{key}: the mechanism {name!r} of the listener {listener} {known}; "
                 f"listener.name.{listener.lower()}.{key} can be set to {', '.join(SERVED_MECHANISMS)}"
             )
-    mechanisms = tuple(
-        MechanismConfig(
-            name,
-            jaas_entry(config, listener, name),
-            max(0, config.of_listener(listener, "connections.max.reauth.ms", name)),
-        )
-        for name in dict.fromkeys(names)
-    )
+    mechanisms = tuple(_mechanism(config, listener, name) for name in dict.fromkeys(names))
+    for mechanism in mechanisms:
+        if mechanism.name in _CHECKS:
+            _CHECKS[mechanism.name](mechanism, jaas_key(listener, mechanism.name))
     return ListenerLogins(mechanisms, config.of_listener(listener, "sasl.server.max.receive.size"))
+
+
+def _mechanism(config: "BrokerConfig", listener: str, name: str) -> MechanismConfig:
+    entry = jaas_entry(config, listener, name)
+    reauth_ms = max(0, config.of_listener(listener, "connections.max.reauth.ms", name))
+    value = partial(config.of_listener, listener)
+    if name != OAUTHBEARER:
+        return MechanismConfig(name, entry, reauth_ms, value)
+    from kpybroker.config.oauth import token_rules
+
+    return MechanismConfig(name, entry, reauth_ms, value, token_rules(config, listener, entry))
+
+
+def warnings(config: "BrokerConfig") -> list[str]:
+    """Sentences about listeners that accept more tokens than their owner may think."""
+    found: list[str] = []
+    advertised = {each.name: each for each in config.advertised_listeners}
+    for listener in config.listeners:
+        if not listener.protocol.startswith("SASL_"):
+            continue
+        for each in logins_of(config, listener.name).mechanisms:
+            if each.tokens is not None:
+                from kpybroker.config import oauth
+
+                found += oauth.warnings(listener, advertised.get(listener.name, listener), each.tokens)
+    return found
 
 
 def check_mechanisms_named(config: "BrokerConfig", listener: str) -> None:
@@ -71,9 +102,14 @@ def check_mechanisms_named(config: "BrokerConfig", listener: str) -> None:
             raise ConfigError(f"{name}: {mechanism!r} is no mechanism; known are {', '.join(MODULES).lower()}")
 
 
+def jaas_key(listener: str, mechanism: str) -> str:
+    """The key of the JAAS config of a mechanism on a listener."""
+    return f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+
+
 def jaas_entry(config: "BrokerConfig", listener: str, mechanism: str) -> Entry:
     """The login module of a mechanism on a listener, with its options. Raises ConfigError."""
-    key = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+    key = jaas_key(listener, mechanism)
     text = config.originals.get(key)
     module = MODULES[mechanism]
     if text is None:
@@ -85,3 +121,18 @@ def jaas_entry(config: "BrokerConfig", listener: str, mechanism: str) -> Entry:
     if entry.module != module:
         raise ConfigError(f"{key}: the login module of {mechanism} is {module}")
     return entry
+
+
+def _check_kerberos(config: MechanismConfig, key: str) -> None:
+    try:
+        krb5_login.of_server(config.entry, config.value(krb5_login.SERVICE_KEY))
+    except BrokenJaas as why:
+        raise ConfigError(f"{key}: {why}") from None
+    try:
+        kerberos_names.ShortNamer(config.value(kerberos_names.KEY), "")
+    except kerberos_names.BrokenRules as why:
+        raise ConfigError(str(why)) from None
+
+
+_CHECKS: Final[Mapping[str, Callable[[MechanismConfig, str], None]]] = {krb5_login.MECHANISM: _check_kerberos}
+"""The demands of mechanisms on their configs, each with the key of the JAAS config for messages."""

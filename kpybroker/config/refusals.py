@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.endpoints import WITH_TLS
-from kpybroker.config.honoured import HONOURED, NEVER
+from kpybroker.config.honoured import HONOURED, NEVER, REFUSED
 from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.synonyms import base_of_listener_config
@@ -41,23 +41,20 @@ _OF_LISTENER: Final = (
     "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.kerberos.service.name",
     "sasl.server.max.receive.size",
 )
 """The security configs that can be set for one listener."""
+_HANDLERS: Final = ("sasl.server.callback.handler.class", "sasl.login.callback.handler.class")
+"""Configs that replace a part of logins by a Java class. Those of OAUTHBEARER are known by name."""
+_OF_OAUTHBEARER: Final = ("sasl.oauthbearer.", "sasl.login.refresh.", "sasl.login.retry.", *_HANDLERS)
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_BY_OWN_CODE: Final = ("sasl.server.callback.handler.class",)
-"""Configs that replace a check of logins by a Java class."""
 _AUTHORIZER: Final = "authorizer.class.name"
 _OF_AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
 """The keys that only the authorizer reads; Kafka does not define them."""
-SECURITY_WORK: Final = "authentication, authorization and encryption are not available yet"
-_MISSING_FEATURES: Final = {
-    "alter.config.policy.class.name": "policies written in Java cannot be loaded",
-    "client.quota.callback.class": "callbacks written in Java cannot be loaded",
-    "config.providers": "config providers are not available yet",
-    "create.topic.policy.class.name": "policies written in Java cannot be loaded",
-    "remote.log.storage.system.enable": "tiered storage is not available yet",
-}
+_MISSING_FEATURES: Final = [name for name in REFUSED if not name.startswith(("sasl.", "ssl."))]
+_CLASSES_OF_LOGINS: Final = ("sasl.client.callback.handler.class", "sasl.login.class")
 _REPLICA_SELECTORS: Final = (
     "org.apache.kafka.common.replica.LeaderSelector",
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -98,20 +95,31 @@ def check_names(originals: Mapping[str, str]) -> None:
         if base in _OF_LISTENER or (base is not None and base in BROKER_CONFIGS and base.startswith("ssl.")):
             continue
         known = base in BROKER_CONFIGS
-        why = SECURITY_WORK if known else "this security setting is not understood; correct or remove it"
-        raise ConfigError(f"{name}: {why}")
+        if known and is_of_oauthbearer(name, base):
+            continue
+        if base in _HANDLERS:
+            raise ConfigError(f"{name}: callbacks written in Java cannot be loaded; remove it")
+        why = "it cannot be set for one listener" if known else "this security setting is not understood"
+        raise ConfigError(f"{name}: {why}; correct or remove it")
+
+
+def is_of_oauthbearer(name: str, base: str | None) -> bool:
+    """Whether a config of a listener is one of OAUTHBEARER. ``base`` is its name for all listeners."""
+    if base in _HANDLERS:
+        return name.endswith(f".oauthbearer.{base}")
+    return base is not None and base.startswith(_OF_OAUTHBEARER)
 
 
 def check_security(config: "BrokerConfig") -> None:
     """Raise ConfigError if any listener or setting asks for a protection that this broker does not have."""
     for listener in [*config.listeners, *config.advertised_listeners, *config.advertised_controller_listeners]:
         if listener.protocol not in _PROTOCOLS:
-            raise ConfigError(f"listeners: {listener} uses {listener.protocol}; {SECURITY_WORK}")
+            raise ConfigError(f"listeners: {listener} uses {listener.protocol}; known are {', '.join(_PROTOCOLS)}")
     for name in _explicit(config, BROKER_CONFIGS):
         if name in HONOURED or name == _AUTHORIZER:
             continue
         if name.startswith(_SECURITY_PREFIXES) and not name.startswith(_INERT_PREFIXES):
-            raise ConfigError(f"{name}: {SECURITY_WORK}")
+            raise ConfigError(f"{name}: classes written in Java cannot be loaded; remove it")
     _check_tls(config)
     _check_logins(config)
 
@@ -133,7 +141,8 @@ def _check_logins(config: "BrokerConfig") -> None:
     # A broker logs in to listeners of controllers, which it does not have itself.
     names = [name.lower() for name, protocol in config.listener_protocols.items() if protocol.startswith("SASL_")]
     for name in config.originals:
-        if name.startswith("listener.name.") and name.endswith(_OF_LISTENER):
+        is_of_login = name.endswith(_OF_LISTENER) or is_of_oauthbearer(name, base_of_listener_config(name))
+        if name.startswith("listener.name.") and is_of_login:
             of = name.removeprefix("listener.name.").partition(".")[0]
             if of not in names:
                 raise ConfigError(f"{name}: there is no listener {of!r} that uses SASL")
@@ -141,8 +150,11 @@ def _check_logins(config: "BrokerConfig") -> None:
         return
     from kpybroker.config.logins import check_mechanisms_named, logins_of
 
-    for name in _explicit(config, _BY_OWN_CODE):
-        raise ConfigError(f"{name}: callbacks written in Java cannot be loaded")
+    for name in _explicit(config, _HANDLERS):
+        prefixed = f"listener.name.LISTENER.oauthbearer.{name}, in lower case"
+        raise ConfigError(f"{name}: callbacks written in Java cannot be loaded; for OAUTHBEARER set {prefixed}")
+    for name in _explicit(config, _CLASSES_OF_LOGINS):
+        raise ConfigError(f"{name}: {REFUSED[name]}; remove it")
     for listener in with_sasl:
         logins_of(config, listener.name)
         check_mechanisms_named(config, listener.name)
@@ -157,7 +169,7 @@ def check_features(config: "BrokerConfig") -> list[str]:
 
 def _refuse_missing_features(config: "BrokerConfig") -> None:
     for name in _explicit(config, _MISSING_FEATURES):
-        raise ConfigError(f"{name}: {_MISSING_FEATURES[name]}")
+        raise ConfigError(f"{name}: {REFUSED[name]}")
 
 
 def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:
@@ -214,6 +226,10 @@ def _without_effect(config: "BrokerConfig") -> list[str]:
         from kpybroker.config import listener_tls
 
         warnings += listener_tls.warnings(config)
+    if has_sasl:
+        from kpybroker.config import logins
+
+        warnings += logins.warnings(config)
     if has_sasl and config.is_set("sasl.jaas.config"):
         used = "listener.name.LISTENER.MECHANISM.sasl.jaas.config, in lower case"
         warnings.append(f"sasl.jaas.config without a listener and a mechanism is ignored; a server reads {used}")

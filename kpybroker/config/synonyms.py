@@ -37,4 +37,5 @@ def base_of_listener_config(name: str) -> str | None:
     _, separator, base = name.removeprefix("listener.name.").partition(".")
     if not separator:
         return None
+    base = base.removeprefix("oauthbearer.")  # the one mechanism that has configs of its own
     return next((config for config in _OF_MECHANISM if base.endswith(config)), base)

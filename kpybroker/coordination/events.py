@@ -26,3 +26,5 @@ class MetadataChanged(NamedTuple):
     deleted: Mapping[str, Sequence[int]]
     """The partitions of deleted topics by name. A topic of the same name may exist again."""
     timestamp_ms: int
+    deleted_ids: Collection[bytes] = ()
+    """The ids of deleted topics."""

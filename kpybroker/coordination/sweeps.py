@@ -17,11 +17,11 @@ PAUSE_MS: Final = 1
 
 
 class Sweep:
-    """One pass over many keys: names of groups, transactional ids."""
+    """One pass over many keys: names of groups, transactional ids, share partitions."""
 
     __slots__ = ("keys", "visit")
 
-    def __init__(self, keys: Iterable[str], visit: Callable[..., bool]) -> None:
+    def __init__(self, keys: Iterable[Any], visit: Callable[..., bool]) -> None:
         self.keys = deque(keys)
         self.visit = visit
         """``visit(shard, key, decision)`` returns whether it is done with the key. If not, the next slice begins with
@@ -39,7 +39,7 @@ class Sweeps:
         self.due_ms = 0
         """The time when the next slice is due, if a sweep waits."""
 
-    def begin(self, keys: Iterable[str], visit: Callable[..., bool]) -> Sweep:
+    def begin(self, keys: Iterable[Any], visit: Callable[..., bool]) -> Sweep:
         """Begin a sweep after those that wait."""
         sweep = Sweep(keys, visit)
         self.waiting.append(sweep)
@@ -52,7 +52,7 @@ class Sweeps:
         return deadline_ms
 
     def advance(
-        self, shard: Any, decision: CoordinatorDecision[Any], work_at_once: int, work_of: Callable[[str], int]
+        self, shard: Any, decision: CoordinatorDecision[Any], work_at_once: int, work_of: Callable[[Any], int]
     ) -> None:
         """Do one slice: until the work is worth ``work_at_once``, or the decision is full. ``work_of`` weighs a key."""
         work = 0

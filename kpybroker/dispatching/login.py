@@ -10,6 +10,8 @@ dispatcher.
 """
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from time import perf_counter_ns
@@ -23,6 +25,7 @@ from kpybroker.dispatching.dispatcher import Dispatcher
 from kpybroker.dispatching.late_refusals import LateRefusals
 from kpybroker.failed_response import failed_response
 from kpybroker.fairness.trait import ORDINARY, Trait
+from kpybroker.sasl.exchange import AuthenticationFailed
 from kpybroker.sasl.login import Answer, Login, Now, State, Terms, Verdict
 from kpybroker.server.connection import Connection
 from kpybroker.server.frames import SMALLEST_FRAME_BYTES
@@ -42,6 +45,8 @@ PATIENCE_MS: Final = 30_000
 NO_MECHANISM: Final = "no mechanism"
 _API_KEY: Final = Struct(">h")
 _SIZE: Final = Struct(">i")
+ReplyOf = Callable[[Answer], bytes | None]
+Outcome = bytes | AuthenticationFailed
 _VERSIONS: Final = {api.SASL_HANDSHAKE: (0, 1), api.SASL_AUTHENTICATE: (0, 2)}
 
 
@@ -171,19 +176,23 @@ class LoggingIn:
 
     def _authenticate(self, connection: Connection, header: RequestHeader, frame: memoryview) -> Reply | Pending:
         request = decode(SaslAuthenticateRequest, header.api_version, frame, header.end)
-        answer = self._log_in(connection, request.auth_bytes)
-        response = SaslAuthenticateResponse(
-            error_code=answer.error_code,
-            error_message=answer.text,
-            auth_bytes=answer.token,
-            session_lifetime_ms=answer.lifetime_ms,
-        )
-        return self._answer(connection, answer, _reply(header, response))
+
+        def reply_of(answer: Answer) -> bytes:
+            response = SaslAuthenticateResponse(
+                error_code=answer.error_code,
+                error_message=answer.text,
+                auth_bytes=answer.token,
+                session_lifetime_ms=answer.lifetime_ms,
+            )
+            return _reply(header, response)
+
+        return self._log_in(connection, request.auth_bytes, reply_of)
 
     def _take_raw(self, connection: Connection, frame: memoryview) -> Reply | Pending:
-        answer = self._log_in(connection, bytes(frame))
-        reply = None if answer.failure else _SIZE.pack(len(answer.token)) + answer.token
-        return self._answer(connection, answer, reply)
+        def reply_of(answer: Answer) -> bytes | None:
+            return None if answer.failure else _SIZE.pack(len(answer.token)) + answer.token
+
+        return self._log_in(connection, bytes(frame), reply_of)
 
     def _refuse(self, connection: Connection, header: RequestHeader, frame: memoryview) -> Reply | Pending:
         """Answer a request that does not belong into a login with an error, as far as there is a place for it."""
@@ -195,11 +204,39 @@ class LoggingIn:
         reply = _reply(header, failed_response(request, version, ILLEGAL_SASL_STATE))
         return self._fail(connection, self._login.refuse(key), reply)
 
-    def _log_in(self, connection: Connection, token: bytes) -> Answer:
+    def _log_in(self, connection: Connection, token: bytes, reply_of: ReplyOf) -> Reply | Pending:
+        """Take a message of the mechanism, in a thread if it may block. Nothing else is served meanwhile."""
+        login = self._login
+        if not login.may_block:
+            return self._settle(connection, login.attempt(token), reply_of)
+        pending = Pending()
+        gone: list[bool] = []
+        pending.when_cancelled(lambda: gone.append(True))
+
+        def done(outcome: Outcome | None, error: BaseException | None) -> None:
+            if gone:
+                return
+            try:
+                if outcome is None:
+                    raise error or AssertionError("no outcome of a login")
+                reply = self._settle(connection, outcome, reply_of)
+            except Exception as unexpected:
+                connection.end_with(unexpected)
+                return
+            if isinstance(reply, Pending):
+                pending.when_cancelled(reply.cancel)
+                reply.when_resolved(pending.resolve)
+            else:
+                pending.resolve(reply)
+
+        connection.server.scheduler.submit_blocking(partial(login.attempt, token), done)
+        return pending
+
+    def _settle(self, connection: Connection, outcome: Outcome, reply_of: ReplyOf) -> Reply | Pending:
         login, stage = self._login, self._stage
         is_first = not login.user
         scheduler = connection.server.scheduler
-        answer = login.authenticate(token, Now(scheduler.monotonic_ms(), scheduler.now_ms()))
+        answer = login.settle(outcome, Now(scheduler.monotonic_ms(), scheduler.now_ms()))
         if login.state is State.DONE:
             client = connection.client
             client.authenticated(Principal(USER, login.user, token_authenticated=login.token_authenticated))
@@ -212,19 +249,23 @@ class LoggingIn:
                 stage.counts.reauthenticated += 1
             if not login.has_session:
                 connection.dispatch = stage.dispatcher
-        return answer
+        return self._answer(connection, answer, None if answer.is_silent else reply_of(answer))
 
     def _answer(self, connection: Connection, answer: Answer, reply: bytes | None) -> Reply | Pending:
+        if answer.refusal:
+            self._stage.failed(connection, self._login.mechanism, answer.refusal)
         if answer.failure:
-            return self._fail(connection, answer.failure, reply)
+            return self._fail(connection, answer.failure, reply, is_known=answer.is_known)
         assert reply is not None
         connection.counters, connection.answered_ns = UNCOUNTED, perf_counter_ns()
         return reply
 
-    def _fail(self, connection: Connection, reason: str, reply: bytes | None) -> Pending:
+    def _fail(self, connection: Connection, reason: str, reply: bytes | None, *, is_known: bool = False) -> Pending:
+        """End the connection after a late reply. ``is_known``: the failure is counted and logged already."""
         if not self._login.user:
             _stop_timer(connection)
-        self._stage.failed(connection, self._login.mechanism, reason)
+        if not is_known:
+            self._stage.failed(connection, self._login.mechanism, reason)
         return self._stage.refusals.put(connection, reply)
 
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from kpybroker.groups.record import Record
     from kpybroker.groups.settings import GroupSettings
-    from kpybroker.groups.topic_view import TopicView
+    from kpybroker.metadata.topic_view import TopicView
 
 WORK_AT_ONCE = 1_000
 """How many groups, members and offsets one slice of a sweep covers. Each takes well under a microsecond."""

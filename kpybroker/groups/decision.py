@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from kpybroker.groups.settings import GroupSettings
     from kpybroker.groups.timers import Timer, Timers
-    from kpybroker.groups.topic_view import TopicView
+    from kpybroker.metadata.topic_view import TopicView
 
 
 class Decision(CoordinatorDecision[Any]):

@@ -33,6 +33,7 @@ SERVED = (
     "delete_acls",
     "delete_groups",
     "delete_records",
+    "delete_share_group_state",
     "delete_topics",
     "describe_acls",
     "describe_client_quotas",
@@ -54,9 +55,11 @@ SERVED = (
     "fetch",
     "fetch_snapshot",
     "find_coordinator",
+    "get_telemetry_subscriptions",
     "heartbeat",
     "incremental_alter_configs",
     "init_producer_id",
+    "initialize_share_group_state",
     "join_group",
     "leave_group",
     "list_config_resources",
@@ -70,6 +73,9 @@ SERVED = (
     "offset_fetch",
     "offset_for_leader_epoch",
     "produce",
+    "push_telemetry",
+    "read_share_group_state",
+    "read_share_group_state_summary",
     "remove_raft_voter",
     "renew_delegation_token",
     "sasl_authenticate",
@@ -80,6 +86,7 @@ SERVED = (
     "update_features",
     "update_raft_voter",
     "vote",
+    "write_share_group_state",
     "write_txn_markers",
 )
 
@@ -102,6 +109,10 @@ def _served() -> list[api.ApiKey]:
 def served_versions() -> dict[int, tuple[int, int]]:
     """The versions of each api key that a broker's listener serves: ``{key: (first, last)}``, both included."""
     return {entry.key: (entry.min_version, entry.max_version) for entry in _served() if ON_BROKER in entry.listeners}
+
+
+OF_CLIENT_METRICS = frozenset({api.GET_TELEMETRY_SUBSCRIPTIONS, api.PUSH_TELEMETRY})
+"""The API keys of KIP-714. Without a receiver they are served and not advertised, as by Kafka without a plug-in."""
 
 
 CONTROLLER_SERVED = frozenset(

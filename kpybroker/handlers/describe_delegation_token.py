@@ -3,7 +3,8 @@
 - A client that has not logged in, or by a token, gets DELEGATION_TOKEN_REQUEST_NOT_ALLOWED; all others get
   DELEGATION_TOKEN_AUTH_DISABLED where there are no tokens.
 - Shown are tokens that the sender owns, asked for or may renew, and those that it may DESCRIBE, or whose owner's tokens
-  it may describe (DESCRIBE_TOKENS). Null owners means all, no owners none.
+  it may describe (DESCRIBE_TOKENS). Null owners means all, no owners none. Despite its name the list also selects
+  tokens that somebody asked for, or may renew.
 - v3: who asked for a token (KIP-373).
 """
 
@@ -43,7 +44,9 @@ def handle(
         None if request.owners is None else {f"{who.principal_type}:{who.principal_name}" for who in request.owners}
     )
     records = [
-        token for token in broker.image.delegation_tokens.values() if owners is None or token.owner in owners
+        token
+        for token in broker.image.delegation_tokens.values()
+        if owners is None or not owners.isdisjoint((token.owner, token.requester, *token.renewers))
     ]  # a list of its own: the image may change between two steps
 
     def described(token: DelegationTokenRecord) -> DescribedDelegationToken | None:

@@ -3,11 +3,11 @@
 - Key types: 0 group, 1 transactional id, 2 share partition (v6, ``groupId:topicId:partition``, KIP-932). v4: several
   keys at once (KIP-699).
 - The coordinator of a group is the leader of its partition of ``__consumer_offsets``, that of a transactional id the
-  leader of its partition of ``__transaction_state``. The partition is |hash(key)| modulo the number of partitions, with
-  Java's ``String.hashCode``. The topic is created at the first request. That request waits for it, but only for a
-  short time, and then gets COORDINATOR_NOT_AVAILABLE.
-- Share groups are not served, so they have no coordinator. The error is INVALID_REQUEST, which is fatal: clients
-  report it and do not retry.
+  leader of its partition of ``__transaction_state``, that of a share partition the leader of its partition of
+  ``__share_group_state``. The partition is |hash(key)| modulo the number of partitions, with Java's
+  ``String.hashCode``. The topic is created at the first request. That request waits for it, but only for a short time,
+  and then gets COORDINATOR_NOT_AVAILABLE.
+- A key of a share partition that is not one is INVALID_REQUEST, and so is the key type before v6.
 - Kafka's messages: up to v3 that of the error code, "NONE" if there is no error; from v4 empty, except for an unknown
   key type.
 """
@@ -19,9 +19,10 @@ from kpybroker.calls.pending import Pending
 from kpybroker.calls.steps import at_once, each
 from kpybroker.errors import KafkaError
 from kpybroker.hosting.placement import partition_for
-from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from kpybroker.serving.context import Context
 from kpybroker.serving.internal_topics import auto_create
+from kpybroker.share_coordinator.key import parse
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreateTopicsResponse
 from kpywire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -30,10 +31,11 @@ GROUP = 0
 TRANSACTION = 1
 SHARE = 2
 BATCHED_FROM = 4
+SHARE_FROM = 6
 MOST_PATIENT_KEYS = 100
 """The most keys of a request that waits for the topic, since it is answered in one piece afterwards."""
 MADE = (error_codes.NONE, error_codes.TOPIC_ALREADY_EXISTS)
-TOPICS = {GROUP: GROUP_OFFSETS_TOPIC, TRANSACTION: TRANSACTION_STATE_TOPIC}
+TOPICS = {GROUP: GROUP_OFFSETS_TOPIC, TRANSACTION: TRANSACTION_STATE_TOPIC, SHARE: SHARE_GROUP_STATE_TOPIC}
 
 
 def handle(
@@ -41,6 +43,8 @@ def handle(
 ) -> Generator[None, None, FindCoordinatorResponse | Pending]:
     """Answer with the coordinator of each key."""
     asked = request.coordinator_keys or call.api_version < BATCHED_FROM
+    if request.key_type == SHARE:
+        asked = call.api_version >= SHARE_FROM and any(map(_is_share_partition, request.coordinator_keys))
     topic = TOPICS.get(request.key_type)
     if asked and topic is not None and topic not in broker.image.topics:
         if len(request.coordinator_keys) <= MOST_PATIENT_KEYS:
@@ -87,7 +91,7 @@ def _answer(
 
 def _find(broker: Context, call: Call, key_type: int, key: str) -> Coordinator:
     try:
-        node_id = _coordinator(broker, key_type, key)
+        node_id = _coordinator(broker, call, key_type, key)
         listener = broker.image.brokers[node_id].listeners[call.listener_name]
     except KafkaError as error:
         return _nobody(key, error)
@@ -98,9 +102,19 @@ def _find(broker: Context, call: Call, key_type: int, key: str) -> Coordinator:
     )
 
 
-def _coordinator(broker: Context, key_type: int, key: str) -> int:
+def _is_share_partition(key: str) -> bool:
+    try:
+        parse(key)
+    except ValueError:
+        return False
+    return True
+
+
+def _coordinator(broker: Context, call: Call, key_type: int, key: str) -> int:
     if key_type == SHARE:
-        raise KafkaError(error_codes.INVALID_REQUEST)
+        if call.api_version < SHARE_FROM or not _is_share_partition(key):
+            raise KafkaError(error_codes.INVALID_REQUEST)
+        key = str(parse(key))
     if key_type not in TOPICS:
         raise KafkaError(error_codes.INVALID_REQUEST, error_codes.message(error_codes.INVALID_REQUEST))
     topic = broker.image.topics.get(TOPICS[key_type])

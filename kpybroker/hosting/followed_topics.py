@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from kpybroker.groups.topic_view import NO_TOPICS, TopicView
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
+from kpybroker.metadata.topic_view import NO_TOPICS, TopicView
 
 _CHANGES_KEPT = 10_000
 """How many changes are remembered, beyond two for each topic."""

@@ -97,7 +97,7 @@ class Shards:
         grown = _grown(image, delta) if self.kind.follows_new_topics else []
         if not deleted and not grown:
             return None
-        return MetadataChanged(image.topics, grown, deleted, self._scheduler.now_ms())
+        return MetadataChanged(image.topics, grown, deleted, self._scheduler.now_ms(), list(delta.deleted_topics))
 
     def _first_events(self) -> list[Any]:
         """The inputs of a shard that was just loaded."""

@@ -21,6 +21,9 @@ PIECE_NS: Final = 250_000
 URGENT_THREADS: Final = 2
 """The number of threads for urgent work: a vote, for example, does not wait for the flush of a log."""
 
+WAITING_THREADS: Final = 4
+"""The number of threads for work that waits for other machines."""
+
 
 class Timer(Protocol):
     """A scheduled callback that can still be cancelled."""
@@ -50,6 +53,9 @@ class Scheduler(Protocol):
 
     def submit_urgent(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
         """Like `submit_blocking`, for work with a deadline. It does not queue behind other work."""
+
+    def submit_waiting(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        """Like `submit_blocking`, for work that waits for another machine, and so perhaps for long."""
 
     def in_pieces(self, work: Iterator[object]) -> None:
         """Do work that yields between its steps: one piece now, the rest in later turns, one piece a turn."""
@@ -117,7 +123,7 @@ class Pieces:
 
 class LoopScheduler:
     """The scheduler on an asyncio loop. Its ``threads`` run only calls that release the GIL (fsync, pread, codecs); two
-    more threads do urgent work."""
+    more threads do urgent work, and others wait for other machines."""
 
     monotonic_ms: Callable[[], float]
     call_soon: Callable[..., object]
@@ -130,6 +136,7 @@ class LoopScheduler:
         self._working: set[asyncio.Task[Any]] = set()
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix="kpybroker-blocking")
         self._urgent: ThreadPoolExecutor | None = None
+        self._waiting: ThreadPoolExecutor | None = None
         self.monotonic_ms = lambda: loop.time() * 1000.0
         self.call_soon = loop.call_soon
         self._pieces = Pieces(lambda turn: self.call_soon(turn))
@@ -150,6 +157,11 @@ class LoopScheduler:
         if self._urgent is None:
             self._urgent = ThreadPoolExecutor(URGENT_THREADS, thread_name_prefix="kpybroker-urgent")
         self._submit(self._urgent, work, done)
+
+    def submit_waiting(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        if self._waiting is None:
+            self._waiting = ThreadPoolExecutor(WAITING_THREADS, thread_name_prefix="kpybroker-waiting")
+        self._submit(self._waiting, work, done)
 
     def _submit(
         self,
@@ -176,7 +188,7 @@ class LoopScheduler:
             await asyncio.wait(self._working)
             await asyncio.sleep(0)
         self._pieces.stop()
-        for executor in (self.executor, self._urgent):
+        for executor in (self.executor, self._urgent, self._waiting):
             if executor is not None:
                 await self.loop.run_in_executor(None, executor.shutdown)
 
@@ -212,7 +224,8 @@ class ManualScheduler:
     def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
         self._soon.append((callback, arguments))
 
-    call_soon_threadsafe = call_soon
+    def call_soon_threadsafe(self, callback: Callable[..., object], *arguments: Any) -> None:
+        self.call_soon(callback, *arguments)
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> Timer:
         timer = _ManualTimer()
@@ -229,6 +242,9 @@ class ManualScheduler:
             self.call_soon(done, result, None)
 
     def submit_urgent(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        self.submit_blocking(work, done)
+
+    def submit_waiting(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
         self.submit_blocking(work, done)
 
     def run(self) -> None:

@@ -17,10 +17,12 @@ from kpybroker.metrics import (
     cleaning,
     clients,
     damage,
+    lending,
     newcomers,
     node_state,
     quotas,
     replication,
+    telemetry,
 )
 from kpybroker.metrics.event_loop import LoopTables
 from kpybroker.metrics.lag import LagTables
@@ -66,10 +68,12 @@ def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> Sources
             lambda: newcomers.tables(server, dispatcher.newcomers),
             lambda: askers.tables(dispatcher.askers),
             lambda: quotas.tables(dispatcher.stage, server),
+            lambda: telemetry.tables(broker),
             PartitionTables(broker, most).tables,
             LagTables(broker, server, most).tables,
             lambda: cleaning.tables(broker),
             lambda: damage.tables(broker),
+            lambda: lending.tables(broker.leases),
             lambda: replication.tables(broker),
         ],
         [loop.turn, requests.turn, quorum.turn],

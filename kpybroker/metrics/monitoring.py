@@ -8,7 +8,7 @@ used. The code of a scrape is imported at the first scrape.
 import errno
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kpybroker.calls.address import java_address
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kpybroker.broker import Broker
     from kpybroker.controller_role import ControllerRole
     from kpybroker.dispatching.dispatcher import Dispatcher
-    from kpybroker.http.request import Request
+    from kpybroker.http.request import Request, Route
     from kpybroker.http.server import HttpServer, Protection
     from kpybroker.metrics.exposition import Exposition, Sources
     from kpybroker.server.listener import Server
@@ -99,6 +99,11 @@ class Monitoring:
                         error.strerror,
                     )
                     return
+
+    def serve(self, routes: "Mapping[str, Route]") -> None:
+        """Serve further paths on the second port, if there is one."""
+        if self._http is not None:
+            self._http.routes = {**self._http.routes, **routes}
 
     def show_broker(self, broker: "Broker", server: "Server", dispatchers: Sequence["Dispatcher"]) -> None:
         """Show a broker from now on, a controller beside it included. ``dispatchers`` are counted together; the first

@@ -19,6 +19,8 @@ EARLIEST, LATEST = 0.85, 0.95
 """The part of a session's lifetime after which a node logs in again, as in Kafka: chosen at random between the two."""
 SLOW_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 """Their answers take milliseconds to compute: a thread does it."""
+WAITING_MECHANISMS: Final = ("GSSAPI",)
+"""Their answers may need other machines, such as a KDC: a thread for such waits does it."""
 
 Taken = Callable[[bytes | memoryview], object]
 Lost = Callable[[str], object]
@@ -27,7 +29,8 @@ Lost = Callable[[str], object]
 class Account:
     """The name by which a node logs in, and a way to begin a `Login`. Holds a password."""
 
-    def __init__(self, mechanism: str, user: str, new_login: Callable[[], Login]) -> None:
+    def __init__(self, mechanism: str, user: str, new_login: Callable[[str], Login]) -> None:
+        """``new_login`` begins a login at the node on a host."""
         self.mechanism = mechanism
         self.user = user
         self.new_login = new_login
@@ -49,7 +52,7 @@ class LoginConnect:
         self._rng = rng
 
     def __call__(self, host: str, port: int, opened: Callable[[], object], taken: Taken, lost: Lost) -> Link:
-        session = _Session(self._scheduler, lambda: self.account, self._rng, (opened, taken, lost))
+        session = _Session(self._scheduler, host, lambda: self.account, self._rng, (opened, taken, lost))
         session.link = self._connect(host, port, session.opened, session.taken, session.lost)
         return session
 
@@ -60,12 +63,14 @@ class _Session:
     def __init__(
         self,
         scheduler: Scheduler,
+        host: str,
         present: Callable[[], Account],
         rng: random.Random,
         user: tuple[Callable[[], object], Taken, Lost],
     ) -> None:
         self.link: Link | None = None
         self._scheduler = scheduler
+        self._host = host
         self._present = present
         """Returns the account of the node at present."""
         self._account = present()
@@ -108,7 +113,7 @@ class _Session:
 
     def opened(self) -> None:
         """The connection is open: log in."""
-        self._login = self._account.new_login()
+        self._login = self._account.new_login(self._host)
         self._send(self._login.begin())
 
     def taken(self, frame: bytes | memoryview) -> None:
@@ -118,12 +123,12 @@ class _Session:
             self._outstanding -= 1
             self._user_taken(frame)
             self._log_in_again()
-        elif self._account.mechanism in SLOW_MECHANISMS:
+        elif self._account.mechanism in SLOW_MECHANISMS + WAITING_MECHANISMS:
             answer = bytes(frame)
             self._is_stepping = True
-            self._scheduler.submit_urgent(
-                lambda: _step(login, answer), lambda step, error: self._stepped(login, step, error)
-            )
+            waits = self._account.mechanism in WAITING_MECHANISMS
+            submit = self._scheduler.submit_waiting if waits else self._scheduler.submit_urgent
+            submit(lambda: _step(login, answer), lambda step, error: self._stepped(login, step, error))
         else:
             self._stepped(login, _step(login, frame), None)
 
@@ -176,7 +181,7 @@ class _Session:
         present = self._present()
         if present.user == self._account.user:  # a connection never changes its user
             self._account = present
-        login = self._login = self._account.new_login()
+        login = self._login = self._account.new_login(self._host)
         try:
             self._send(login.begin_again(self._before))
         except LoginFailed as error:

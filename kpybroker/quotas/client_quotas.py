@@ -8,6 +8,7 @@ Addresses have a kind of quota of their own. Invariant: kinds that nobody uses c
 """
 
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from math import isfinite
 from typing import Final, NamedTuple, TypeVar
 
@@ -26,6 +27,9 @@ NO_LIMIT: Final = float(2**63 - 1)
 that a quota that is set later counts it, as in Kafka."""
 MOST_FOUND: Final = 10_000
 """The most clients whose quotas are remembered."""
+
+LONGEST_CLIENT_ID: Final = 256
+"""The length of the longest client id that is remembered as it is, in characters. Protocols allow 32 767 bytes."""
 
 Entity = tuple[tuple[str, str | None], ...]
 """The types and names of an entity, sorted by type; the name None is the default."""
@@ -97,6 +101,9 @@ class ClientQuotas:
         limits = self._limits.get(kind)
         if limits is None:
             return None
+        if len(client_id) > LONGEST_CLIENT_ID:
+            found = _find(limits, _only_level(limits), user, client_id)
+            return found._replace(share=found.share._replace(client_id=_shortened(found.share.client_id)))
         key = (kind, user, client_id)
         try:
             return self._found[key]
@@ -107,6 +114,13 @@ class ClientQuotas:
                 self._levels[kind] = _only_level(limits)
             found = self._found[key] = _find(limits, self._levels[kind], user, client_id)
             return found
+
+
+def _shortened(client_id: str) -> str:
+    """A short name for a long client id; each has another."""
+    if not client_id:
+        return client_id
+    return f"{client_id[:64]}...{sha256(client_id.encode(errors='surrogatepass')).hexdigest()}"
 
 
 def _only_level(limits: Mapping[Place, float]) -> Share | None:

@@ -24,6 +24,23 @@ class InvalidCredentials(AuthenticationFailed):
         """The text in a reauthentication."""
 
 
+class CredentialRefused(AuthenticationFailed):
+    """A credential that is refused in a challenge: the mechanism lets the client acknowledge it, or offer another one,
+    before the login fails."""
+
+    def __init__(self, challenge: bytes, reason: str) -> None:
+        super().__init__(reason)
+        self.challenge = challenge
+
+
+class RefusalAcknowledged(AuthenticationFailed):
+    """The client has acknowledged a `CredentialRefused`, which is in the log already."""
+
+
+class TryAgain(AuthenticationFailed):
+    """A failed login that may succeed in a moment: the client gets no answer, and connects again by itself."""
+
+
 def _during(what: str, mechanism: str) -> str:
     return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {mechanism}"
 

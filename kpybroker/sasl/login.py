@@ -18,7 +18,14 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from kpybroker.sasl.exchange import AuthenticationFailed, InvalidCredentials, ServerExchange
+from kpybroker.sasl.exchange import (
+    AuthenticationFailed,
+    CredentialRefused,
+    InvalidCredentials,
+    RefusalAcknowledged,
+    ServerExchange,
+    TryAgain,
+)
 from kpywire import api
 from kpywire.error_codes import (
     NONE,
@@ -65,6 +72,8 @@ class Terms(NamedTuple):
     """The enabled mechanisms, in the order of the configuration, each with a function that begins an exchange."""
     reauth_ms: Mapping[str, int]
     """``connections.max.reauth.ms`` of the mechanisms; 0 for no limit."""
+    blocking: frozenset[str] = frozenset()
+    """The mechanisms whose exchanges may read files: `Login.attempt` is called in a thread."""
 
 
 class Now(NamedTuple):
@@ -85,6 +94,12 @@ class Answer(NamedTuple):
     """The time after which the client has to authenticate again; 0 for never."""
     failure: str = ""
     """The reason for the log, if the login has failed: the answer is late, and the connection is closed after it."""
+    refusal: str = ""
+    """The reason for the log, if a credential was refused although the login goes on."""
+    is_known: bool = False
+    """Whether the failure was reported before, as a refusal."""
+    is_silent: bool = False
+    """Whether the connection is closed without the answer."""
 
 
 class Login:
@@ -115,6 +130,11 @@ class Login:
     def has_session(self) -> bool:
         """Whether the client has to authenticate again some time."""
         return self._expires_ms is not None
+
+    @property
+    def may_block(self) -> bool:
+        """Whether the next message of the mechanism is for a thread."""
+        return self.mechanism in self._terms.blocking
 
     def judge(self, api_key: int, now_ms: float) -> Verdict:
         """Decide how a request of this kind is treated. ``now_ms`` is of the clock that never goes back."""
@@ -168,25 +188,48 @@ class Login:
 
     def authenticate(self, token: bytes, now: Now) -> Answer:
         """SaslAuthenticate, or a frame without a header: a message of the mechanism."""
+        return self.settle(self.attempt(token), now)
+
+    def attempt(self, token: bytes) -> bytes | AuthenticationFailed:
+        """Take a message of the mechanism, in any thread. Return the reply; `settle` draws the consequences."""
         exchange = self._exchange
         assert exchange is not None
         try:
-            reply = exchange.respond(token)
+            return exchange.respond(token)
+        except AuthenticationFailed as failed:
+            return failed
+
+    def settle(self, outcome: bytes | AuthenticationFailed, now: Now) -> Answer:
+        """The answer to the message whose outcome this is."""
+        exchange = self._exchange
+        assert exchange is not None
+        try:
+            if isinstance(outcome, AuthenticationFailed):
+                raise outcome
             if not exchange.is_complete:
-                return Answer(token=reply)
+                return Answer(token=outcome)
             self._check_principal(exchange.authorization_id)
+        except CredentialRefused as refused:
+            return Answer(token=refused.challenge, refusal=refused.reason)
         except AuthenticationFailed as failed:
             self.state = State.ENDED
             self._exchange = None
             text = failed.text
             if self._mechanism_before and isinstance(failed, InvalidCredentials):
                 text = failed.text_again
-            return Answer(SASL_AUTHENTICATION_FAILED, text, failed.final, failure=failed.reason)
+            return Answer(
+                SASL_AUTHENTICATION_FAILED,
+                text,
+                failed.final,
+                failure=failed.reason,
+                is_known=isinstance(failed, RefusalAcknowledged),
+                is_silent=isinstance(failed, TryAgain),
+            )
         self.state = State.DONE
         self._exchange = None
         self.user = exchange.authorization_id
         self.token_authenticated = exchange.token_authenticated
-        return Answer(token=reply, lifetime_ms=self._begin_session(exchange.expires_ms, now))
+        return Answer(token=outcome, lifetime_ms=self._begin_session(exchange.expires_ms, now))
 
     def _check_principal(self, user: str) -> None:
         if self._mechanism_before and user != self.user:

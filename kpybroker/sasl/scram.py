@@ -9,13 +9,15 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
 TOKEN_AUTH: Final = "tokenauth"
 """The extension of a client's first message that says: user and password are a delegation token (KIP-48)."""
 GS2_HEADER: Final = "n,,"
+MOST_MESSAGE_BYTES: Final = 8_192
+"""The size of the largest message. A server keeps the first one of each client that begins a login."""
 _BASE64: Final = "[A-Za-z0-9+/]+={0,2}"
 _CLIENT_FIRST: Final = re.compile(
     r"n,(?:a=(?P<authorization_id>(?:[^=,\0]|=2C|=3D)*))?,"
@@ -119,6 +121,9 @@ class ClientFinal(NamedTuple):
     proof: bytes
     without_proof: str
 
+    def __repr__(self) -> str:
+        return f"ClientFinal({self.without_proof!r})"
+
     @classmethod
     def made(cls, header: str, nonce: str, proof: bytes = b"") -> "ClientFinal":
         """The message over a GS2 header."""
@@ -134,6 +139,9 @@ class ServerFinal(NamedTuple):
 
     signature: bytes = b""
     error: str = ""
+
+    def __repr__(self) -> str:
+        return f"ServerFinal(error={self.error!r})"
 
     def encode(self) -> bytes:
         return (f"e={self.error}" if self.error else f"v={b64encode(self.signature).decode()}").encode()
@@ -197,10 +205,12 @@ def salt_of(random: bytes) -> bytes:
 
 def xor(one: bytes, other: bytes) -> bytes:
     """Both must have the same length."""
-    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).to_bytes(len(one), "big")
 
 
-def _fields(pattern: re.Pattern[str], data: bytes) -> dict[str, str]:
+def _fields(pattern: re.Pattern[str], data: bytes) -> dict[str, Any]:
+    if len(data) > MOST_MESSAGE_BYTES:
+        raise Malformed(f"a message of {len(data)} bytes, of {MOST_MESSAGE_BYTES} at most")
     try:
         found = pattern.fullmatch(data.decode())
     except UnicodeDecodeError:

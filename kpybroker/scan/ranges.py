@@ -1,8 +1,20 @@
-"""Ranges of offsets of partitions, and the wanted parts of their records. Pure, and can be pickled."""
+"""The ranges of offsets that a scan reads, and its wishes about their records. Pure, and can be pickled."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpybroker.scan.columns import PLAIN
+
+if TYPE_CHECKING:
+    from kpybroker.scan.filters import Filter
+
+Spot = tuple[str, int]
+"""A topic and a partition; the client's `Spot` is one."""
+
+
+def shown(spots: Iterable[Spot]) -> str:
+    """Partitions for people."""
+    return ", ".join(f"{topic}-{partition}" for topic, partition in spots)
 
 
 class Range(NamedTuple):
@@ -16,6 +28,15 @@ class Range(NamedTuple):
     end_offset: int
 
     @property
+    def spot(self) -> Spot:
+        """The partition."""
+        return self.topic, self.partition
+
+    def overlaps(self, base_offset: int, next_offset: int) -> bool:
+        """Whether some of its offsets lie in ``base_offset .. next_offset``, half-open."""
+        return next_offset > self.start_offset and base_offset < self.end_offset
+
+    @property
     def offsets(self) -> int:
         """The number of offsets, of which some may have no record."""
         return self.end_offset - self.start_offset
@@ -25,10 +46,12 @@ class Range(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """The wanted parts of the records in a range."""
+    """The records and columns that are wanted of a range."""
 
     columns: tuple[str, ...] = PLAIN
     committed_only: bool = False
     """Whether records of open and aborted transactions are left out (``isolation.level=read_committed``)."""
     fails_on_data_loss: bool = True
     """Whether offsets that are gone end the scan with OffsetsLost; otherwise it goes on with the next ones."""
+    filter: "Filter | None" = None
+    """The rows that are kept; None for all."""

@@ -1,29 +1,93 @@
-"""A task's rows: the bytes of a transport through the decoder, as Arrow record batches of a good size."""
+"""A task's rows: the bytes of a transport through the decoder and the filter, as Arrow record batches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pyarrow as pa
 
 from kpybroker.scan.errors import ScanError
+from kpybroker.scan.filters import EVERYTHING, Filter, Interval, Literal, columns_of, interval
 from kpybroker.scan.ranges import Range, Wanted
+from kpybroker.scan.row_filter import kept
 from kpybroker.scan.transport import Transport
-from kpywire.columns.decoder import Decoder, Place
+from kpywire.batch import LOG_APPEND_TIME, BatchHeader
+from kpywire.columns.decoder import MOST_BYTES, MOST_ROWS, Decoder, Place
 from kpywire.errors import Malformed
+
+MICROSECONDS: Final = 1000
 
 
 def rows(transport: Transport, part: Range, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """The rows of a range, in the order of the log. Raises ScanError."""
-    decoder = Decoder(
-        Place(part.topic, part.partition),
-        wanted.columns,
-        start_offset=part.start_offset,
-        end_offset=part.end_offset,
-    )
+    if wanted.filter is None:
+        return _decoded(transport, part, wanted, wanted.columns)
+    known: dict[str, Literal] = {"topic": part.topic, "partition": part.partition}
+    needed = tuple(dict.fromkeys((*wanted.columns, *sorted(columns_of(wanted.filter)))))
+    times = interval(wanted.filter, "timestamp", known)
+    decoded = _decoded(transport, part, wanted, needed, times)
+    return _gathered(_kept(decoded, wanted.filter, wanted.columns))
+
+
+def _kept(decoded: Iterable[pa.RecordBatch], condition: Filter, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    return (kept(condition, batch).select(columns) for batch in decoded)
+
+
+def _decoded(
+    transport: Transport, part: Range, wanted: Wanted, columns: tuple[str, ...], times: Interval = EVERYTHING
+) -> Iterator[pa.RecordBatch]:
+    """The rows, without batches whose records all lie outside of ``times``, in microseconds."""
+
+    def decoder_from(start_offset: int) -> Decoder:
+        return Decoder(
+            Place(part.topic, part.partition),
+            columns,
+            start_offset=start_offset,
+            end_offset=part.end_offset,
+            admits=lambda header: not _misses(header, times),
+        )
+
+    first = part.start_offset
+    decoder = decoder_from(first)
     try:
         for piece in transport.pieces(part, wanted):
+            if piece.first_offset > first:
+                yield from decoder.take()
+                first = piece.first_offset
+                decoder = decoder_from(first)
             yield from decoder.decode(piece.data, piece.aborted)
             if decoder.next_offset >= part.end_offset:
                 break
         yield from decoder.take()
     except Malformed as error:
         raise ScanError(f"{part}: {error}") from None
+
+
+def _misses(header: BatchHeader, times: Interval) -> bool:
+    """Whether no record of a batch can have a timestamp in ``times``: none is later than the largest one."""
+    largest = header.max_timestamp * MICROSECONDS
+    if times.low is not None and largest < times.low:
+        return True
+    return times.high is not None and header.timestamp_type == LOG_APPEND_TIME and largest > times.high
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Small batches put together."""
+    held: list[pa.RecordBatch] = []
+    count = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        count, size = count + batch.num_rows, size + batch.nbytes
+        if count >= MOST_ROWS or size >= MOST_BYTES:
+            yield _one(held)
+            held, count, size = [], 0, 0
+    if held:
+        yield _one(held)
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch

@@ -13,7 +13,9 @@ class Piece(NamedTuple):
 
     data: Buffer
     aborted: Aborted
-    """The transactions that are left out of these batches; several pieces may share the object."""
+    """The transactions that are left out of these batches. Several pieces may share the object."""
+    first_offset: int = 0
+    """Records before it were deleted after the scan was planned, though their batches are still there."""
 
 
 class Transport(Protocol):

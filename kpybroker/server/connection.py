@@ -97,11 +97,12 @@ class Connection(Debtor):
     def _on_event(self, events: int) -> None:
         if events & GONE and self._phase != SERVING:
             # Nobody is left to answer, so the requests that were read before need not be served.
+            self.server.poller.discount()
             self.close()
             return
         is_due_later = self.owed_ns or (self._body_size > LARGE_BODY_BYTES and self.server.turn.is_on)
         if is_due_later and not (self.client.in_transactions and self._goes_first(events)):
-            self.server.line.lined_up += 1
+            self.server.poller.lined_up += 1
             self._line_up(events)
             return
         if events & WRITABLE:
@@ -111,8 +112,7 @@ class Connection(Debtor):
             self._on_readable()
 
     def _goes_first(self, events: int) -> bool:
-        """Whether the readable data is just one request that goes before those in the line, whatever its client
-        owes."""
+        """Whether just one request is readable, and goes before those in the line whatever its client owes."""
         if events != READABLE or self._body is not None or self._is_in_line or self._phase != SERVING:
             return False
         peeked = self.server.peeked
@@ -199,6 +199,7 @@ class Connection(Debtor):
         most = SHORT_READ_BYTES if server.budget.is_short else LARGE_BODY_BYTES if server.turn.is_on else 0
         count = self.channel.recv_into(server.scratch, most)
         if count == 0:
+            self.server.poller.discount()
             self.close()
             return
         view = server.scratch_view
@@ -211,9 +212,6 @@ class Connection(Debtor):
                     return
                 self._serve_alone(view[4:count])
                 return
-        self._serve_or_keep(view, count)
-
-    def _serve_or_keep(self, view: memoryview, count: int) -> None:
         done = self._serve(view, count)
         if done < count and self._phase != CLOSED:
             self._keep(view[done:count])
@@ -302,6 +300,7 @@ class Connection(Debtor):
         self._body_filled += count
         if self._body_filled == 4 and self._body_size == 0:
             self._body_size = 4 + self._checked_size(body)
+        self.channel.expect(self._body_size - self._body_filled)
         if self._body_filled < self._body_size or self._body_size == 0:
             if self._body_filled == len(body):
                 self._grow_body()
@@ -344,6 +343,7 @@ class Connection(Debtor):
         body[:have] = rest
         self._body, self._body_filled = body, have
         self.body_since_ms = self.server.poller.now_ms
+        self.channel.expect(size - have)
         if not granted:
             self._enter(PAUSED)
 
@@ -469,8 +469,7 @@ class Connection(Debtor):
             self.resume_soon()
 
     def _stop_reading(self) -> None:
-        """Stop reading. The channel is readable: either more requests have come, which can wait, or the client has
-        closed its end, and the connection closes."""
+        """Stop reading: more requests have come, which can wait, or the client has ended, and the connection closes."""
         try:
             if self.channel.peek_into(self.server.peeked) == 0:
                 self.close()

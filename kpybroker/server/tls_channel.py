@@ -4,12 +4,14 @@ A channel is a socket, an ``ssl.SSLObject`` and two buffers of encrypted bytes, 
 the socket. Decrypted bytes that the poller does not see are announced with ``call_soon``. Bytes are encrypted in
 bounded pieces, and only when all earlier ones have left: a client that does not read costs one piece, which counts as
 held memory. A piece that has not left as a whole is not reported as sent; the same bytes are offered again, and then
-it is. A handshake does one step in a turn of the loop, and ends within `HANDSHAKE_PATIENCE_MS`.
+it is. OpenSSL gets whole records; the beginning of another one is kept. A handshake does one step in a turn of the
+loop, and ends within `HANDSHAKE_PATIENCE_MS`.
 """
 
 import os
 import socket
 import ssl
+import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,15 +23,23 @@ from kpybroker.server import tls_mistakes
 from kpybroker.server.channel import Channel
 from kpybroker.server.poller import GONE, READABLE, WRITABLE, OnEvent, Poller
 from kpybroker.server.tls_mistakes import Terms
+from kpybroker.server.tls_records import MOST_RECORD_BYTES, whole_end
 
-HANDSHAKE_PATIENCE_MS: Final = 10_000
-RECEIVED_BYTES: Final = 20 * 1024
-"""A little more than the largest record. OpenSSL's buffers keep the size that they once had, so it is small."""
-MOST_RECEIVES: Final = 20
+HANDSHAKE_PATIENCE_MS = 10_000
+FED_BYTES: Final = 20 * 1024
+"""The most that OpenSSL is given at once. Its buffers keep the size that they once had, so it is little more than the
+largest record."""
+RECEIVED_BYTES: Final = 128 * 1024
+MOST_RECEIVES: Final = 4
 """The most receives for one call of `recv_into`: not all that a client sends becomes data."""
 PIECE_BYTES: Final = 128 * 1024
 MOST_ANSWERS_BYTES: Final = 256 * 1024
 """The most encrypted bytes that wait for a client which asks for new keys and does not read."""
+MOST_AWAITED_BYTES: Final = 64 * 1024
+"""The most bytes that a socket keeps until it is reported as readable, while a large frame comes in. A client that
+encrypts sends each record of 16 KB by itself."""
+LEAST_AWAITED_BYTES: Final = 16 * 1024
+_LOW_WATER: Final = getattr(socket, "SO_RCVLOWAT", None) if sys.platform == "linux" else None
 _HANDSHAKE: Final = 0x16
 """The type of the record that a TLS client sends first."""
 
@@ -50,7 +60,7 @@ class TlsListener:
         self.terms = terms
         self.principal_of = principal_of
         self.scheduler = scheduler
-        self.received = memoryview(bytearray(RECEIVED_BYTES))
+        self.received = memoryview(bytearray(RECEIVED_BYTES + MOST_RECORD_BYTES))
         """The buffer into which every channel receives; it is empty between calls. ``copied`` is that for files."""
         self.copied = memoryview(bytearray(PIECE_BYTES))
         self._lined_up: deque[TlsChannel] = deque()
@@ -78,9 +88,9 @@ class TlsChannel:
     """One connection. The names of its events are those of the decrypted side."""
 
     __slots__ = (
-        "_ahead", "_asked", "_authenticated", "_call_soon", "_error", "_has_ended", "_incoming", "_is_closed",
-        "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing", "_patience", "_poller", "_sock",
-        "_taken", "_tls", "_unsent", "_wanted",
+        "_ahead", "_asked", "_authenticated", "_awaited_bytes", "_call_soon", "_error", "_has_ended", "_has_rest",
+        "_incoming", "_is_closed", "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing",
+        "_patience", "_poller", "_sock", "_tail", "_taken", "_tls", "_unsent", "_wanted",
     )  # fmt: skip
 
     def __init__(
@@ -93,19 +103,25 @@ class TlsChannel:
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
-        """Made when the first bytes have come, since these may be anything."""
+        """Made when the first record has come as a whole: its buffers are far larger than the beginning of one."""
         self._on_event: OnEvent | None = None
         self._authenticated: Authenticated | None = None
         self._wanted = self._asked = 0
         """The events of the decrypted side that are watched for, and those that the poller is asked for."""
         self._ahead = b""
         """Decrypted bytes that were peeked at."""
+        self._tail = b""
+        """The beginning of a record, as far as it was received."""
         self._unsent = memoryview(b"")
         """Encrypted bytes that the socket has not accepted yet."""
         self._taken = 0
         """The number of bytes, of those that are offered next, which ``_unsent`` has already."""
+        self._has_rest = False
+        """Whether OpenSSL holds decrypted bytes, of a record that was larger than a buffer."""
         self._is_open = self._has_ended = self._is_closed = self._is_due = self._is_lined_up = False
         self._error: OSError | None = None
+        self._awaited_bytes = 1
+        """The number of bytes with which the socket is readable."""
         self._patience: Timer | None = listener.scheduler.call_later(HANDSHAKE_PATIENCE_MS, self._lose_patience)
 
     # Receiving
@@ -113,17 +129,21 @@ class TlsChannel:
     def recv_into(self, buffer: Any, count: int = 0, /) -> int:
         view = memoryview(buffer)
         most = min(count, len(view)) if count else len(view)
-        ahead = self._ahead
-        if ahead:
-            size = min(most, len(ahead))
-            view[:size] = ahead[:size]
-            self._ahead = ahead[size:]
+        if self._ahead:
+            size = min(most, len(self._ahead))
+            view[:size] = self._ahead[:size]
+            self._ahead = self._ahead[size:]
             if self._ahead:
                 self._announce()
                 return size
         else:
             size = 0
-        size += self._decrypt(view[size:most]) if size < most else 0
+            if most < len(view):
+                view = view[:most]
+        if size < most:
+            size += self._decrypt(view[size:most] if size else view)
+            if 0 < size < most and not self._has_ended and self._error is None:
+                return size  # that is all there is
         return self._given(size)
 
     def peek_into(self, buffer: memoryview) -> int:
@@ -135,6 +155,17 @@ class TlsChannel:
         size = min(len(buffer), len(self._ahead))
         buffer[:size] = self._ahead[:size]
         return self._given(size)
+
+    def expect(self, count: int) -> None:
+        """Let the socket keep its bytes until enough have come that reading them is worth a wake."""
+        # No record is smaller than its data, so this many bytes come in any case, but for those that are here already.
+        awaited_bytes = min(count - len(self._tail) - len(self._ahead), MOST_AWAITED_BYTES)
+        if awaited_bytes < LEAST_AWAITED_BYTES:
+            awaited_bytes = 1
+        if awaited_bytes != self._awaited_bytes and _LOW_WATER is not None:
+            self._awaited_bytes = awaited_bytes
+            with suppress(OSError):
+                self._sock.setsockopt(socket.SOL_SOCKET, _LOW_WATER, awaited_bytes)
 
     def _given(self, size: int) -> int:
         """The result of a call that received: what there is, the end, or an error."""
@@ -148,52 +179,71 @@ class TlsChannel:
 
     def _decrypt(self, view: memoryview) -> int:
         """Fill a buffer as far as the client's bytes go. A failure is kept for when there is nothing else."""
-        tls, incoming = self._tls, self._incoming
-        if tls is None or not self._is_open or self._error is not None:
+        tls, most = self._tls, len(view)
+        if tls is None or not self._is_open:
             return 0
-        filled, most = 0, len(view)
-        receives = MOST_RECEIVES
+        received, receives = self._listener.received, MOST_RECEIVES
+        filled = self._read(tls, view, 0) if self._has_rest or self._incoming.pending else 0
+        while filled < most and receives and not self._has_ended and self._error is None:
+            wanted = min(max(most - filled, FED_BYTES), RECEIVED_BYTES)
+            count, whole = self._receive(wanted)
+            receives = receives - 1 if count == wanted else 0
+            position = 0
+            while position < whole:
+                stop = whole if whole - position <= FED_BYTES else whole_end(received, position, whole, FED_BYTES)
+                self._incoming.write(received[position:stop])
+                position = stop
+                if filled < most:
+                    filled = self._read(tls, view, filled)
+        if self._outgoing.pending:
+            self._answer()
+        return filled
+
+    def _read(self, tls: Any, view: memoryview, filled: int) -> int:
+        """Decrypt what OpenSSL was given into a buffer, behind its filled part. Return the size of that part then."""
+        incoming, most = self._incoming, len(view)
         try:
-            while filled < most:
-                if not incoming.pending and not tls.pending():
-                    if not receives or self._has_ended:
-                        break
-                    received = self._receive()
-                    receives = receives - 1 if received == RECEIVED_BYTES else 0
-                    if received == 0:
-                        break
-                try:
-                    count = tls.read(most - filled, view[filled:])
-                except ssl.SSLWantReadError:
-                    if incoming.pending:
-                        break
-                    continue
+            while filled < most and self._error is None and (self._has_rest or incoming.pending):
+                count: int = tls.read(most - filled, view[filled:] if filled else view)
                 if not count:
                     self._has_ended = True  # the client has said goodbye
                     break
-                filled += int(count)
+                filled += count
+                self._has_rest = filled == most and tls.pending() > 0
+        except ssl.SSLWantReadError:
+            pass  # these records have no data
         except ssl.SSLZeroReturnError:
             self._has_ended = True
         except ssl.SSLError as error:
             self._error = ConnectionError(f"damaged TLS records ({(error.reason or 'malformed').lower()})")
         except OSError as error:
             self._error = error
-        if self._outgoing.pending:
-            self._answer()
         return filled
 
-    def _receive(self) -> int:
-        """Take encrypted bytes from the socket; 0 if there are none now."""
-        received = self._listener.received
+    def _receive(self, wanted: int) -> tuple[int, int]:
+        """Take encrypted bytes from the socket. Return their number, and the length of the whole records which
+        ``received`` has now."""
+        received, tail = self._listener.received, self._tail
+        held = len(tail)
         try:
-            count = self._sock.recv_into(received)
+            if held:
+                count = self._sock.recv_into(received[held:], wanted)
+                received[:held] = tail
+            else:
+                count = self._sock.recv_into(received, wanted)
         except (BlockingIOError, InterruptedError):
-            return 0
-        if count:
-            self._incoming.write(received[:count])
-        else:
+            return 0, 0
+        except OSError as error:
+            self._error = error
+            return 0, 0
+        if count == 0:
             self._has_ended = True
-        return count
+            return 0, 0
+        end = held + count
+        whole = whole_end(received, 0, end, end)
+        if held or whole < end:
+            self._tail = bytes(received[whole:end])
+        return count, whole
 
     def _answer(self) -> None:
         """Send what the protocol itself answers, such as new keys."""
@@ -260,7 +310,7 @@ class TlsChannel:
             done = tls.write(piece)
             encrypted = self._outgoing.read()
             if done < size:
-                encrypted = self._encrypt_rest(tls, memoryview(piece)[done:], [encrypted])
+                return self._send_records(self._encrypt_rest(tls, memoryview(piece)[done:], [encrypted]), size, flags)
         except ssl.SSLError as error:
             raise ConnectionError(f"TLS has ended ({(error.reason or 'closed').lower()})") from None
         try:
@@ -273,12 +323,27 @@ class TlsChannel:
         self._taken = size
         raise BlockingIOError
 
-    def _encrypt_rest(self, tls: ssl.SSLObject, rest: memoryview, records: list[bytes]) -> bytes:
+    def _encrypt_rest(self, tls: ssl.SSLObject, rest: memoryview, records: list[bytes]) -> list[bytes]:
         """Encrypt the rest of a piece, one record at a time: OpenSSL's buffer keeps the size that it once had."""
         while rest:
-            rest = rest[tls.write(rest) :]
+            done = tls.write(rest)
+            rest = rest[done:]
             records.append(self._outgoing.read())
-        return b"".join(records)
+        return records
+
+    def _send_records(self, records: list[bytes], size: int, flags: int) -> int:
+        """Send the records of a piece of this size, which are joined only if the socket does not accept all."""
+        try:
+            sent = self._sock.sendmsg(records, [], flags)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        for number, record in enumerate(records):
+            if sent < len(record):
+                self._unsent = memoryview(b"".join([record[sent:], *records[number + 1 :]]))
+                self._taken = size
+                raise BlockingIOError
+            sent -= len(record)
+        return size
 
     def _flush(self) -> None:
         """Send the encrypted bytes that wait. Raises BlockingIOError if the socket does not accept all of them."""
@@ -287,7 +352,8 @@ class TlsChannel:
                 if not self._outgoing.pending:
                     return
                 self._unsent = memoryview(self._outgoing.read())
-            self._unsent = self._unsent[self._sock.send(self._unsent) :]
+            sent = self._sock.send(self._unsent)
+            self._unsent = self._unsent[sent:]
 
     # Events
 
@@ -325,6 +391,7 @@ class TlsChannel:
 
     def _found(self, events: int) -> None:
         if not self._is_open:
+            self._poller.discount()
             if not self._is_lined_up:
                 self._is_lined_up = True
                 self._listener.line_up(self, self._call_soon)
@@ -346,13 +413,14 @@ class TlsChannel:
 
     @property
     def _has_something(self) -> bool:
-        if self._ahead or self._incoming.pending or self._has_ended or self._error is not None:
+        if self._ahead or self._has_rest or self._incoming.pending or self._has_ended or self._error is not None:
             return self._is_open
-        return self._is_open and self._tls is not None and self._tls.pending() > 0
+        return False
 
     def _tell(self) -> None:
         self._is_due = False
         if self._on_event is not None and self._wanted & READABLE and self._has_something:
+            self._poller.count()
             self._on_event(READABLE)
             self._announce()
 
@@ -364,9 +432,14 @@ class TlsChannel:
         if self._is_closed or self._is_open:
             return
         try:
-            count = self._receive()
-            tls = self._tls or (self._begin() if count else None)
-            if tls is not None:
+            count, whole = self._receive(FED_BYTES)
+            if self._error is not None:
+                raise self._error
+            if count and self._tls is None:
+                self._check_first_byte()
+            if whole:
+                tls = self._tls or self._begin()
+                self._incoming.write(self._listener.received[:whole])
                 try:
                     tls.do_handshake()
                     self._opened(tls)
@@ -374,7 +447,7 @@ class TlsChannel:
                     with suppress(OSError):
                         self._flush()  # also the alert of a failure
             if self._has_ended and not self._is_open:
-                raise ConnectionError if tls is None else tls_mistakes.left_early(self._listener.terms)
+                raise tls_mistakes.left_early(self._listener.terms) if self._has_begun else ConnectionError
         except ssl.SSLWantReadError:
             if self._has_ended:
                 self._fail(tls_mistakes.left_early(self._listener.terms))
@@ -385,10 +458,17 @@ class TlsChannel:
         self._ask()
         self._announce()
 
-    def _begin(self) -> ssl.SSLObject:
+    @property
+    def _has_begun(self) -> bool:
+        """Whether the client has sent anything of a handshake."""
+        return self._tls is not None or bool(self._tail)
+
+    def _check_first_byte(self) -> None:
         first_byte = self._listener.received[0]
         if first_byte != _HANDSHAKE:
             raise tls_mistakes.without_tls(self._listener.terms, first_byte)
+
+    def _begin(self) -> ssl.SSLObject:
         self._tls = self._listener.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         return self._tls
 

@@ -1,65 +1,61 @@
 """The data source ``kpybroker`` of PySpark: the same rows and options as Spark's Kafka source."""
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
 
-from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
-from kpybroker.scan import reading
-from kpybroker.scan.fetching import FetchTransport
-from kpybroker.scan.ranges import Range, Wanted
-
-SCHEMA = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
-
-
-class Task(InputPartition):
-    """A range that one task reads."""
-
-    def __init__(self, part: Range) -> None:
-        super().__init__(part)
+from kpybroker.scan.connecting import client_of, warnings_of
+from kpybroker.scan.errors import BadOption
+from kpybroker.scan.options import for_batch, for_stream, read_options
+from kpybroker.spark.one_line import one_line, warn
+from kpybroker.spark.schema import ddl
 
 
 class KpybrokerSource(DataSource):
-    """``spark.read.format("kpybroker")``."""
+    """``format("kpybroker")`` of ``spark.read``, ``readStream``, ``write`` and ``writeStream``."""
 
     @classmethod
     def name(cls) -> str:
         return "kpybroker"
 
     def schema(self) -> str:
-        return SCHEMA
+        with one_line():
+            options = read_options(self.options)
+            client_of(options)
+            warn(warnings_of(options))
+            return ddl(options.wanted.columns)
 
-    def reader(self, schema: Any) -> "Reader":  # noqa: ARG002 - Spark's signature
-        return Reader(self.options["kafka.bootstrap.servers"], self.options["subscribe"].split(","))
+    def reader(self, schema: StructType) -> Any:
+        from kpybroker.spark.reader import reader_of
+
+        with one_line():
+            options = read_options(self.options)
+            _check_schema(schema, options.wanted.columns)
+            return reader_of(for_batch(options, self.options))
+
+    def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
+        from kpybroker.spark.stream_reader import StreamReader
+
+        with one_line():
+            options = read_options(self.options)
+            _check_schema(schema, options.wanted.columns)
+            return StreamReader(for_stream(options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:  # noqa: FBT001 - Spark's signature
+        from kpybroker.spark.sink import batch_writer
+
+        with one_line():
+            return batch_writer(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001, N802 - Spark's signature
+        from kpybroker.spark.sink import stream_writer
+
+        with one_line():
+            return stream_writer(self.options, schema)
 
 
-class Reader(DataSourceReader):
-    """Reads all records of some topics."""
-
-    def __init__(self, servers: str, topics: list[str]) -> None:
-        self._servers = servers
-        self._topics = topics
-
-    def partitions(self) -> Sequence[Task]:
-        with Client(self._servers) as client:
-            spots = {
-                Spot(name, part.partition_index): topic.topic_id
-                for name in self._topics
-                for topic in [client.topic(name)]
-                for part in topic.partitions
-            }
-            starts = client.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
-            ends = client.list_offsets(dict.fromkeys(spots, LATEST_TIMESTAMP))
-        return [
-            Task(Range(spot.topic, topic_id, spot.partition, starts[spot], ends[spot]))
-            for spot, topic_id in spots.items()
-        ]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        transport = FetchTransport(Client(self._servers))
-        try:
-            yield from reading.rows(transport, partition.value, Wanted())
-        finally:
-            transport.close()
+def _check_schema(schema: StructType, columns: tuple[str, ...]) -> None:
+    """Raise BadOption if a user set a schema of their own."""
+    if tuple(schema.fieldNames()) != columns:
+        raise BadOption("Kafka source has a fixed schema and cannot be set with a custom one; see the option columns")

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kpybroker.testing.async_broker import AsyncBroker
     from kpybroker.testing.broker import Broker
+    from kpybroker.testing.client_metrics import ClientMetrics, Measurement
     from kpybroker.testing.cluster import Cluster
     from kpybroker.testing.container import KafkaContainer
     from kpybroker.testing.expectations import assert_committed, assert_records, wait_for_group_stable, wait_for_records
     from kpybroker.testing.groups import Group, Member
     from kpybroker.testing.hosts import BrokerFailed
+    from kpybroker.testing.oidc import OidcProvider
     from kpybroker.testing.records import Record
     from kpybroker.testing.security import Access, AsyncAccess, Security, allow, deny
     from kpybroker.testing.snapshot import Snapshot
@@ -25,10 +27,13 @@ __all__ = [
     "AsyncBroker",
     "Broker",
     "BrokerFailed",
+    "ClientMetrics",
     "Cluster",
     "Group",
     "KafkaContainer",
+    "Measurement",
     "Member",
+    "OidcProvider",
     "Record",
     "Security",
     "Snapshot",
@@ -46,10 +51,13 @@ _HOMES = {
     "AsyncBroker": "async_broker",
     "Broker": "broker",
     "BrokerFailed": "hosts",
+    "ClientMetrics": "client_metrics",
     "Cluster": "cluster",
     "Group": "groups",
     "KafkaContainer": "container",
+    "Measurement": "client_metrics",
     "Member": "groups",
+    "OidcProvider": "oidc",
     "Record": "records",
     "Security": "security",
     "Snapshot": "snapshot",

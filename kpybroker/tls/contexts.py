@@ -1,6 +1,7 @@
 """The ``ssl.SSLContext`` of a listener and of a client, made of Kafka's ``ssl.*`` settings.
 
-Kafka's ``DefaultSslEngineFactory``. Both kinds have neither compression nor renegotiation, and resume no sessions.
+Kafka's ``DefaultSslEngineFactory``. Both kinds have neither compression nor renegotiation, and give no tickets. Of
+TLS 1.2, OpenSSL resumes sessions by their ids, up to 20 480 for two hours, with the same context only.
 Certificates are verified as in a JVM: each certificate of a trust store is an anchor, whether a root or not; without a
 trust store those of the system count.
 """
@@ -72,8 +73,11 @@ def _apply(context: ssl.SSLContext, settings: TlsSettings, entries: tuple[KeyEnt
     for entry in reversed(entries):  # OpenSSL keeps the last of each kind of key
         _load_key(context, entry)
     trusted = read_trust_store(settings)
-    if trusted is None:
-        is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
+    is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
+    if is_server and settings.client_auth == NO_CLIENT_AUTH:
+        # In each handshake OpenSSL would look there for the issuers of its own certificate, on the disk too.
+        _trust(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), trusted or ())
+    elif trusted is None:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH if is_server else ssl.Purpose.SERVER_AUTH)
     else:
         _trust(context, trusted)

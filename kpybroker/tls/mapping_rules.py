@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from kpybroker.java_patterns import Replacement, Unusable, compiled, replaced, replacement_of
 from kpybroker.tls.settings import TlsError
 
 KEY: Final = "ssl.principal.mapping.rules"
@@ -17,7 +18,6 @@ _SPLITTER: Final = re.compile(rf"\s*({_RULE})\s*(,\s*|$)")
 _PARSER: Final = re.compile(_RULE)
 _REFERENCE: Final = re.compile(r"\$(\d+)")
 _LINE_BREAKS: Final = frozenset("\n\r\x85\u2028\u2029")
-_DIGITS: Final = "0123456789"
 
 
 class NoRuleApplies(Exception):
@@ -27,8 +27,7 @@ class NoRuleApplies(Exception):
 class _Rule(NamedTuple):
     pattern: Any
     """None for the rule DEFAULT, which keeps the name."""
-    replacement: tuple[str | int, ...] = ()
-    """Texts, and numbers of groups."""
+    replacement: Replacement = ()
     change_case: Callable[[str], str] = str
 
     def apply(self, name: str) -> str | None:
@@ -36,18 +35,7 @@ class _Rule(NamedTuple):
             return name
         if self.pattern.fullmatch(name) is None:
             return None
-        return self.change_case(self._replaced(name))
-
-    def _replaced(self, name: str) -> str:
-        """The name with every occurrence replaced, as ``String.replaceAll`` does it: also an empty one at the end."""
-        written: list[str] = []
-        position = copied = 0
-        while position <= len(name) and (match := self.pattern.search(name, position)) is not None:
-            written.append(name[copied : match.start()])
-            written += [part if isinstance(part, str) else match.group(part) or "" for part in self.replacement]
-            copied = match.end()
-            position = match.end() + (match.end() == match.start())
-        return "".join(written) + name[copied:]
+        return self.change_case(replaced(self.pattern, self.replacement, name))
 
 
 class MappingRules:
@@ -81,86 +69,13 @@ def _parsed(text: str) -> _Rule | None:
         return _Rule(None)
     if match[2] is None:
         return None
-    pattern = _compiled(match[2])
     change_case: Callable[[str], str] = {"L": str.lower, "U": str.upper}.get(match[6], str)
-    return _Rule(pattern, _replacement(match[4], pattern), change_case)
-
-
-def _compiled(text: str) -> Any:
-    import re2
-
-    refusal = f"{KEY}: the pattern {text} cannot be used"
-    if _has_nested_class(text):
-        raise TlsError(f"{refusal}: Java's [a[b]] and [a&&b] are not supported; name the characters in one pair of []")
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(text, options)
-    except re2.error as error:
-        why = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else error
-        raise TlsError(f"{refusal}: {why} (RE2 has no lookahead, backreference or possessive quantifier)") from None
-
-
-def _has_nested_class(text: str) -> bool:
-    """Whether a character class contains another or an intersection: Java reads these differently."""
-    is_inside = False
-    position = 0
-    while position < len(text):
-        char = text[position]
-        if char == "\\":
-            position += 1
-        elif is_inside:
-            if char == "[" or text.startswith("&&", position):
-                return True
-            is_inside = char != "]"
-        elif char == "[":
-            is_inside = True
-        position += 1
-    return False
-
-
-def _replacement(text: str, pattern: Any) -> tuple[str | int, ...]:
-    """The parts of a replacement in the notation of Java's ``Matcher.appendReplacement``."""
-    text = _with_literal_references(text, pattern.groups)
-    parts: list[str | int] = []
-    position = 0
-    refusal = f"{KEY}: the replacement {text} cannot be used"
-    while position < len(text):
-        char = text[position]
-        position += 1
-        if char == "\\":
-            if position == len(text):
-                raise TlsError(f"{refusal}: it ends with a backslash")
-            parts.append(text[position])
-            position += 1
-        elif char == "$":
-            group, position = _reference(text, position, pattern, refusal)
-            parts.append(group)
-        else:
-            parts.append(char)
-    return tuple(parts)
-
-
-def _reference(text: str, position: int, pattern: Any, refusal: str) -> tuple[int, int]:
-    """The group that a reference means, and the position behind it: as many digits as make a number of a group."""
-    if text.startswith("{", position):
-        name, brace, _ = text[position + 1 :].partition("}")
-        if not brace or name not in pattern.groupindex:
-            raise TlsError(f"{refusal}: it refers to a group that the pattern does not have")
-        return int(pattern.groupindex[name]), position + len(name) + 2
-    if position == len(text) or text[position] not in _DIGITS:
-        raise TlsError(f"{refusal}: a $ is followed by the number of a group, or stands behind a backslash")
-    group = int(text[position])
-    position += 1
-    if group > pattern.groups:
-        raise TlsError(f"{refusal}: it refers to group {group}, which the pattern does not have")
-    while position < len(text) and text[position] in _DIGITS:
-        longer = 10 * group + int(text[position])
-        if longer > pattern.groups:
-            break
-        group = longer
-        position += 1
-    return group, position
+        pattern = compiled(match[2])
+        replacement = replacement_of(_with_literal_references(match[4], pattern.groups), pattern)
+    except Unusable as why:
+        raise TlsError(f"{KEY}: {why}") from None
+    return _Rule(pattern, replacement, change_case)
 
 
 def _with_literal_references(text: str, groups: int) -> str:

@@ -120,6 +120,9 @@ class Disk(Protocol):
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory, over an existing file if there is one."""
 
+    def link(self, source: str, target: str) -> None:
+        """Give a file a second name (a hard link). FileExistsError if there is a file of that name."""
+
     def unlink(self, path: str) -> None:
         """Remove a file. FileNotFoundError if it is not there."""
 

@@ -245,6 +245,13 @@ class MemoryDisk:
             raise FileExistsError(target)
         self.rename_entries(folder, {name: None, target_name: folder.entries[name]})
 
+    def link(self, source: str, target: str) -> None:
+        inode = self.inode(source)
+        folder, name = self._place(target)
+        if name in folder.entries:
+            raise FileExistsError(target)
+        self.rename_entries(folder, {name: inode})
+
     def unlink(self, path: str) -> None:
         self.inode(path)
         folder, name = self._place(path)

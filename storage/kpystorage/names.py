@@ -30,6 +30,7 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
 _TEMPORARY_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap)")
+_LENT_FILE = re.compile(r"\d{20}\.(log|index)\.[0-9a-f]{32}\.deleted")
 _MARKED_DIRECTORY = re.compile(r"(.+)-(\d+)\.([0-9a-f]{32})(-delete|-stray|-future)")
 
 
@@ -48,6 +49,17 @@ def parse_temporary_file(name: str) -> tuple[int, str, str] | None:
     """(offset, suffix, temporary suffix) of a file that is being removed or added; None for any other file."""
     match = _TEMPORARY_FILE.fullmatch(name)
     return (int(match[1]), match[2], match[3]) if match else None
+
+
+def lent_file(base_offset: int, suffix: str, lease: int) -> str:
+    """The second name of a segment's file, for as long as it is lent to readers. Kafka removes such a file when it
+    starts, as the rest of a deletion."""
+    return f"{segment_file(base_offset, suffix)}.{lease:032x}{DELETED}"
+
+
+def is_lent_file(name: str) -> bool:
+    """Whether a name is one of `lent_file`."""
+    return _LENT_FILE.fullmatch(name) is not None
 
 
 def partition_directory(topic: str, partition: int) -> str:

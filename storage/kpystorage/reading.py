@@ -39,6 +39,15 @@ class StoredBatch(NamedTuple):
     data: memoryview
 
 
+class SegmentName(NamedTuple):
+    """A segment of a log, by the name that its file has now."""
+
+    base_offset: int
+    path: str
+    next_base_offset: int | None
+    """The offset where the next segment begins; None for the active one."""
+
+
 class DirectoryView:
     """A log directory, as its files are when they are asked for."""
 
@@ -85,6 +94,15 @@ class LogView:
     def start_offset(self) -> int:
         """The first offset that may be read. May raise OSError."""
         return max(self._log_start_offset, *self._list().base_offsets[:1])
+
+    def segments(self) -> list[SegmentName]:
+        """The segments in their order. May raise OSError; FileNotFoundError if there are none."""
+        found = self._list()
+        following = [*found.base_offsets[1:], None]
+        return [
+            SegmentName(base, f"{self.path}/{found.logs[base]}", behind)
+            for base, behind in zip(found.base_offsets, following, strict=True)
+        ]
 
     @property
     def log_end_offset(self) -> int:

@@ -33,7 +33,7 @@ class ReadingDisk(RealDisk):
     def _refuse(self, *arguments: Any, **_options: Any) -> NoReturn:
         raise _read_only(str(arguments[0]))
 
-    create = write = rename = unlink = make_directory = remove_directory = set_modified = lock = _refuse
+    create = write = rename = link = unlink = make_directory = remove_directory = set_modified = lock = _refuse
 
 
 def _read_only(path: str) -> OSError:

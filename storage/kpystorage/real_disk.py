@@ -337,6 +337,9 @@ class RealDisk:
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)
 
+    def link(self, source: str, target: str) -> None:
+        os.link(source, target)
+
     def unlink(self, path: str) -> None:
         os.unlink(path)
 

@@ -26,7 +26,7 @@ class SegmentFiles(NamedTuple):
 def survey(disk: Disk, path: str, report: Callable[[str], None]) -> SegmentFiles:
     """Finish or undo everything half-done in the directory, then list its contents. May raise OSError."""
     listed = disk.list_directory(path)
-    if any(names.parse_temporary_file(name) or name.endswith(TEMPORARY) for name in listed):
+    if any(names.parse_temporary_file(name) or _is_left_over(name) for name in listed):
         _finish(disk, path, listed, report)
         listed = disk.list_directory(path)
     offsets: dict[str, set[int]] = {suffix: set() for suffix in (*names.SEGMENT_FILES, names.PRODUCER_SNAPSHOT)}
@@ -48,6 +48,10 @@ def survey(disk: Disk, path: str, report: Callable[[str], None]) -> SegmentFiles
     )
 
 
+def _is_left_over(name: str) -> bool:
+    return name.endswith(TEMPORARY) or names.is_lent_file(name)
+
+
 def _finish(disk: Disk, path: str, listed: list[str], report: Callable[[str], None]) -> None:
     temporary = [(name, parsed) for name in listed if (parsed := names.parse_temporary_file(name)) is not None]
     cleaned = [offset for _, (offset, _, mark) in temporary if mark == names.CLEANED]
@@ -59,7 +63,7 @@ def _finish(disk: Disk, path: str, listed: list[str], report: Callable[[str], No
         else:
             disk.unlink(f"{path}/{name}")
     for name in listed:
-        if name.endswith(TEMPORARY):
+        if _is_left_over(name):
             disk.unlink(f"{path}/{name}")
     spans = [_span(disk, f"{path}/{name}", offset) for name, offset, suffix in swaps if suffix == names.LOG]
     if spans:

@@ -12,10 +12,10 @@ from kpybroker.calls.steps import at_once
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.settings import GroupSettings
-from kpybroker.groups.topic_view import TopicView
 from kpybroker.handlers import consumer_group_describe, consumer_group_heartbeat
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.metadata.topic import Partition, Topic
+from kpybroker.metadata.topic_view import TopicView
 from kpywire import api, error_codes
 from kpywire.codec import encode
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest

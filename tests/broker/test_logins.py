@@ -20,6 +20,7 @@ from kpybroker.sasl.jaas import PLAIN_MODULE
 from kpybroker.sasl.plain import PlainClient
 from kpywire import api
 from kpywire.error_codes import ILLEGAL_SASL_STATE, NONE, SASL_AUTHENTICATION_FAILED
+from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -29,7 +30,9 @@ from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
+from quota_requests import set_quotas
 from raw_client import RawClient
+from raw_requests import create
 from waiting import eventually
 
 
@@ -177,6 +180,40 @@ def test_more_failures_than_may_wait_are_answered_early(node: RunningNode) -> No
         eventually(lambda: len(late) == 0, "nothing to be kept for clients that are gone")
     finally:
         late.delay_ms, late._most_waiting = kept
+
+
+def again_frames(raw: RawClient) -> bytes:
+    """A login again on the same connection, and a request behind it."""
+    return login_frames(raw) + raw.frame(MetadataRequest(topics=[]), 12)
+
+
+def test_a_login_again_waits_for_its_turn_while_a_fetch_is_parked(node: RunningNode) -> None:
+    with RawClient(node.port) as admin:
+        create(admin, "parked")
+    with RawClient(node.node.ports[sasl_wire.SESSIONS]) as raw:
+        raw.sock.sendall(again_frames(raw))
+        assert is_served(raw)
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+        fetch = FetchRequest(max_wait_ms=300, min_bytes=1, topics=[FetchTopic(topic="parked", partitions=[partition])])
+        raw.sock.sendall(raw.frame(fetch, 12) + again_frames(raw))
+        assert raw.receive(FetchRequest.KEY, 12).responses[0].partitions[0].error_code == NONE
+        assert is_served(raw)
+
+
+def test_a_login_again_waits_for_its_turn_while_the_client_is_muted(node: RunningNode) -> None:
+    with RawClient(node.port) as admin, RawClient(node.node.ports[sasl_wire.SESSIONS], client_id="muted") as raw:
+        raw.sock.sendall(again_frames(raw))
+        assert is_served(raw)
+        set_quotas(admin, {"client-id": "muted"}, request_percentage=1e-6)
+        try:
+            waits = 0
+            while not waits:
+                waits = raw.call(MetadataRequest(topics=[]), 12).throttle_time_ms
+            assert waits <= 1_000
+            raw.sock.sendall(again_frames(raw))
+            assert is_served(raw)
+        finally:
+            set_quotas(admin, {"client-id": "muted"}, request_percentage=None)
 
 
 def test_passwords_follow_the_configuration(node: RunningNode) -> None:

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from kpybroker.io.scheduler import PIECE_NS, LoopScheduler, ManualScheduler, Pieces
+from kpybroker.io.scheduler import PIECE_NS, WAITING_THREADS, LoopScheduler, ManualScheduler, Pieces
 
 
 def test_timers_fire_in_their_order_and_not_after_being_cancelled() -> None:
@@ -59,6 +59,22 @@ def test_what_is_urgent_does_not_wait_behind_what_is_not() -> None:
         return first
 
     assert asyncio.run(main()) == "urgent"
+
+
+def test_work_that_waits_for_other_machines_delays_no_other_work() -> None:
+    async def main() -> list[str]:
+        scheduler = LoopScheduler(asyncio.get_running_loop())
+        answered, done = threading.Event(), asyncio.Queue[str]()
+        for _ in range(2 * WAITING_THREADS):
+            scheduler.submit_waiting(answered.wait, lambda *_: done.put_nowait("waited"))
+        scheduler.submit_blocking(lambda: "file", lambda *_: done.put_nowait("file"))
+        scheduler.submit_urgent(lambda: "urgent", lambda *_: done.put_nowait("urgent"))
+        first = sorted([await done.get(), await done.get()])
+        answered.set()
+        await scheduler.close()
+        return first
+
+    assert asyncio.run(main()) == ["file", "urgent"]
 
 
 def test_monotonic_time_starts_with_the_scheduler() -> None:

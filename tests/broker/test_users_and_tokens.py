@@ -168,6 +168,13 @@ def test_a_token_for_another_user_is_seen_by_both(broker: Broker) -> None:
         assert token["token_id"] in broker.as_(user, "tokens", "list", "--owner", "bob").output
 
 
+def test_a_list_of_owners_also_selects_by_requester_and_renewer_as_in_kafka(broker: Broker) -> None:
+    token = broker.token("alice", "--owner", "User:bob", "--renewer", "User:carol")
+    for owner in ("alice", "bob", "carol"):
+        assert token["token_id"] in broker.as_("bob", "tokens", "list", "--owner", owner).output
+    assert token["token_id"] not in broker.as_("bob", "tokens", "list", "--owner", "dave").output
+
+
 def test_a_token_that_has_expired_is_removed_and_others_stay(broker: Broker) -> None:
     short, long = broker.token("alice", "--max-lifetime", "1ms"), broker.token("alice")
     eventually(lambda: short["token_id"] not in broker.node.node.image.delegation_tokens, "the sweep")

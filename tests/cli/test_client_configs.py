@@ -13,7 +13,7 @@ from kpybroker.cli import client_settings, consume, main, produce
 from kpybroker.cli.contact import Contact, mute
 from kpybroker.cli.delivering import Delivering
 from kpybroker.cli.intake import Intake, Lines
-from kpybroker.client import client_configs
+from kpybroker.client import client_configs, properties
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import Client
 from kpybroker.client.client_configs import (
@@ -46,7 +46,7 @@ from kpywire.record import Record
         (PRODUCE, "linger.ms", "'linger.ms' is not KEY=VALUE"),
         (PRODUCE, "=1", "'=1' is not KEY=VALUE"),
         (PRODUCE, "group.id=g", "group.id is a property of kpybroker consume, not of produce"),
-        (PRODUCE, "sasl.kerberos.service.name=x", "has no effect here: this client logs in by PLAIN and SCRAM"),
+        (PRODUCE, "sasl.kerberos.kinit.cmd=x", "has no effect here: the library of MIT Kerberos renews tickets itself"),
         (PRODUCE, "sasl.password=", "sasl.password is a text that is not empty, not what it is"),
         (PRODUCE, "transactional.id=t", "transactional.id has no effect here: this client writes no transactions"),
         (CONSUME, "bootstrap.servers=x", "bootstrap.servers has no effect here: use --bootstrap-server"),
@@ -69,10 +69,8 @@ def test_a_wrong_property_is_one_line_that_names_what_is_right(command: str, pai
         (["ssl.ca.location=x"], "ssl.ca.location has no effect without security.protocol: set security.protocol=SSL"),
         (["sasl.username=x"], "sasl.username has no effect without security.protocol: set security.protocol=SASL_"),
         (["security.protocol=SASL_SSL"], "needs a sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
-        (
-            ["security.protocol=sasl_ssl", "sasl.mechanism=GSSAPI"],
-            "sasl.mechanism=GSSAPI: this client logs in by PLAIN",
-        ),
+        (["security.protocol=sasl_ssl", "sasl.mechanism=NTLM"], "sasl.mechanism=NTLM: this client logs in by PLAIN"),
+        (["security.protocol=sasl_ssl", "sasl.mechanism=GSSAPI"], "GSSAPI needs sasl.kerberos.service.name"),
         (["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"], "needs a user: set sasl.jaas.config="),
         (["security.protocol=SSL", "ssl.ca.location=/none.pem"], "/none.pem"),
         (
@@ -121,7 +119,7 @@ def test_idempotence_is_what_acks_allow() -> None:
 
 
 def test_every_property_is_used_by_the_commands_that_take_it() -> None:
-    shared = inspect.getsource(client_settings)
+    shared = inspect.getsource(properties) + inspect.getsource(client_settings)
     sources = {PRODUCE: shared + inspect.getsource(produce), CONSUME: shared + inspect.getsource(consume)}
     sources[ADMIN] = shared
     for each in PROPERTIES:

@@ -11,10 +11,15 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from confluent_kafka.cimpl import NewTopic
 from running_cluster import COMBINED, RunningCluster, cluster_of
 
+import oauth_nodes
+from kdc import MISSING, WHY_MISSING, Kdc, with_keytab
 from kpybroker.network.login import Login
+from kpybroker.testing.oidc import TOKEN, OidcProvider
+from oracle.process import HOST
 from secured import NODE, PASSWORD, between_nodes
 
 PATIENCE_S = 30
+TOKEN_S = 4
 SESSION_MS = 1_200
 """So short that nodes log in again about once a second."""
 
@@ -74,14 +79,58 @@ def logs_are_equal(cluster: RunningCluster, topic: str) -> bool:
     return len({replica.log.next_offset for replica in replicas}) == 1
 
 
-@pytest.fixture(params=["SASL_PLAINTEXT", "SASL_SSL", "SSL"])
+@pytest.fixture
+def kerberos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """The properties by which nodes log in to each other by Kerberos."""
+    pytest.importorskip("gssapi", reason="gssapi is not installed: pip install 'kpybroker[kerberos]'")
+    if MISSING:
+        pytest.skip(WHY_MISSING)
+    with Kdc(tmp_path) as kdc:
+        for name, value in kdc.environment.items():
+            monkeypatch.setenv(name, value)
+        principal = f"kafka/{HOST}"
+        jaas = with_keytab(principal, kdc.add(principal))
+        found = between_nodes(tmp_path, "GSSAPI", "SASL_PLAINTEXT")
+        yield {name: jaas if name.endswith(".jaas.config") else value for name, value in found.items()}
+
+
+@pytest.fixture(params=["SASL_PLAINTEXT", "SASL_SSL", "SSL", "GSSAPI"])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningCluster]:
-    settings = {**between_nodes(tmp_path, protocol=request.param), "connections.max.reauth.ms": str(SESSION_MS)}
+    if request.param == "GSSAPI":
+        settings = {**request.getfixturevalue("kerberos"), "sasl.kerberos.service.name": "kafka"}
+    else:
+        settings = between_nodes(tmp_path, protocol=request.param)
+    settings["connections.max.reauth.ms"] = str(SESSION_MS)
     if request.param == "SSL":
         settings["ssl.client.auth"] = "required"
     with cluster_of(tmp_path, [COMBINED] * 3, settings) as running:
         yield running
     assert running.failures == []
+
+
+@pytest.fixture
+def provider() -> Iterator[OidcProvider]:
+    with OidcProvider() as provider:
+        provider.lifetime_s = TOKEN_S
+        yield provider
+
+
+def test_nodes_log_in_to_each_other_with_tokens_that_they_renew(
+    provider: OidcProvider, tmp_path: Path, logins: list[Login]
+) -> None:
+    with cluster_of(tmp_path, [COMBINED] * 3, oauth_nodes.between_nodes(provider)) as cluster:
+        create(cluster, "t")
+        writer = Writer(cluster, "t")
+        writer.write()
+        provider.rotate_keys()
+        provider.fail(times=2)
+        asked = provider.requests.count(TOKEN)
+        cluster.eventually(lambda: provider.requests.count(TOKEN) > asked + 4, "tokens that were renewed")
+        before = len(logins)
+        cluster.eventually(lambda: sum(each.is_complete for each in logins) > before + 3, "logins again")
+        writer.write()
+        cluster.wait_for_isr("t", 3)
+    assert cluster.failures == []
 
 
 def test_records_survive_a_dead_node_while_the_others_log_in_again(

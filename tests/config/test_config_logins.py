@@ -6,12 +6,20 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.dynamic import validate
 from kpybroker.config.logins import logins_of
-from kpybroker.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
+from kpybroker.sasl.jaas import KRB5_MODULE, PLAIN_MODULE, SCRAM_MODULE
 
 PLAIN = "listener.name.secured.plain.sasl.jaas.config"
 SCRAM = "listener.name.secured.scram-sha-512.sasl.jaas.config"
 MECHANISMS = "sasl.enabled.mechanisms"
 JAAS = f'{PLAIN_MODULE} required user_alice="wonder";'
+OAUTH = "listener.name.secured.oauthbearer"
+GSSAPI = "listener.name.secured.gssapi.sasl.jaas.config"
+WITH_KEYS = "useKeyTab=true storeKey=true"
+KRB5 = f"{KRB5_MODULE} required serviceName=kafka"
+KERBEROS = {
+    MECHANISMS: "GSSAPI",
+    GSSAPI: f'{KRB5} {WITH_KEYS} principal="kafka/localhost";',
+}
 BASE = {
     "listeners": "PLAINTEXT://localhost:9092,SECURED://localhost:9093",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURED:SASL_PLAINTEXT,OTHER:SASL_PLAINTEXT",
@@ -55,15 +63,32 @@ def test_mechanisms_and_limits_are_read_with_the_prefix_of_their_listener() -> N
         ),
         ({PLAIN: f'{PLAIN_MODULE} required user_alice="wonder"'}, "does not end with a ';'"),
         ({PLAIN: f"{SCRAM_MODULE} required;"}, f"the login module of PLAIN is {PLAIN_MODULE}"),
-        ({MECHANISMS: "GSSAPI"}, "the mechanism 'GSSAPI' of the listener SECURED is not available yet"),
-        ({MECHANISMS: "OAUTHBEARER"}, "'OAUTHBEARER' of the listener SECURED is not available yet"),
+        ({MECHANISMS: "OAUTHBEARER"}, f"{OAUTH}.sasl.jaas.config is missing"),
+        ({MECHANISMS: "GSSAPI"}, f"{GSSAPI} is missing; set it to a text such as: {KRB5_MODULE} required;"),
+        ({**KERBEROS, GSSAPI: f"{KRB5} useKeyTab=true;"}, "needs useKeyTab=true and storeKey=true"),
+        ({**KERBEROS, GSSAPI: f"{KRB5} {WITH_KEYS};"}, "there is no principal"),
+        ({**KERBEROS, GSSAPI: f"{KRB5} {WITH_KEYS} principal=kafka;"}, "has the form service/host"),
+        ({**KERBEROS, GSSAPI: f'{KRB5} principal="k/h";'}, "needs useKeyTab=true"),
+        ({**KERBEROS, GSSAPI: f'{KRB5} keyTab="/x";'}, "keyTab has no effect without useKeyTab=true"),
+        (
+            {**KERBEROS, GSSAPI: KERBEROS[GSSAPI].replace("serviceName=kafka", "")},
+            "there is no serviceName, and no sasl.kerberos.service",
+        ),
+        ({**KERBEROS, "sasl.kerberos.service.name": "other"}, "serviceName=kafka differs from sasl.kerberos.service"),
+        ({**KERBEROS, "sasl.kerberos.principal.to.local.rules": "RULE:[1:$1"}, "Invalid rule: RULE:[1:$1"),
+        (
+            {**KERBEROS, "listener.name.secured.sasl.kerberos.principal.to.local.rules": "RULE:[1:$1](a(?=b)"},
+            "the pattern",
+        ),
         ({MECHANISMS: "plain"}, "the mechanism 'plain' of the listener SECURED is not known"),
         ({MECHANISMS: ""}, "nobody could log in"),
         ({"listener.name.plaintext.plain.sasl.jaas.config": JAAS}, "no listener 'plaintext' that uses SASL"),
         ({"listener.name.nowhere.plain.sasl.jaas.config": JAAS}, "no listener 'nowhere' that uses SASL"),
         ({"listener.name.secured.plane.connections.max.reauth.ms": "1"}, "'plane' is no mechanism"),
         ({"sasl.server.callback.handler.class": "org.example.Handler"}, "cannot be loaded"),
-        ({"listener.name.secured.plain.sasl.server.callback.handler.class": "org.example.Handler"}, "not available"),
+        ({"sasl.client.callback.handler.class": "org.example.Handler"}, "cannot be loaded"),
+        ({"sasl.login.class": "org.example.Login"}, "logins written in Java cannot be loaded"),
+        ({"listener.name.secured.plain.sasl.server.callback.handler.class": "org.example.Handler"}, "cannot be loaded"),
         ({"listener.name.secured.sasl.nonsense": "1"}, "not understood"),
     ],
 )

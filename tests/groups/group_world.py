@@ -17,9 +17,9 @@ from kpybroker.groups.events import (
 )
 from kpybroker.groups.record import FORMAT, Record
 from kpybroker.groups.settings import GroupSettings
-from kpybroker.groups.topic_view import NO_TOPICS, TopicView
 from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
 from kpybroker.metadata.topic import Topic
+from kpybroker.metadata.topic_view import NO_TOPICS, TopicView
 from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription

@@ -67,7 +67,7 @@ GROUPS = {
 def test_the_answer_is_that_of_kafka(kafka: KafkaShard, kind: str, number: int) -> None:
     key, version, message, part = REQUESTS[number]
     kafka.ask("reset", 3_000, 100, "group.consumer.migration.policy=disabled")
-    world = GroupWorld()
+    world = GroupWorld(consumer_migration_policy="disabled")
     world.load(*GROUPS[kind])
     for record in GROUPS[kind]:
         key_bytes, value_bytes = record.encoded()

@@ -19,25 +19,30 @@ from pathlib import Path
 
 from attacker import Attacker, create_topic, produce
 from attacks import ATTACKS, LARGE
+from attacks_on_logins import ATTACKS_ON_LOGINS
 from bystander import Bystander
+from secured_broker import SecuredBroker
 from storms import prepare
 from test_floods import batch_of
-from watched import PATIENCE_S, WatchedBroker
+from watched import PATIENCE_S
 
 from targets import KpyBroker
 
 TOPIC = "bystander"
 MIB = 1024 * 1024
+EVERYTHING = {**ATTACKS, **{name: attack for name, (attack, _) in ATTACKS_ON_LOGINS.items()}}
+LISTENERS = {name: listener for name, (_, listener) in ATTACKS_ON_LOGINS.items()}
+"""The listener that an attack is on, if it is not the honest client's."""
 RULE = "-" * 105
 
 
 def measure(
-    broker: WatchedBroker, seconds: float, attack: str | None, attacked: WatchedBroker | None = None
+    broker: SecuredBroker, seconds: float, attack: str | None, attacked: SecuredBroker | None = None
 ) -> tuple[float, float, float]:
     """p50, p99 and the worst turn of the client in ms, in ``seconds``; another broker may be the one attacked."""
     attacker = None
     if attack is not None:
-        port = str((attacked or broker).port)
+        port = str((attacked or broker).ports[LISTENERS.get(attack, "PLAINTEXT")])
         program = [sys.executable, __file__, "--attack", attack, "--port", port, "--seconds", str(seconds)]
         attacker = subprocess.Popen(program, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
         time.sleep(1.5)  # until it has begun
@@ -66,29 +71,29 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=5.0, help="of a round")
     options.add_argument("--rounds", type=int, default=3, help="of each attack, and of the calm before each of them")
     options.add_argument("--kpybroker", type=Path, help="the command to attack, of another environment")
-    options.add_argument("--only", action="append", choices=sorted(ATTACKS))
+    options.add_argument("--only", action="append", choices=sorted(EVERYTHING))
     options.add_argument("--control", action="store_true", help="attack another broker of this machine, too")
-    options.add_argument("--attack", choices=sorted(ATTACKS), help=argparse.SUPPRESS)
+    options.add_argument("--attack", choices=sorted(EVERYTHING), help=argparse.SUPPRESS)
     options.add_argument("--port", type=int, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.attack:
         step_back()
-        ATTACKS[chosen.attack](chosen.port, time.monotonic() + chosen.seconds)
+        EVERYTHING[chosen.attack](chosen.port, time.monotonic() + chosen.seconds)
         return
     if chosen.kpybroker:
         KpyBroker.path = chosen.kpybroker.absolute()
     with contextlib.ExitStack() as both:
         broker = both.enter_context(attackable())
         other = both.enter_context(attackable()) if chosen.control else None
-        table(broker, other, chosen.seconds, chosen.rounds, chosen.only or list(ATTACKS))
+        table(broker, other, chosen.seconds, chosen.rounds, chosen.only or list(EVERYTHING))
 
 
 @contextlib.contextmanager
-def attackable() -> Iterator[WatchedBroker]:
+def attackable() -> Iterator[SecuredBroker]:
     """A broker with the topics that client and attacks need."""
     with (
         tempfile.TemporaryDirectory() as directory,
-        WatchedBroker({"auto.create.topics.enable": "false"}, directory=Path(directory)) as broker,
+        SecuredBroker({"auto.create.topics.enable": "false"}, directory=Path(directory)) as broker,
     ):
         with Attacker(broker.port) as client:
             create_topic(client, TOPIC)
@@ -99,7 +104,7 @@ def attackable() -> Iterator[WatchedBroker]:
         yield broker
 
 
-def table(broker: WatchedBroker, other: WatchedBroker | None, seconds: float, rounds: int, attacks: list[str]) -> None:
+def table(broker: SecuredBroker, other: SecuredBroker | None, seconds: float, rounds: int, attacks: list[str]) -> None:
     control = f" {'control':>8}" if other else ""
     head = f"{'attack':30} {'calm p99':>8} {'p50 ms':>8} {'p99 ms':>8} {'worst':>8} {'p99 / calm':>11}{control}"
     print(f"{head} {'peak MiB':>9} {'log lines':>10}")

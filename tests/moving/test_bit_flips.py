@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from contents import COMPACTED, Contents, differences, look
 from filling import CODECS, DELETED, create_topics, fill
 
-from kpybroker.cli import checking, main
+from kpybroker.audit import mapping
+from kpybroker.cli import main
 from kpybroker.cli.checking import check_directories
 from kpystorage.checking.findings import DAMAGE, Finding
 from kpywire import error_codes
@@ -211,7 +212,7 @@ def test_a_running_broker_is_noticed(home: Path, tmp_path: Path) -> None:
 
 def test_much_data_is_read_by_several_processes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = findings(home / "data")
-    monkeypatch.setattr(checking, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(mapping, "PARALLEL_BYTES", 0)
     assert findings(home / "data") == alone
 
 

@@ -18,7 +18,7 @@ MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
 def new_login(mechanism: str = "PLAIN") -> Login:
-    return account_of(Credentials(mechanism, USER, PASSWORD, by_token=False)).new_login()
+    return account_of(Credentials(mechanism, USER, PASSWORD, by_token=False)).new_login("there")
 
 
 def run(login: Login, server: SaslServer, frame: bytes | None = None) -> Login:

@@ -4,7 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.quotas.addresses import AddressRates
-from kpybroker.quotas.client_quotas import CONTROLLER_MUTATION_RATE, NO_LIMIT, PRODUCER_BYTE_RATE, ClientQuotas, Entity
+from kpybroker.quotas.client_quotas import (
+    CONTROLLER_MUTATION_RATE,
+    MOST_FOUND,
+    NO_LIMIT,
+    PRODUCER_BYTE_RATE,
+    ClientQuotas,
+    Entity,
+)
 from kpybroker.quotas.rate import MOST_THROTTLE_MS, Rate
 from kpybroker.quotas.shares import FORGOTTEN_MS, MOST_SHARES
 from kpybroker.quotas.throttle import Throttle
@@ -72,6 +79,27 @@ def test_the_table_is_bounded_and_forgets_what_nobody_uses() -> None:
     assert throttle.record("u", "heavy", 1, 2_000 + FORGOTTEN_MS) == 0
     throttle.record("u", "new", 1, 2_001 + FORGOTTEN_MS)
     assert len(throttle) == 2
+
+
+def test_long_client_ids_have_shares_of_their_own_and_are_not_kept() -> None:
+    long, other = "c" * 30_000, "c" * 29_999 + "d"
+    quotas = quotas_of({(("client-id", None),): 10, (("client-id", long),): 20})
+    throttle = Throttle(PRODUCER_BYTE_RATE, quotas)
+    assert throttle.record("u", long, 150, 0) == 0, "its own quota counts"
+    assert throttle.record("u", other, 150, 0) > 0
+    assert throttle.record("u", other[:-1], 1, 0) == 0
+    assert len(throttle) == 3
+    assert max(len(shown.share.client_id) for shown in throttle.shown(0, 10)) < 200
+
+
+def test_a_million_client_ids_are_bounded_in_memory() -> None:
+    """A hundred thousand here, ten times as many as are remembered."""
+    quotas = quotas_of({(("user", None), ("client-id", None)): 10})
+    throttle = Throttle(PRODUCER_BYTE_RATE, quotas)
+    for number in range(10 * MOST_SHARES):
+        throttle.record("u", f"c{number}", 1, number)
+    assert len(throttle) <= MOST_SHARES
+    assert len(quotas._found) <= MOST_FOUND
 
 
 def test_what_was_recorded_by_mistake_is_taken_back() -> None:

@@ -71,6 +71,56 @@ def test_a_nonce_that_is_not_the_one_given_is_refused(nonce: str) -> None:
         server.respond(proof.replace(b"r=oncemore", b"r=" + nonce.encode()))
 
 
+@pytest.mark.parametrize("name", ["x" * 500_000, "=2C" * 160_000, "é" * 5_000])
+def test_a_message_that_is_too_long_is_refused_and_not_kept(name: str) -> None:
+    server = ScramServer(SCRAM_SHA_256, lambda _name, _token: None, "more", b"secret")
+    with pytest.raises(AuthenticationFailed) as failed:
+        server.respond(f"n,,n={name},r=once".encode())
+    assert "invalid credentials" in failed.value.text
+    assert len(failed.value.reason) < 100
+    assert server._first is None
+
+
+def test_a_proof_a_binding_and_an_extension_that_are_not_right_are_refused() -> None:
+    """A proof of another length or none, a header other than the first one, and extensions that must be understood."""
+    for change in (
+        (b"p=", b"p=AAAA"),
+        (b",p=", b",p=AAAA="),
+        (b"c=biws", b"c=eSws"),
+        (b"c=biws", b"c=bixhPWFkbWluLA=="),
+        (b"c=biws,", b"m=must,c=biws,"),
+    ):
+        server = ScramServer(SCRAM_SHA_256, lambda _name, _token: login(SCRAM_SHA_256, "p", "alice"), "more", b"secret")
+        client = ScramClient(SCRAM_SHA_256, "alice", "p", "once")
+        proof = client.respond(server.respond(client.first()))
+        assert proof is not None
+        with pytest.raises(AuthenticationFailed):
+            server.respond(proof.replace(*change))
+        assert not server.is_complete
+    for first in (b"y,,n=alice,r=once", b"p=tls-unique,,n=alice,r=once", b"n,,m=must,n=alice,r=once", b"n,,n=,r=once"):
+        with pytest.raises(AuthenticationFailed):
+            ScramServer(SCRAM_SHA_256, lambda _name, _token: None, "more", b"secret").respond(first)
+
+
+@pytest.mark.parametrize("iterations", ["0", "1", "4095", "1000001", "999999999", "9999999999"])
+def test_a_client_does_not_work_for_a_server_that_asks_for_too_little_or_too_much(iterations: str) -> None:
+    """Too few would make the password cheap to guess, too many would stop the client (CVE-2026-10143)."""
+    client = ScramClient(SCRAM_SHA_256, "alice", "p", "once")
+    client.first()
+    with pytest.raises((AuthenticationFailed, scram.Malformed)):
+        client.respond(f"r=oncemore,s=c2FsdA==,i={iterations}".encode())
+
+
+def test_an_authorization_id_of_another_is_refused_before_any_challenge() -> None:
+    def begun(authorization_id: str) -> bytes:
+        server = ScramServer(SCRAM_SHA_256, lambda _name, _token: login(SCRAM_SHA_256, "p", "alice"), "more", b"secret")
+        return server.respond(scram.ClientFirst("alice", "once", authorization_id).encode())
+
+    assert begun("alice").startswith(b"r=oncemore")
+    with pytest.raises(AuthenticationFailed, match="different from username"):
+        begun("admin")
+
+
 @given(st.binary(max_size=80))
 def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
     server = ScramServer(SCRAM_SHA_256, lambda _name, _token: None, "more", b"secret")

@@ -8,6 +8,7 @@ import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,109 @@ def test_many_handshakes_at_once_leave_others_their_turns(
     assert answers == ["User:ANONYMOUS"] * 40
 
 
+def test_records_that_arrive_in_any_pieces_are_put_together(start_with: Callable[[TlsListener], RunningServer]) -> None:
+    server = start_with(listening())
+    with RunningServer.connect(server) as plain:
+        to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = client_context(settings(None, AUTHORITY)).wrap_bio(to_client, to_server, server_hostname="localhost")
+
+        def send(size: int) -> None:
+            encrypted = to_server.read()
+            for position in range(0, len(encrypted), size):
+                plain.sendall(encrypted[position : position + size])
+
+        while True:
+            try:
+                client.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                send(97)
+                to_client.write(plain.recv(65_536))
+        for number in (1, 2, 3):
+            client.write(request(number, 40_000))
+            client.write(request(number + 10, 9))
+            send(4_001 if number == 2 else 3)
+        answers = b""
+        while answers.count(b"User:ANONYMOUS") < 6:
+            to_client.write(plain.recv(65_536))
+            while to_client.pending or client.pending():
+                answers += client.read(65_536)
+    assert [struct.unpack_from(">i", answers, at * 22 + 4)[0] for at in range(6)] == [1, 11, 2, 12, 3, 13]
+
+
+def test_handshakes_and_ends_are_no_requests_for_the_queue(
+    start_with: Callable[[TlsListener], RunningServer],
+) -> None:
+    server = start_with(listening())
+    with secured(server.connect()) as sock:
+        asked(sock)
+        before = server.server.poller.events
+        assert before <= 1  # the first request may come with the end of the handshake
+        asked(sock)
+    behaviours.wait_until(lambda: not server.server.connections)
+    assert server.server.poller.events == before + 1
+
+
+def test_a_large_request_wakes_the_server_for_much_of_it_and_for_its_end(
+    start_with: Callable[[TlsListener], RunningServer],
+) -> None:
+    """Its records come one by one, and the server serves another client after each."""
+    server = start_with(listening())
+    body = request(1, 16 * tls_channel.LEAST_AWAITED_BYTES)
+    pieces = [body[at : at + 4_000] for at in range(0, len(body), 4_000)]
+    with secured(server.connect()) as sock, secured(server.connect()) as other:
+        asked(sock)
+        asked(other)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        before = server.server.poller.events
+        for piece in pieces:
+            sock.sendall(piece)
+            asked(other)
+        assert read_reply(sock) == (1, b"User:ANONYMOUS")
+        assert server.server.poller.events - before - len(pieces) <= 10 < len(pieces) // 6
+        sock.sendall(request(2))
+        assert read_reply(sock) == (2, b"User:ANONYMOUS")
+
+
+@pytest.mark.parametrize("filled", [200, 100_000, 190_000])
+def test_a_client_that_leaves_within_a_large_request_is_gone_at_once(
+    start_with: Callable[[TlsListener], RunningServer], filled: int
+) -> None:
+    server = start_with(listening())
+    sock = secured(server.connect())
+    sock.sendall(request(1, 200_000)[:filled])
+    (connection,) = server.server.connections
+    behaviours.wait_until(lambda: connection._body_size > 200_000)
+    sock.shutdown(socket.SHUT_WR)
+    behaviours.wait_until(lambda: not server.server.connections)
+    sock.close()
+
+
+@pytest.mark.parametrize("size", [1, 6, 100])
+def test_the_beginning_of_a_hello_costs_no_more_than_its_bytes(
+    start_with: Callable[[TlsListener], RunningServer], size: int
+) -> None:
+    server = start_with(listening())
+    hello = to_hello()
+    with RunningServer.connect(server) as sock:
+        sock.sendall(hello[:size])
+        behaviours.wait_until(lambda: len(server.server.connections) == 1)
+        (connection,) = server.server.connections
+        channel: Any = connection.channel
+        behaviours.wait_until(lambda: len(channel._tail) == size)
+        assert channel._tls is None
+        sock.sendall(hello[size:])
+        assert sock.recv(1) == b"\x16", "the server's hello"
+
+
+def to_hello() -> bytes:
+    """The first record of a client."""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        client_context(settings(None, AUTHORITY)).wrap_bio(to_client, to_server, server_hostname="x").do_handshake()
+    return to_server.read()
+
+
 def test_a_client_that_does_not_read_costs_one_piece(
     start_server: Callable[..., RunningServer], tmp_path: Path
 ) -> None:
@@ -266,9 +370,8 @@ def test_a_client_that_does_not_read_costs_one_piece(
     with server.connect() as sock:
         sock.sendall(request(1) + request(2))
         (connection,) = server.server.connections
-        behaviours.wait_until(lambda: connection.channel.held_bytes > 0)
+        behaviours.wait_until(lambda: server.server.backlog.size_bytes >= connection.channel.held_bytes > 0)
         assert connection.channel.held_bytes < 2 * tls_channel.PIECE_BYTES
-        assert server.server.backlog.size_bytes >= connection.channel.held_bytes
         for number in (1, 2):
             assert struct.unpack(">ii", read_exactly(sock, 8)) == (4 + len(content), number)
             assert read_exactly(sock, len(content)) == content

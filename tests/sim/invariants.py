@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from kpybroker.hosting.placement import partition_for
-from kpystorage.errors import CorruptRecord
+from kpystorage.errors import CorruptRecord, DiskFailure
 from kpywire.batch import batch_headers
 from kpywire.errors import Malformed
 
@@ -346,6 +346,8 @@ class Invariants:
                 if part is None:
                     return
                 headers = [header for _, header in batch_headers(part.read())]
+            except DiskFailure:
+                return  # its directory went offline in this event
             except (Malformed, CorruptRecord) as error:
                 self.world.violated(f"{replica} on {machine} has no batch where one was committed: {error}")
                 return

@@ -12,6 +12,8 @@ BROKER = "broker"
 CONTROLLER = "controller"
 BOTH = "broker,controller"
 MOST_VOTERS = 3
+DRAWN_SHARE = 0.2
+"""The share of guarded worlds in which people also change the cluster."""
 
 
 class Kind(NamedTuple):
@@ -38,6 +40,8 @@ class Kind(NamedTuple):
     """How often a machine comes back with a bit of its old files turned over."""
     straggle: float = 0.0
     """How often something is under way for seconds, and arrives behind what its sender said later elsewhere."""
+    is_guarded: bool = False
+    """Nodes have an authorizer and client quotas, which change, and guests try what they may not."""
     segment_bytes: int = 0
     """How large the segments of clients' topics are; 0 for as large as usual."""
 
@@ -78,6 +82,12 @@ def drawn(rng: Random, nodes: int) -> Kind:
     if kind.rot:
         kind = kind._replace(segment_bytes=300)
     return _shaped(kind, rng, nodes)
+
+
+def guarded(rng: Random, nodes: int) -> Kind:
+    """A kind with ACLs, client quotas and guests; most have nothing else that changes."""
+    kind = drawn(rng, nodes) if rng.random() < DRAWN_SHARE else plain(nodes)
+    return kind._replace(is_guarded=True)
 
 
 def _shaped(kind: Kind, rng: Random, nodes: int) -> Kind:

@@ -11,6 +11,7 @@ from kpybroker.quorum.formatter import Formatting, choose_levels, format_directo
 from kpystorage.disk import Disk
 
 from .client import PORT
+from .identities import SUPER_USERS
 from .kind import BOTH, BROKER, CONTROLLER, Kind
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
 CONTROLLER_PORT = 9093
 START_MS = 1_790_000_000_000
 GROUP_PARTITIONS = 2
+QUOTA_WINDOWS = 3
+"""Few, so that a client is soon above its quota."""
 COMMON = {
     "kpybroker.http.listener": "",
     "kpybroker.loop.lag.warn.ms": "0",
@@ -64,6 +67,16 @@ CHANGING = {
 """The settings of a world where more happens than nodes that come and go."""
 
 
+GUARDED = {
+    **SNAPSHOTS,
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": SUPER_USERS,
+    "quota.window.num": str(QUOTA_WINDOWS),
+    "controller.quota.window.num": str(QUOTA_WINDOWS),
+}
+"""The settings of a world with an authorizer and client quotas."""
+
+
 class Layout:
     """The configuration of every node, by its id."""
 
@@ -90,6 +103,8 @@ class Layout:
             }
         if world.stream("snapshots").random() < 0.5:
             own |= SNAPSHOTS
+        if kind.is_guarded:
+            own |= GUARDED
         if self.flushes_every_message:
             own["log.flush.interval.messages"] = "1"
         self.settings = {node_id: {**COMMON, **own, **self._of(node_id)} for node_id in ids}

@@ -25,6 +25,7 @@ QUORUM = "kpybroker/raft/"
 QUORUM_ALONE = "quorum"
 QUORUM_SEEDS = "0-199"
 PLAIN = "plain-"
+GUARDED = "guarded-"
 MOST_S = 300
 """The processor time of a search, so that a busy machine finds as much as a quiet one."""
 LOOK_S = 0.05
@@ -32,7 +33,7 @@ FAILED = re.compile(r"^seed (\d+)( of the quorum alone)?: ", re.MULTILINE)
 
 
 class Search(NamedTuple):
-    """Seeds of one kind of world: of a number of nodes, plain or not, or of the quorum alone."""
+    """Seeds of one kind of world: of a number of nodes, plain, guarded or neither, or of the quorum alone."""
 
     world: str
     seeds: str
@@ -44,6 +45,8 @@ class Search(NamedTuple):
             return ["--quorums", self.seeds, "--seeds", ""]
         if self.world.startswith(PLAIN):
             return ["--nodes", self.world.removeprefix(PLAIN), "--plain", self.seeds, "--seeds", ""]
+        if self.world.startswith(GUARDED):
+            return ["--nodes", self.world.removeprefix(GUARDED), "--guarded", self.seeds, "--seeds", ""]
         return ["--nodes", self.world, "--seeds", self.seeds]
 
     def __str__(self) -> str:
@@ -152,7 +155,9 @@ def searches(mutation: Mutation, known: dict[str, Search], seeds: str) -> list[S
     found = [known[mutation.name]] if mutation.name in known else []
     if mutation.path.startswith(QUORUM):
         found.append(Search(QUORUM_ALONE, QUORUM_SEEDS))
-    if seeds:
+    if seeds and mutation.is_guarded:
+        found.append(Search(f"{GUARDED}{mutation.nodes}", seeds))
+    elif seeds:
         found += [Search(f"{PLAIN}{mutation.nodes}", seeds), Search(str(mutation.nodes), seeds)]
     return found
 
@@ -196,6 +201,6 @@ def read_catches() -> dict[str, Search]:
 
 def write_catches(catches: dict[str, Search], names: Sequence[str]) -> None:
     """Keep them, in the order of the list of bugs."""
-    lines = ["# Planted bugs, and a seed that finds each: the world (its number of nodes, plain or not), seed, bug."]
+    lines = ["# Planted bugs, and a seed that finds each: the world (nodes, plain or guarded or neither), seed, bug."]
     lines += [f"{catches[name]} {name}" for name in names if name in catches]
     CATCHES.write_text("\n".join(lines) + "\n")

@@ -8,24 +8,8 @@ names where the log ends and with which epoch), and an acknowledgement by a late
 ends, before the next begins).
 """
 
-from pathlib import Path
-from typing import NamedTuple
-
-
-class Mutation(NamedTuple):
-    """One bug. ``path`` is below the root of the project; ``old`` stands there once. ``nodes``: of how many nodes the
-    worlds are in which it is searched."""
-
-    name: str
-    path: str
-    old: str
-    new: str
-    nodes: int = 3
-
-    def has_place(self, root: Path) -> bool:
-        """Whether its text stands once in the sources."""
-        return (root / self.path).read_text().count(self.old) == 1
-
+from .guarded_mutations import GUARDED_MUTATIONS
+from .mutation import Mutation
 
 QUORUM = "kpybroker/raft/quorum.py"
 VOTING = "kpybroker/raft/voting.py"
@@ -546,4 +530,5 @@ MUTATIONS = [
         "            elif before is not None or is_all_new:\n",
         "            elif before is not None:\n",
     ),
+    *GUARDED_MUTATIONS,
 ]

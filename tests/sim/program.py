@@ -15,6 +15,8 @@ SHOWN = 60
 LONGEST_CHARS = 200
 PROGRESS_SEEDS = 50
 WANTED_SHARE = 0.95
+PLAIN, GUARDED = "plain", "guarded"
+"""Kinds of worlds, by the names of their options."""
 
 
 @click.group()
@@ -26,20 +28,24 @@ def main() -> None:
 @click.option("--seeds", default="0-199", help="The seeds: 7, or 0-199, or 3,7-9; empty for none.")
 @click.option("--nodes", default=3, help="The number of nodes.")
 @click.option("--plain", default="", help="Seeds that run before: of plain worlds, where nobody changes the cluster.")
+@click.option("--guarded", default="", help="Seeds that run before: of worlds with ACLs, client quotas and guests.")
 @click.option("--trace", is_flag=True, help="Show everything that happened.")
 @click.option(
     "--quorums", default="", help="Before: seeds of the quorum's machine alone, which are many in little time."
 )
 @click.option("--digests", is_flag=True, help="Write one line of JSON for each seed.")
-def run(seeds: str, nodes: int, plain: str, trace: bool, quorums: str, digests: bool) -> None:
+def run(seeds: str, nodes: int, plain: str, guarded: str, trace: bool, quorums: str, digests: bool) -> None:
     """Simulate whole nodes. The exit code is 1 if a seed fails."""
     if quorums:
         _run_quorums(quorums)
     gc.disable()
     warnings.simplefilter("ignore", RuntimeWarning)  # of what a process that died never came to
     began_ns, worked_ns, ran, failed = REAL_NS(), WORKED_NS(), 0, 0
-    for seed, is_plain in [*((each, True) for each in _numbers(plain)), *((each, False) for each in _numbers(seeds))]:
-        outcome = simulate(seed, nodes=nodes, is_plain=is_plain, records_everything=trace)
+    worlds = [(PLAIN, plain), (GUARDED, guarded), ("", seeds)]
+    for world, seed in [(world, each) for world, numbers in worlds for each in _numbers(numbers)]:
+        outcome = simulate(
+            seed, nodes=nodes, is_plain=world == PLAIN, is_guarded=world == GUARDED, records_everything=trace
+        )
         ran += 1
         if ran % 8 == 0:
             gc.collect()
@@ -51,7 +57,7 @@ def run(seeds: str, nodes: int, plain: str, trace: bool, quorums: str, digests: 
             print("\n".join(outcome.told))
         if outcome.violation:
             failed += 1
-            _show(outcome, nodes, is_plain=is_plain, trace=trace)
+            _show(outcome, nodes, world, trace=trace)
             if not digests:
                 break
     if not digests:
@@ -77,11 +83,11 @@ def _run_quorums(seeds: str) -> None:
             sys.exit(1)
 
 
-def _show(outcome: Outcome, nodes: int, *, is_plain: bool, trace: bool) -> None:
+def _show(outcome: Outcome, nodes: int, world: str, *, trace: bool) -> None:
     for line in outcome.told if trace else outcome.told[-SHOWN:]:
         print(line)
     print(f"seed {outcome.seed}: {outcome.violation}")
-    seeds = f"SEEDS= OPTIONS='--plain {outcome.seed} " if is_plain else f"SEEDS={outcome.seed} OPTIONS='"
+    seeds = f"SEEDS= OPTIONS='--{world} {outcome.seed} " if world else f"SEEDS={outcome.seed} OPTIONS='"
     print(f"again: make sim {seeds}--nodes {nodes} --trace'")
 
 

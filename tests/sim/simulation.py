@@ -4,6 +4,7 @@ What kind of world it is (how bad the network is, how slow the disks, how often 
 """
 
 import logging
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from exactly_once.history import Seen
@@ -16,6 +17,7 @@ from .churn import Churn
 from .client import Client, NoAnswer
 from .committing import commit
 from .consuming import consume, read_to_the_end
+from .guests import TOPICS as GUESTS_TOPICS
 from .invariants import Invariants
 from .layout import Layout
 from .listing import Listing
@@ -25,6 +27,7 @@ from .misfortune import Misfortune
 from .network import Network
 from .posing import Poser
 from .producing import Producer
+from .protection import Protection
 from .records import Records
 from .sending import FILES
 from .settling import know_the_same
@@ -57,12 +60,23 @@ class Outcome(NamedTuple):
 class Simulation:
     """The world of a seed with everything in it."""
 
-    def __init__(self, seed: int, *, nodes: int = 1, is_plain: bool = False, records_everything: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        nodes: int = 1,
+        is_plain: bool = False,
+        is_guarded: bool = False,
+        records_everything: bool = False,
+    ) -> None:
         self.world = World(seed, records_everything=records_everything)
         self.network = Network(self.world)
         FILES.reset(self.network)
         self.rng = self.world.stream("simulation")
-        self.kind = kind.plain(nodes) if is_plain else kind.drawn(self.world.stream("kind"), nodes)
+        if is_guarded:
+            self.kind = kind.guarded(self.world.stream("kind"), nodes)
+        else:
+            self.kind = kind.plain(nodes) if is_plain else kind.drawn(self.world.stream("kind"), nodes)
         self.layout = Layout(self.world, self.kind)
         self.machines = [Machine(self.world, self.network, node_id, self.layout) for node_id in self.kind.roles]
         self.records = Records(self.world)
@@ -72,6 +86,7 @@ class Simulation:
         self.listing = Listing(self.world)
         self.invariants = Invariants(self.world, self.machines, self.listing)
         self.witness = Witness(self.world)
+        self.protection = Protection(self) if is_guarded else None
         self.churn = None if self.kind.is_plain else Churn(self)
         self.misfortune = Misfortune(
             self.world, self.network, self.machines, self._may_lose_power, self.invariants.may_lose
@@ -102,6 +117,8 @@ class Simulation:
     def _died(self, machine: Machine) -> None:
         if self.churn is not None:
             self.churn.rot.died(machine)
+        if self.protection is not None:
+            self.protection.guarding.died(machine)
         self.misfortune.died(machine)
 
     # The course of it
@@ -109,16 +126,23 @@ class Simulation:
     def run(self) -> str:
         """The rule that does not hold, in a line; nothing if all do."""
         self.world.after_event = (self.invariants.look, self.ahead.look)
+        if self.protection is not None:
+            self.world.after_event = (self.protection.guarding.look, *self.world.after_event)
         try:
             self._start()
             self._clients()
             if self.churn is not None:
                 self.churn.begin()
+            if self.protection is not None:
+                self.protection.begin()
             self.misfortune.begin()
             self.world.run(self.rng.choice((2_000.0, 5_000.0)))
             self._heal()
             log = self._read_everything()
-            return (self.churn.verdict(log) if self.churn is not None else "") or self.records.verdict(log)
+            wrong = self.churn.verdict(log) if self.churn is not None else ""
+            if self.protection is not None and not wrong:
+                wrong = self.protection.verdict()
+            return wrong or self.records.verdict(log)
         except Violation as violation:
             return str(violation)
 
@@ -142,7 +166,11 @@ class Simulation:
                 assignments=[],
                 configs=self._topic_configs(replicas),
             )
-            for name, count in {**self.topics, **dict.fromkeys(sorted(self.invariants.reckless), 1)}.items()
+            for name, count in {
+                **self.topics,
+                **(GUESTS_TOPICS if self.protection else {}),
+                **dict.fromkeys(sorted(self.invariants.reckless), 1),
+            }.items()
         ]
         while True:
             try:
@@ -197,8 +225,11 @@ class Simulation:
         self.within(HEAL_MS, lambda: len(self.records.transactions) > before + 10, "clients get through")
         if self.churn is not None:
             self.churn.get_through()
+        guests = () if self.protection is None else self.protection.clients
         for client in self.clients:
-            client.is_over = True
+            client.is_over = client not in guests
+        if self.protection is not None:
+            self.protection.get_through()
 
     def _read_everything(self) -> list[Seen]:
         reader = self.client("reader")
@@ -261,9 +292,18 @@ class Complaints(logging.Handler):
             self.world.tell(f"{record.levelname.lower()}: {line}")
 
 
-def simulate(seed: int, *, nodes: int = 1, is_plain: bool = False, records_everything: bool = False) -> Outcome:
+def simulate(
+    seed: int,
+    *,
+    nodes: int = 1,
+    is_plain: bool = False,
+    is_guarded: bool = False,
+    records_everything: bool = False,
+) -> Outcome:
     """Run a seed to its end."""
-    simulation = Simulation(seed, nodes=nodes, is_plain=is_plain, records_everything=records_everything)
+    simulation = Simulation(
+        seed, nodes=nodes, is_plain=is_plain, is_guarded=is_guarded, records_everything=records_everything
+    )
     world = simulation.world
     handler = Complaints(world)
     root = logging.getLogger("kpybroker")
@@ -271,7 +311,11 @@ def simulate(seed: int, *, nodes: int = 1, is_plain: bool = False, records_every
     root.propagate = False
     root.addHandler(handler)
     try:
-        with simulation.witness.watching(), simulation.listing.watching():
+        with ExitStack() as watching:
+            watching.enter_context(simulation.witness.watching())
+            watching.enter_context(simulation.listing.watching())
+            if simulation.protection is not None:
+                watching.enter_context(simulation.protection.guarding.watching())
             violation = simulation.run()
     finally:
         root.removeHandler(handler)

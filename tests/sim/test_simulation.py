@@ -23,6 +23,8 @@ SEEN_QUICKLY = {
     "acks=all answered at once",
     "follower takes over the high watermark beyond its log",
     "last stable offset ignores open transactions",
+    "decisions are remembered although ACLs have changed",
+    "a request in an envelope is authorised for the broker that sent it",
 }
 """Planted bugs that many seeds find; `make sim-mutants` is for all."""
 
@@ -51,6 +53,18 @@ def told_by(processes: "Sequence[subprocess.Popen[str]]") -> list[str]:
 def test_whatever_happens_to_nodes_what_must_hold_holds(nodes: int) -> None:
     ranges = ["0-9", "10-19"]
     told_by([simulating("--nodes", str(nodes), "--seeds", each) for each in ranges])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_whatever_happens_nobody_does_what_no_acl_allows_and_muted_clients_are_served_again(nodes: int) -> None:
+    told_by([simulating("--nodes", str(nodes), "--seeds=", "--guarded", each) for each in ("0-1", "2-3")])
+
+
+def test_a_guarded_world_is_the_same_history_whatever_hashes_are() -> None:
+    options = ("--nodes", "1", "--seeds=", "--guarded", "2", "--digests")
+    one, other = told_by([simulating(*options, hash_seed=each) for each in ("1", "2")])
+    assert json.loads(one) == json.loads(other)
 
 
 def test_the_same_seed_is_the_same_history_whatever_hashes_and_addresses_are_and_whatever_ran_before() -> None:

@@ -46,6 +46,44 @@ def test_tests_share_a_broker_and_have_topics_of_their_own(suite: pytest.Pyteste
     run(suite, "--strict-markers").assert_outcomes(passed=4)
 
 
+def test_tests_have_an_identity_provider_of_their_own(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        import time
+        import pytest
+        from confluent_kafka import Producer
+        from kpybroker.testing import BrokerFailed
+
+        def test_logins(oidc_provider, kpybroker_factory):
+            broker = kpybroker_factory(oidc_provider.broker_config())
+            with pytest.raises(BrokerFailed, match="no listener 'X', but PLAINTEXT, OIDC"):
+                broker.servers_of("X")
+            producer = Producer({
+                "bootstrap.servers": broker.servers_of("OIDC"),
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "OAUTHBEARER",
+                "oauth_cb": lambda _: (oidc_provider.token("alice"), time.time() + 600),
+            })
+            producer.produce("t", b"x")
+            assert producer.flush(20) == 0
+            broker.assert_records("t", ["x"])
+        """
+    )
+    run(suite, "--strict-markers").assert_outcomes(passed=1)
+
+
+def test_the_plugin_loads_no_library_of_tokens(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        import sys
+
+        def test_light(kpybroker):
+            assert not {"joserfc", "cryptography", "http.server"} & set(sys.modules)
+        """
+    )
+    run(suite).assert_outcomes(passed=1)
+
+
 def test_options_scope_and_more_brokers_are_the_suites_choice(suite: pytest.Pytester) -> None:
     suite.makeini("[pytest]\nkpybroker_scope = function")
     suite.makeconftest(

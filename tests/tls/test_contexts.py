@@ -38,6 +38,18 @@ def trusting(authority: Authority, **more: object) -> TlsSettings:
     return settings._replace(**more)  # type: ignore[arg-type]
 
 
+def test_a_listener_that_asks_for_no_certificates_trusts_none(
+    broker: Certificate, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.save(tmp_path / "of-the-system.pem")))
+    for auth, trusted in (("none", 0), ("requested", 1), ("required", 1)):
+        for store in (None, authority):
+            context = server_context(inline(broker, store, client_auth=auth))
+            assert context.cert_store_stats()["x509"] == trusted
+    with pytest.raises(TlsError):
+        server_context(inline(broker, client_auth="none", truststore_type="PEM", truststore_certificates="none at all"))
+
+
 def shake_hands(
     server_side: ssl.SSLContext, client_side: ssl.SSLContext, host: str = "localhost"
 ) -> tuple[ssl.SSLObject, ssl.SSLObject]:

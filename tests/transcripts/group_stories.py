@@ -12,7 +12,7 @@ from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.events import DeleteGroup, DescribeGroup, GroupRequest, TimersDue
 from kpybroker.groups.record import Record
 from kpybroker.groups.settings import GroupSettings
-from kpybroker.groups.topic_view import NO_TOPICS
+from kpybroker.metadata.topic_view import NO_TOPICS
 from kpywire.codec import encode
 from kpywire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kpywire.messages.heartbeat import HeartbeatRequest

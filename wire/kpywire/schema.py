@@ -48,6 +48,7 @@ compiling does not pay."""
 _NO_VERSION = range(0)
 SECRETS = frozenset(("auth_bytes", "hmac", "salted_password", "server_key", "stored_key"))
 """Fields that neither `repr` nor a dump shows: they let somebody log in, or guess a password."""
+_NAMES_OF_SECRETS = ("password", "secret", "jaas.config", "keystore.key")
 _ZERO_DEFAULT: Any = object()
 
 
@@ -147,10 +148,23 @@ class Structure:
 
     def __repr__(self) -> str:
         values = ", ".join(
-            f"{name}={'[hidden]' if name in SECRETS and getattr(self, name) else repr(getattr(self, name))}"
+            f"{name}={'[hidden]' if is_secret(self, name) and getattr(self, name) else repr(getattr(self, name))}"
             for name in self.FIELDS
         )
         return f"{type(self).__name__}({values})"
+
+
+def is_secret(structure: Structure, field_name: str) -> bool:
+    """Whether neither `repr` nor a dump shows this field: also the value of a config whose name says so."""
+    if field_name != "value":
+        return field_name in SECRETS
+    config = getattr(structure, "name", None)
+    return isinstance(config, str) and is_secret_config(config)
+
+
+def is_secret_config(name: str) -> bool:
+    """Whether the value of a config of this name is a secret, whatever program it belongs to."""
+    return any(word in name for word in _NAMES_OF_SECRETS)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))

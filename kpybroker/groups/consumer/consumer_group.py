@@ -290,7 +290,7 @@ class ConsumerGroup(Membership):
 
 
 class Subscriptions:
-    """What the members of a group read, with one of them changed or some of them gone."""
+    """The topics that the members of a group read, with one of them changed or some of them gone."""
 
     __slots__ = ("by_name", "by_regex", "members", "regex_members", "regexes")
 

@@ -21,7 +21,7 @@ from kpybroker.groups.consumer.member import (
     owns_any,
 )
 from kpybroker.groups.consumer.refused import Refused
-from kpybroker.groups.topic_view import TopicView
+from kpybroker.metadata.topic_view import TopicView
 from kpywire import error_codes
 
 

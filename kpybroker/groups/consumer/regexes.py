@@ -27,7 +27,7 @@ Visible = Callable[[Collection[str]], Collection[str]]
 
 
 class Change(Enum):
-    """What a heartbeat changed in the regular expression of its member."""
+    """The change of a heartbeat in the regular expression of its member."""
 
     NONE = 0
     CHANGED = 1

@@ -1,9 +1,9 @@
-"""Groups of the kinds that this broker does not serve, found in a log that Apache Kafka wrote: consumer groups of
-KIP-848, share groups (KIP-932) and streams groups (KIP-1071).
+"""Groups of the kinds that this broker does not serve, found in a log that Apache Kafka wrote: share groups (KIP-932)
+and streams groups (KIP-1071).
 
 They are kept apart: listed, refused to classic members, and deleted, all as in Kafka. Their members cannot send
-heartbeats to this broker, so they expire one session after the load. An empty consumer or streams group becomes a
-classic one when a classic member joins it, again as in Kafka.
+heartbeats to this broker, so they expire one session after the load. An empty streams group becomes a classic one when
+a classic member joins it, again as in Kafka.
 """
 
 from typing import Any
@@ -16,20 +16,19 @@ from kpywire import error_codes
 from kpywire.group_records import table
 
 SESSION_TIMEOUT_MS = 45_000
-"""Kafka's default for all three kinds."""
+"""Kafka's default for both kinds."""
 
-CONSUMER, SHARE, STREAMS = "consumer", "share", "streams"
+SHARE, STREAMS = "share", "streams"
 STABLE = "Stable"
 
 _MEMBERS = {
-    table.CONSUMER_GROUP_MEMBER_METADATA,
     table.SHARE_GROUP_MEMBER_METADATA,
     table.STREAMS_GROUP_MEMBER_METADATA,
 }
 _KINDS = {
-    record_type: SHARE if module.startswith("share") else STREAMS if module.startswith("streams") else CONSUMER
+    record_type: SHARE if module.startswith("share") else STREAMS
     for record_type, module in table.MODULES.items()
-    if record_type > table.GROUP_METADATA
+    if module.startswith(("share", "streams"))
 }
 
 
@@ -77,7 +76,7 @@ class ForeignGroup(Membership):
         return self.kind, EMPTY if self.is_abandoned(decision) else STABLE, self.kind
 
     def check_commit(self, _group: Group, _request: GroupRequest, generation_id: int, decision: Decision) -> int:
-        """Check a commit. A consumer or streams group without members accepts a manual commit; a share group keeps no
+        """Check a commit. A streams group without members accepts a manual commit; a share group keeps no
         offsets."""
         if not self.keeps_offsets:
             return error_codes.GROUP_ID_NOT_FOUND
@@ -105,7 +104,7 @@ class ForeignGroup(Membership):
         return SINCE_COMMIT if self.keeps_offsets and self.is_abandoned(decision) else None
 
     def gives_way(self, decision: Decision) -> bool:
-        return self.kind in (CONSUMER, STREAMS) and self.is_abandoned(decision)
+        return self.kind == STREAMS and self.is_abandoned(decision)
 
     def tombstones(self, _group_id: str) -> list[Record]:
         """The tombstones of its records, in reverse order."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from kpybroker.groups.consumer.java_order import in_hash_order, uuid_hash
 from kpybroker.groups.consumer.member import Partitions
-from kpybroker.groups.topic_view import TopicView
+from kpybroker.metadata.topic_view import TopicView
 from kpywire.codec import decode, encode
 from kpywire.errors import Malformed
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequestTopicPartitions
@@ -28,7 +28,7 @@ def version_of(data: bytes) -> int:
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """What a member subscribes to, and what it has. Raises Malformed."""
+    """Read the topics that a member subscribes to, and the partitions that it has. Raises Malformed."""
     return decode(ConsumerProtocolSubscription, version_of(data), data, _VERSION_BYTES)
 
 
@@ -39,7 +39,7 @@ def read_assignment(data: bytes) -> tuple[dict[str, list[int]], bytes]:
 
 
 def owned_by(subscription: ConsumerProtocolSubscription, topics: TopicView) -> list[Any]:
-    """What a member says it has, by the ids of topics that exist."""
+    """The partitions that a member says it has, by the ids of topics that exist."""
     return [
         ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=topics.by_name[each.topic].id, partitions=each.partitions)
         for each in subscription.owned_partitions or ()

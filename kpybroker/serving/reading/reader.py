@@ -85,7 +85,9 @@ class Reader:
         session, due = self.session, list(entries)
         if self.policy.is_replica:  # clients have nothing to note: one call less in each of their fetches
             self.policy.note(due)
-        if not self.collect(due, AnswerBudget(self.max_bytes)) and self.max_wait_ms > 0 and session.entries:
+        # A session without news needs no budget.
+        is_enough = self.collect(due, AnswerBudget(self.max_bytes)) if due else self.min_bytes <= 0
+        if not is_enough and self.max_wait_ms > 0 and session.entries:
             return self.park()
         response = self.answer.response(self.policy)
         if not session.lasts:

@@ -77,11 +77,13 @@ class OffsetIndexCheck(IndexCheck):
             self.note(f"entry of offset {self._later} points before its batch, which does no harm")
             self._later = None
 
-    def end(self) -> None:
-        """Take the end: the segment has no more batches."""
+    def end(self, end_position: int | None = None) -> None:
+        """Take the end: the segment has no more batches, or they were read up to ``end_position`` only."""
         if self._later is not None:
             self.say(f"entry of offset {self._later}, which no batch ends with")
         for position, offset in self._expected.items():
+            if end_position is not None and position >= end_position:
+                continue
             self.say(f"entry of offset {offset} at position {position}, where no batch begins")
 
 
@@ -117,9 +119,11 @@ class TimeIndexCheck(IndexCheck):
             elif offset != header.last_offset:
                 self.note(f"entry of offset {offset}, whose batch ends at {header.last_offset}, which does no harm")
 
-    def end(self) -> None:
-        """Take the end: the segment has no more batches."""
+    def end(self, end_offset: int | None = None) -> None:
+        """Take the end: the segment has no more batches, or they were read up to ``end_offset`` only."""
         for timestamp, offset in self._entries[self._next :]:
+            if end_offset is not None and offset >= end_offset:
+                continue
             self.say(f"entry of timestamp {timestamp} at offset {offset}, which the segment does not have")
 
 

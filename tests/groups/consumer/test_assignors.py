@@ -1,4 +1,4 @@
-"""The assignors: whoever gets a partition reads its topic, and loads are even; members keep what they have."""
+"""The assignors: a member that gets a partition reads its topic, and loads are even; members keep what they have."""
 
 from collections.abc import Mapping
 

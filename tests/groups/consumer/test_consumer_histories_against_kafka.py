@@ -40,7 +40,7 @@ from kpywire.messages.txn_offset_commit import (
 
 pytestmark = pytest.mark.java
 
-HISTORIES = 30
+HISTORIES = 24
 STEPS = 150
 INSTANCES = ("i", "j", "k")
 NAMES = ("t", "u", "v", "w.x")

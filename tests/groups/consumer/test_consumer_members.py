@@ -272,7 +272,7 @@ def check_owners(members: Sequence[Member]) -> None:
     assert len(owned) == len(set(owned))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32))
 def test_no_partition_is_with_two_members_and_silence_settles_the_group(seed: int) -> None:
     rng = Random(seed)

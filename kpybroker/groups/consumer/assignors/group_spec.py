@@ -13,7 +13,7 @@ class AssignorFailed(Exception):
 
 
 class MemberSpec(NamedTuple):
-    """What an assignor sees of a member."""
+    """A member as an assignor sees it."""
 
     instance_id: str | None
     topic_ids: Mapping[bytes, int]
@@ -23,7 +23,7 @@ class MemberSpec(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """What an assignor sees of a group. The order of members is that of Kafka's hash table."""
+    """A group as an assignor sees it. The order of members is that of Kafka's hash table."""
 
     members: Mapping[str, MemberSpec]
     is_homogeneous: bool

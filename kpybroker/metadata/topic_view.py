@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from struct import pack
 from typing import Protocol
 
-from kpybroker.groups.xxh3 import xxh3_64
 from kpybroker.metadata.topic import Topic
+from kpybroker.metadata.xxh3 import xxh3_64
 
 
 class _Racked(Protocol):

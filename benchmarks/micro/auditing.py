@@ -1,0 +1,63 @@
+"""The audit's map step: a walk over batches in the page cache, beside a bare loop of reads and checksums."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from time import time
+
+from benchmarks.micro.clock import Operation
+from benchmarks.raw import frames
+from kpybroker.audit.directories import Directories
+from kpybroker.audit.segment_reading import WINDOW_BYTES
+from kpywire.batch import ATTRIBUTES_POSITION, HEADER, HEADER_BYTES, LENGTH_END, stamp_offset_and_epoch
+from kpywire.crc import crc32c
+
+RECORDS = 130
+RECORD_BYTES = 1000
+BATCHES = 2000
+
+
+def operations() -> Iterator[Operation]:
+    with tempfile.TemporaryDirectory() as home:
+        directory = Path(home) / "t-0"
+        directory.mkdir()
+        path = directory / f"{0:020d}.log"
+        size = write(path)
+        source = Directories([home])
+        (replica,) = source.replicas(())
+        (task,) = source.tasks(replica, 0, deep=False)
+        (deep,) = source.tasks(replica, 0, deep=True)
+        megabytes = size // 1_000_000
+        descriptor = os.open(path, os.O_RDONLY)
+        name = f"batches of {size // BATCHES // 1000} KB"
+        yield Operation(f"reads and CRCs alone, {name}", lambda: bare(descriptor, size), per=megabytes, unit="MB")
+        yield Operation(f"audit, {name}", lambda: source.read(task), per=megabytes, unit="MB")
+        yield Operation(f"audit --deep, {name}", lambda: source.read(deep), per=megabytes, unit="MB")
+        os.close(descriptor)
+
+
+def write(path: Path) -> int:
+    """Write a log of equal batches. Return its size."""
+    batch = bytearray(frames.batch([os.urandom(RECORD_BYTES) for _ in range(RECORDS)], int(time() * 1000)))
+    with path.open("wb") as file:
+        for number in range(BATCHES):
+            stamp_offset_and_epoch(batch, 0, number * RECORDS, 0)
+            file.write(batch)
+    return path.stat().st_size
+
+
+def bare(descriptor: int, size: int) -> None:
+    """Read all batches and compare their checksums."""
+    position = 0
+    while position < size:
+        window = memoryview(os.pread(descriptor, WINDOW_BYTES, position))
+        at = 0
+        while at + HEADER_BYTES <= len(window):
+            fields = HEADER.unpack_from(window, at)
+            end = at + fields[1] + LENGTH_END
+            if end > len(window):
+                break
+            assert crc32c(window[at + ATTRIBUTES_POSITION : end]) == fields[4]
+            at = end
+        position += at

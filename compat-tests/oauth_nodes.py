@@ -1,0 +1,40 @@
+"""Nodes that log in to each other by OAUTHBEARER, with tokens of an identity provider: settings for either program."""
+
+from collections.abc import Sequence
+
+from kpybroker.config.oauth import HANDLER, SECURED_HANDLER
+from kpybroker.oauth import token_login
+from kpybroker.sasl.jaas import OAUTHBEARER_MODULE
+from kpybroker.sasl.oauthbearer import NAME
+from kpybroker.testing.oidc import OidcProvider
+
+NODE, SECRET = "node", "node's secret"
+
+
+def between_nodes(
+    provider: OidcProvider, listeners: Sequence[str] = ("INTERNAL", "CONTROLLER"), protocol: str = "SASL_PLAINTEXT"
+) -> dict[str, str]:
+    """The properties by which nodes log in so on these listeners. Clients have PLAINTEXT."""
+    provider.clients[NODE] = SECRET
+    found = {
+        "listener.security.protocol.map": ",".join(
+            ["PLAINTEXT:PLAINTEXT", *(f"{name}:{protocol}" for name in listeners)]
+        ),
+        "inter.broker.listener.name": "INTERNAL",
+        "sasl.enabled.mechanisms": NAME,
+        "sasl.mechanism.inter.broker.protocol": NAME,
+        "sasl.mechanism.controller.protocol": NAME,
+        "sasl.oauthbearer.jwks.endpoint.url": provider.jwks_url,
+        "sasl.oauthbearer.expected.audience": "kafka",
+        "sasl.oauthbearer.expected.issuer": provider.issuer,
+        token_login.TOKEN_URL: provider.token_url,
+        token_login.CLIENT_ID: NODE,
+        token_login.CLIENT_SECRET: SECRET,
+        "kpybroker.oauthbearer.allowed.urls": f"{provider.jwks_url},{provider.token_url}",
+    }
+    for name in listeners:
+        prefix = f"listener.name.{name.lower()}.oauthbearer"
+        found[f"{prefix}.sasl.jaas.config"] = f"{OAUTHBEARER_MODULE} required;"
+        found[f"{prefix}.{HANDLER}"] = SECURED_HANDLER
+        found[f"{prefix}.{token_login.HANDLER}"] = token_login.SECURED_HANDLER
+    return found

@@ -1,0 +1,53 @@
+"""The map step over processes of this machine: pieces of work in, results out. The largest pieces begin first."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from typing import Final, Protocol, TypeVar
+
+PARALLEL_BYTES: Final = 256 << 20
+"""The bytes below which reading is faster than starting processes."""
+
+
+class Sized(Protocol):
+    """A piece of work with the number of its bytes."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
+T = TypeVar("T", bound=Sized)
+R = TypeVar("R")
+Reached = Callable[[int], object]
+"""Takes the number of bytes that were read so far."""
+
+
+class Mapped(Protocol):
+    """A map step: it calls a function with each piece of work, in any order."""
+
+    def __call__(self, call: Callable[[T], R], work: Sequence[T], reached: Reached) -> Iterator[R]: ...
+
+
+def in_processes(processes: int = 0) -> Mapped:
+    """The map step in this many processes; 0 for one a processor, where there is enough to read."""
+
+    def run(call: Callable[[T], R], work: Sequence[T], reached: Reached) -> Iterator[R]:
+        done = 0
+        is_small = sum(each.size_bytes for each in work) < PARALLEL_BYTES
+        workers = min(processes or (1 if is_small else os.cpu_count() or 1), len(work))
+        if workers < 2:
+            for each in work:
+                yield call(each)
+                done += each.size_bytes
+                reached(done)
+            return
+        largest_first = sorted(work, key=lambda each: -each.size_bytes)
+        with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
+            running = {pool.submit(call, each): each for each in largest_first}
+            for finished in as_completed(running):
+                yield finished.result()
+                done += running[finished].size_bytes
+                reached(done)
+
+    return run

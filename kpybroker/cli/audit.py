@@ -1,0 +1,295 @@
+"""``kpybroker audit``: whether all data of a cluster is there, whole, in order, and the same on every replica."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kpybroker.audit.findings import DAMAGE, Finding
+from kpybroker.cli import command_config
+from kpybroker.cli.options import NotReached, json_output, quiet_end, said
+from kpybroker.cli.progress import Progress
+from kpybroker.cli.tables import bytes_text, plural, printable, show_json
+
+if TYPE_CHECKING:
+    from kpybroker.audit.kept import Summary
+    from kpybroker.audit.mapping import Mapped
+    from kpybroker.audit.mirroring import Mirroring
+    from kpybroker.audit.running import Result
+    from kpybroker.audit.sources import Source
+    from kpybroker.audit.tables import Range
+
+DAMAGED = 1
+MIB = 1 << 20
+MARKS = {DAMAGE: ("DAMAGE", "red")}
+
+
+@click.command("audit")
+@click.argument("paths", metavar="[DIR]...", nargs=-1)
+@click.option("-b", "--bootstrap-server", "server", metavar="HOST:PORT", help="A running cluster, not directories.")
+@command_config.option
+@click.option("--all-replicas", is_flag=True, help="With a cluster: ask every replica, and not only the leaders.")
+@click.option("--topic", "topics", metavar="NAME", multiple=True, help="Only this topic; repeat it for several.")
+@click.option("--deep", is_flag=True, help="Take the SHA-256 of every byte, and not only of headers with checksums.")
+@click.option("--keys", is_flag=True, help="Check that compacted logs have each key once. Reads all their records.")
+@click.option("--mirror", metavar="DIR|HOST:PORT", help="Compare the records with this mirror's.")
+@click.option("--mirror-prefix", metavar="TEXT", default="", help="What the mirror puts before the names of topics.")
+@click.option("--any-offsets", is_flag=True, help="The mirror's records may have other offsets.")
+@click.option("--table", "tables", metavar="FILE", multiple=True, help="Compare a table's counts with the log.")
+@click.option("--summary", metavar="FILE", help="Write what a later audit can begin from.")
+@click.option("--since", metavar="FILE", help="Read only what is new since the audit that wrote this summary.")
+@click.option("--arrow", metavar="FILE", help="Write the findings as an Arrow file, or as Parquet by its name.")
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="The number of processes. [default: processors]")
+@json_output
+def command(
+    paths: tuple[str, ...],
+    server: str | None,
+    all_replicas: bool,
+    topics: tuple[str, ...],
+    deep: bool,
+    keys: bool,
+    mirror: str | None,
+    mirror_prefix: str,
+    any_offsets: bool,
+    tables: tuple[str, ...],
+    summary: str | None,
+    since: str | None,
+    arrow: str | None,
+    processes: int | None,
+    as_json: bool,
+) -> None:
+    """Audit all data of log directories, of one broker or several, or of a running cluster.
+
+    Checked are checksums, offsets without gaps, equal replicas below the high watermark, whole transactions, the
+    sequences of producers, the files beside the logs, and the positions of groups. Brokers may run meanwhile.
+
+    Nothing is changed. The exit code is 0 if nothing is wrong, 1 if something is, 2 for wrong usage, 3 if no broker
+    answers.
+    """
+    from kpybroker.audit.mapping import in_processes
+    from kpybroker.audit.mirroring import Mirroring
+    from kpybroker.audit.running import Wanted
+
+    if bool(paths) == bool(server):
+        raise click.UsageError("name log directories, or a cluster with --bootstrap-server")
+    if all_replicas and not server:
+        raise click.UsageError("--all-replicas is for a cluster; directories are all read")
+    if (any_offsets or mirror_prefix) and not mirror:
+        raise click.UsageError("--any-offsets and --mirror-prefix belong to --mirror")
+    if arrow is not None:
+        _require_pyarrow()
+    ranges = tuple(each for path in tables for each in _ranges(path))
+    before = None if since is None else _summary(since)
+    if before is not None and before.deep != deep:
+        raise click.UsageError(f"{since} is of an audit {'with' if before.deep else 'without'} --deep")
+    with quiet_end(), _one_line():
+        source = _cluster(server, all_replicas=all_replicas) if server else _directories(paths)
+        other = None if mirror is None else _side(mirror)
+        spread = in_processes(processes if processes else source.processes)
+        result = _run(source, Wanted(topics, deep, keys, ranges, before), spread)
+        compared = 0
+        if other is not None:
+            mirroring = Mirroring(other, mirror_prefix, any_offsets, topics)
+            compared, result = _with_mirror(source, mirroring, result, spread)
+        if summary is not None:
+            _write_summary(result, summary)
+        if arrow is not None:
+            _write_arrow(result, arrow)
+        _show(result, compared, as_json=as_json)
+    if result.damages:
+        raise SystemExit(DAMAGED)
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Errors of the cluster and of files as click's one line."""
+    from kpybroker.audit.running import UnknownTopic
+    from kpybroker.client.bad_property import BadProperty
+    from kpybroker.client.connection import Unreachable
+    from kpybroker.errors import KafkaError
+
+    try:
+        yield
+    except UnknownTopic as error:
+        raise click.UsageError(str(error)) from None
+    except KafkaError as error:
+        raise click.ClickException(said(error)) from None
+    except Unreachable as error:
+        raise NotReached(str(error)) from None
+    except BadProperty as error:
+        raise click.UsageError(str(error)) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise click.UsageError(f"{error.filename}: {error.strerror}") from None
+
+
+def _cluster(server: str, *, all_replicas: bool) -> "Source":
+    from kpybroker.audit.cluster import Cluster
+    from kpybroker.client.client import TIMEOUT_S, parse_servers
+
+    timeout_s, settings = TIMEOUT_S, None
+    context = click.get_current_context()
+    if command_config.path_of(context) is not None:
+        from kpybroker.cli.client_settings import admin_settings
+
+        timeout_s, settings = admin_settings(context)
+    try:
+        parse_servers(server, "PLAINTEXT" if settings is None else settings.protocol)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--bootstrap-server") from None
+    return Cluster(server, timeout_s, settings, all_replicas=all_replicas)
+
+
+def _directories(paths: tuple[str, ...]) -> "Source":
+    from kpybroker.audit.directories import Directories
+    from kpybroker.cli import checking
+
+    chosen = [Path(part).absolute() for path in paths for part in path.split(",") if part]
+    for path in chosen:
+        if not path.is_dir():
+            raise click.UsageError(f"{path} is no directory")
+        if not checking.is_log_directory(path):
+            inside = checking.is_partition_directory(path)
+            hint = f"; name {path.parent}, and --topic for one topic" if inside else ""
+            raise click.UsageError(f"{path} is no log directory of a Kafka broker{hint}")
+    return Directories(list(dict.fromkeys(map(str, chosen))))
+
+
+def _side(place: str) -> "Source":
+    """The mirror, by its directory or its address."""
+    return _directories((place,)) if Path(place).exists() else _cluster(place, all_replicas=False)
+
+
+def _run(source: "Source", wanted: Any, spread: "Mapped") -> "Result":
+    from kpybroker.audit.running import audit
+
+    with Progress("Read", "MiB") as progress:
+        return audit(source, wanted, spread, lambda size: progress.reached(size // MIB), _totals(progress))
+
+
+def _totals(progress: Progress) -> Any:
+    def total(size_bytes: int) -> None:
+        progress.total = size_bytes // MIB
+
+    return total
+
+
+def _with_mirror(source: "Source", wanted: "Mirroring", result: "Result", spread: "Mapped") -> tuple[int, "Result"]:
+    from kpybroker.audit.mirroring import compare
+
+    with Progress("Compared", "MiB") as progress:
+        count, found = compare(source, wanted, spread, lambda size: progress.reached(size // MIB), _totals(progress))
+    return count, result._replace(findings=sorted([*result.findings, *found], key=lambda each: each.level))
+
+
+# Files.
+
+
+def _summary(path: str) -> "Summary":
+    from kpybroker.audit.kept import BadSummary, from_json
+
+    try:
+        return from_json(Path(path).read_text())
+    except (BadSummary, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{path} {error}") from None
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from None
+
+
+def _write_summary(result: "Result", path: str) -> None:
+    """Replace the file as a whole: the next audit depends on it."""
+    from kpybroker.audit.kept import to_json
+
+    target = Path(path)
+    part = target.with_name(target.name + ".part")
+    part.write_text(to_json(result.summary))
+    part.replace(target)
+
+
+def _require_pyarrow() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
+        raise click.UsageError("--arrow needs pyarrow: pip install kpybroker[audit]")
+
+
+def _write_arrow(result: "Result", path: str) -> None:
+    from kpybroker.audit.arrow import write
+
+    write(result.findings, path)
+
+
+def _ranges(path: str) -> list["Range"]:
+    """The ranges in a file: ``{"table": NAME, "ranges": [{"topic", "partition", "start", "end", "rows"}, ...]}``."""
+    from kpybroker.audit.tables import Range
+
+    try:
+        document = json.loads(Path(path).read_text())
+        name = str(document["table"])
+        return [
+            Range(
+                name,
+                str(each["topic"]),
+                int(each["partition"]),
+                int(each["start"]),
+                int(each["end"]),
+                int(each["rows"]),
+            )
+            for each in document["ranges"]
+        ]
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        wanted = '{"table": NAME, "ranges": [{"topic", "partition", "start", "end", "rows"}, ...]}'
+        raise click.UsageError(f"{path} is not {wanted}: {type(error).__name__} {error}") from None
+
+
+# Output.
+
+
+def _show(result: "Result", mirrored: int, *, as_json: bool) -> None:
+    if as_json:
+        document = {name: value for name, value in result._asdict().items() if name not in ("findings", "summary")}
+        document["damages"] = result.damages
+        document["mirrored"] = mirrored
+        document["roots"] = result.summary.roots()
+        document["findings"] = [each._asdict() for each in result.findings]
+        show_json(document)
+        return
+    for each in result.findings:
+        click.echo(_line(each))
+    click.echo(summary_line(result, mirrored))
+
+
+def _line(finding: Finding) -> str:
+    mark, colour = MARKS.get(finding.level, ("note", "cyan"))
+    return f"{click.style(mark, fg=colour)}  {printable(finding.line)}"
+
+
+def summary_line(result: "Result", mirrored: int = 0) -> str:
+    """The result in one line."""
+    parts = [plural(result.partitions, "partition")]
+    if result.most_replicas > 1:
+        parts.append(plural(result.most_replicas, "replica"))
+    parts += [bytes_text(result.size_bytes), plural(result.records, "record")]
+    claims = []
+    if result.read_bytes < result.size_bytes:
+        claims.append(f"{bytes_text(result.read_bytes)} of it new")
+    if result.compared:
+        claims.append(f"equal below the high watermark: {result.equal} of {result.compared}")
+    if result.whole_transactions or result.torn_transactions:
+        claims.append(f"{plural(result.whole_transactions, 'transaction')} whole, {result.torn_transactions} torn")
+    if result.pending_transactions:
+        claims.append(f"{result.pending_transactions} being ended")
+    if result.positions:
+        claims.append(f"{plural(result.positions, 'position')} of groups")
+    if result.ranges:
+        claims.append(f"{plural(result.ranges, 'range')} of tables")
+    if mirrored:
+        claims.append(f"{plural(mirrored, 'partition')} of the mirror")
+    claims.append(f"{plural(result.damages, 'damage')} found" if result.damages else "nothing is wrong")
+    return f"{', '.join(parts)}: {'; '.join(claims)}."

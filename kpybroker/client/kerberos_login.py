@@ -1,0 +1,68 @@
+"""The login of a client by Kerberos: GSSAPI with a keytab, or with the tickets of ``kinit``.
+
+The properties are Kafka's (``sasl.jaas.config`` with ``Krb5LoginModule``, ``sasl.kerberos.service.name``), or
+librdkafka's (``sasl.kerberos.keytab``, ``sasl.kerberos.principal``). With neither, the user's own tickets count.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final
+
+from kpybroker.client.bad_property import BadProperty
+from kpybroker.sasl import krb5_login
+from kpybroker.sasl.exchange import ClientExchange
+from kpybroker.sasl.jaas import BrokenJaas, Entry
+from kpybroker.sasl.krb5_login import Krb5Login
+
+if TYPE_CHECKING:
+    from kpybroker.kerberos.contexts import Initiator
+
+KEYTAB_KEY: Final = "sasl.kerberos.keytab"
+PRINCIPAL_KEY: Final = "sasl.kerberos.principal"
+
+
+class KerberosLogin:
+    """A principal whose tickets prove who it is."""
+
+    mechanism: Final = krb5_login.MECHANISM
+    may_block: Final = True
+    to_check: Final = "its principal and its keytab or tickets"
+
+    def __init__(self, login: Krb5Login) -> None:
+        self.login = login
+        self.who = f"principal {login.principal!r}" if login.principal else "the owner of the tickets"
+
+    def __repr__(self) -> str:
+        return f"KerberosLogin({self.login.principal!r})"
+
+    @cached_property
+    def _initiator(self) -> "Initiator":
+        from kpybroker.kerberos.contexts import Initiator
+
+        return Initiator(self.login)
+
+    def exchange(self, _nonce: str, host: str) -> ClientExchange:
+        """The client's half of one login at a host."""
+        from kpybroker.sasl.gssapi import GssapiClient
+
+        return GssapiClient(partial(self._initiator.context, host))
+
+
+def kerberos_login(said: Mapping[str, str], entry: Entry | None) -> KerberosLogin:
+    """The login that properties ask for; ``entry`` is their JAAS config. Raises BadProperty."""
+    service = said.get(krb5_login.SERVICE_KEY)
+    keytab, principal = said.get(KEYTAB_KEY, ""), said.get(PRINCIPAL_KEY, "")
+    if entry is None:
+        if not service:
+            raise BadProperty(f"GSSAPI needs {krb5_login.SERVICE_KEY}; the usual one is kafka")
+        if keytab and not principal:
+            raise BadProperty(f"{KEYTAB_KEY} needs {PRINCIPAL_KEY}: whose key is it?")
+        return KerberosLogin(Krb5Login(principal, bool(keytab), keytab, "", service))
+    if keytab or principal:
+        raise BadProperty(
+            f"sasl.jaas.config and {KEYTAB_KEY if keytab else PRINCIPAL_KEY} are both set; give one of them"
+        )
+    try:
+        return KerberosLogin(krb5_login.of_client(entry, service))
+    except BrokenJaas as why:
+        raise BadProperty(f"sasl.jaas.config: {why}") from None

@@ -1,0 +1,1 @@
+"""Kerberos by the system's own library (the extra ``kerberos``): keytabs, tickets, security contexts. May block."""

@@ -1,0 +1,195 @@
+"""The configs by which a broker or a client gets its tokens, as values: ``sasl.oauthbearer.*`` and ``sasl.login.*``.
+
+Pure: nothing is fetched or read. Brokers and the commands read the same names, and the same options of the JAAS config.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote_plus
+
+from kpybroker.oauth.endpoints import Endpoint, check_allowed, parse_endpoint
+from kpybroker.sasl import unsecured_tokens
+from kpybroker.sasl.oauthbearer import check_extensions
+
+HANDLER: Final = "sasl.login.callback.handler.class"
+TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
+CLIENT_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"
+SCOPE: Final = "sasl.oauthbearer.scope"
+URLENCODE: Final = "sasl.oauthbearer.header.urlencode"
+RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
+_PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer."
+SECURED_HANDLER: Final = f"{_PACKAGE}OAuthBearerLoginCallbackHandler"
+UNSECURED_HANDLER: Final = f"{_PACKAGE}internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
+RETRIEVERS: Final = tuple(
+    f"{_PACKAGE}{name}" for name in ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever")
+)
+ASSERTIONS: Final = ("sasl.oauthbearer.assertion.file", "sasl.oauthbearer.assertion.claim.iss")
+"""The configs that ask for an assertion in place of a client's secret."""
+_EXTENSION: Final = "extension_"
+_JAVA_UNQUOTED: Final = "*"
+
+ValueOf = Callable[[str], Any]
+"""The value of a config by Kafka's name; None if it has none. Secrets have their text in an attribute ``value``."""
+
+
+class ClientCredentials(NamedTuple):
+    """The account of a client at the identity provider."""
+
+    client_id: str
+    client_secret: str
+    scope: str = ""
+    urlencode: bool = False
+    """``sasl.oauthbearer.header.urlencode``: whether id and secret are encoded as RFC 6749 demands."""
+
+    def __repr__(self) -> str:
+        return f"ClientCredentials({self.client_id!r}, [hidden], {self.scope!r})"
+
+    def headers(self) -> dict[str, str]:
+        """The headers of a request for a token."""
+        words = [self.client_id, self.client_secret]
+        if self.urlencode:
+            words = [quote_plus(word, safe=_JAVA_UNQUOTED) for word in words]
+        return {
+            "Authorization": f"Basic {b64encode(':'.join(words).encode()).decode()}",
+            "Cache-Control": "no-cache",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+
+    def body(self) -> bytes:
+        """The body of a request for a token."""
+        scope = f"&scope={quote_plus(self.scope, safe=_JAVA_UNQUOTED)}" if self.scope else ""
+        return f"grant_type=client_credentials{scope}".encode()
+
+
+class Patience(NamedTuple):
+    """``sasl.login.retry.backoff.ms`` and others about time. None: the default of `kpybroker.oauth.fetching`."""
+
+    backoff_ms: int = 100
+    backoff_max_ms: int = 10_000
+    connect_ms: int | None = None
+    read_ms: int | None = None
+
+
+class RefreshWindow(NamedTuple):
+    """``sasl.login.refresh.*``: when to replace a token."""
+
+    factor: float = 0.8
+    jitter: float = 0.05
+    min_period_s: int = 60
+    buffer_s: int = 300
+
+    def due_ms(self, begins_ms: int | None, expires_ms: int, now_ms: int, random: float) -> int:
+        """The time at which to get the next token; ``random`` is between 0 and 1 (Kafka's
+        ``ExpiringCredentialRefreshingLogin``)."""
+        part = self.factor + self.jitter * random
+        if now_ms + 1000 * (self.min_period_s + self.buffer_s) > expires_ms:
+            return now_ms + int((expires_ms - now_ms) * part)
+        start_ms = now_ms if begins_ms is None else begins_ms
+        proposed_ms = start_ms + int((expires_ms - start_ms) * part)
+        return min(expires_ms - 1000 * self.buffer_s, max(proposed_ms, now_ms + 1000 * self.min_period_s))
+
+
+class TokenLogin(NamedTuple):
+    """The source of tokens of a broker or client. With an endpoint and credentials it is asked, with an endpoint alone
+    it is a file, and without either tokens are made of ``options``, without a signature."""
+
+    endpoint: Endpoint | None
+    client: ClientCredentials | None
+    options: tuple[tuple[str, str], ...]
+    """The options of the JAAS config. They hold secrets."""
+    principal_claim: str = "sub"
+    extensions: tuple[tuple[str, str], ...] = ()
+    """SASL extensions (KIP-342)."""
+    patience: Patience = Patience()
+    window: RefreshWindow = RefreshWindow()
+
+    def __repr__(self) -> str:
+        where = "made without a signature" if self.endpoint is None else self.endpoint.url
+        return f"TokenLogin({where!r}, {self.client!r})"
+
+    @property
+    def tls(self) -> dict[str, str]:
+        """The options ``ssl.*`` of the JAAS config: whom to trust at the endpoint, as in Kafka."""
+        return {name: value for name, value in self.options if name.startswith("ssl.")}
+
+
+def read_token_login(value_of: ValueOf, options: Mapping[str, str], allowed: tuple[str, ...] | None) -> TokenLogin:
+    """The source of tokens that is configured. Raises ValueError with one line.
+
+    ``allowed`` are the URLs in `kpybroker.oauth.endpoints.ALLOWED_URLS`; None allows all.
+    """
+    url, handler = _text(value_of, TOKEN_URL), _text(value_of, HANDLER)
+    for name in ASSERTIONS:
+        if _text(value_of, name):
+            raise ValueError(f"{name}: assertions are not available yet; set {CLIENT_ID} and {CLIENT_SECRET}")
+    if handler not in ("", SECURED_HANDLER, UNSECURED_HANDLER):
+        raise ValueError(f"{HANDLER}: {handler} is a Java class; known are {SECURED_HANDLER} and {UNSECURED_HANDLER}")
+    retriever = _text(value_of, RETRIEVER)
+    if retriever not in ("", *RETRIEVERS):
+        raise ValueError(f"{RETRIEVER}: {retriever} is not available; known are {', '.join(RETRIEVERS)}")
+    login = TokenLogin(
+        None,
+        None,
+        tuple(options.items()),
+        _text(value_of, "sasl.oauthbearer.sub.claim.name") or "sub",
+        patience=_patience(value_of),
+        window=_window(value_of),
+    )
+    if handler == UNSECURED_HANDLER or not (url or handler):
+        unsecured_tokens.make(options, 0)
+        extensions = unsecured_tokens.extensions_of(options)
+        check_extensions(extensions)
+        return login._replace(extensions=tuple(extensions.items()))
+    if not url:
+        raise ValueError(f"{TOKEN_URL} is missing: tokens come from there")
+    endpoint = parse_endpoint(TOKEN_URL, url)
+    if allowed is not None:
+        check_allowed(TOKEN_URL, endpoint, allowed)
+    extensions = {
+        name.removeprefix(_EXTENSION): value for name, value in options.items() if name.startswith(_EXTENSION)
+    }
+    check_extensions(extensions)
+    client = None if endpoint.is_file else _credentials(value_of, options)
+    return login._replace(endpoint=endpoint, client=client, extensions=tuple(extensions.items()))
+
+
+def _credentials(value_of: ValueOf, options: Mapping[str, str]) -> ClientCredentials:
+    """The account. As in Kafka, older names in the JAAS options count where a config is not set."""
+    client_id = _text(value_of, CLIENT_ID) or options.get("clientId", "").strip()
+    secret = _text(value_of, CLIENT_SECRET) or options.get("clientSecret", "").strip()
+    if not client_id or not secret:
+        raise ValueError(f"{CLIENT_SECRET if client_id else CLIENT_ID} is missing: tokens are asked for with it")
+    scope = _text(value_of, SCOPE) or options.get("scope", "").strip()
+    return ClientCredentials(client_id, secret, scope, _text(value_of, URLENCODE).lower() == "true")
+
+
+def _patience(value_of: ValueOf) -> Patience:
+    defaults = Patience()
+    backoff_ms = _number(value_of, "sasl.login.retry.backoff.ms")
+    backoff_max_ms = _number(value_of, "sasl.login.retry.backoff.max.ms")
+    return Patience(
+        defaults.backoff_ms if backoff_ms is None else backoff_ms,
+        defaults.backoff_max_ms if backoff_max_ms is None else backoff_max_ms,
+        _number(value_of, "sasl.login.connect.timeout.ms"),
+        _number(value_of, "sasl.login.read.timeout.ms"),
+    )
+
+
+def _window(value_of: ValueOf) -> RefreshWindow:
+    keys = ("window.factor", "window.jitter", "min.period.seconds", "buffer.seconds")
+    values = [value_of(f"sasl.login.refresh.{key}") for key in keys]
+    fields = zip(RefreshWindow._fields, values, strict=True)
+    return RefreshWindow()._replace(**{name: value for name, value in fields if value is not None})
+
+
+def _number(value_of: ValueOf, name: str) -> int | None:
+    value = value_of(name)
+    return None if value is None else int(value)
+
+
+def _text(value_of: ValueOf, name: str) -> str:
+    value = value_of(name)
+    value = getattr(value, "value", value)
+    return "" if value is None else str(value).strip()

@@ -1,0 +1,93 @@
+"""Clients and transports of a scan, from its options."""
+
+from difflib import get_close_matches
+from typing import Final
+
+from kpybroker.client import client_configs
+from kpybroker.client.bad_property import BadProperty
+from kpybroker.client.client import Client
+from kpybroker.client.properties import number, seconds, settings_of
+from kpybroker.scan.borrowing import Borrowed
+from kpybroker.scan.cluster import Cluster
+from kpybroker.scan.errors import BadOption
+from kpybroker.scan.fetching import Fetching, FetchTransport
+from kpybroker.scan.files_first import FilesFirst
+from kpybroker.scan.options import FILES, KAFKA, Options
+from kpybroker.scan.transport import Transport
+
+CLIENT_ID: Final = "kpybroker-scan"
+_OF_JAVA: Final = frozenset(
+    (
+        "allow.auto.create.topics", "auto.include.jmx.reporter", "client.dns.lookup", "connections.max.idle.ms",
+        "enable.metrics.push", "exclude.internal.topics", "max.poll.records", "metadata.recovery.strategy",
+        "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
+        "partition.assignment.strategy", "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
+        "security.providers", "send.buffer.bytes", "socket.connection.setup.timeout.max.ms",
+    )
+)  # fmt: skip
+"""Properties of Java's consumer that have no meaning for this client, and do no harm."""
+
+
+def client_of(options: Options) -> Client:
+    """A client. It connects when first used. Raises BadOption."""
+    try:
+        values = _values(options)
+        settings = settings_of(values)
+        return Client(options.servers, seconds(values, "request.timeout.ms"), settings)
+    except BadProperty as error:
+        raise BadOption(f"{KAFKA}{error}") from None
+    except ValueError as error:
+        raise BadOption(f"{KAFKA}bootstrap.servers: {error}") from None
+
+
+def _values(options: Options) -> dict[str, client_configs.Value | None]:
+    said = {
+        **client_configs.of_file(client_configs.ADMIN, options.properties),
+        **client_configs.of_file(client_configs.CONSUME, options.properties),
+    }
+    values = {
+        **client_configs.with_defaults(client_configs.ADMIN, {}),
+        **client_configs.with_defaults(client_configs.CONSUME, said),
+    }
+    return {**values, "client.id": said.get("client.id", CLIENT_ID)}
+
+
+def cluster_of(options: Options) -> Cluster:
+    """The cluster that the options name. Raises BadOption."""
+    return Cluster(client_of(options), options.topics, committed_only=options.wanted.committed_only)
+
+
+def transport_of(options: Options, lent: Borrowed | None = None) -> Transport:
+    """The transport for a task, to which these files are lent. Raises BadOption."""
+
+    def fetching() -> Transport:
+        return FetchTransport(client_of(options), _fetching(options))
+
+    return fetching() if lent is None else FilesFirst(lent, None if options.transport == FILES else fetching)
+
+
+def _fetching(options: Options) -> Fetching:
+    values = client_configs.of_file(client_configs.CONSUME, options.properties)
+    limits = [values[name] for name in ("fetch.max.bytes", "max.partition.fetch.bytes") if name in values]
+    plain = Fetching()
+    return Fetching(
+        max_bytes=max(min((each for each in limits if isinstance(each, int)), default=plain.max_bytes), 1),
+        max_wait_ms=number(values, "fetch.max.wait.ms") if "fetch.max.wait.ms" in values else plain.max_wait_ms,
+        patience_s=plain.patience_s if options.poll_timeout_ms is None else options.poll_timeout_ms / 1000,
+    )
+
+
+def warnings_of(options: Options) -> list[str]:
+    """Lines for people on options that have no effect."""
+    known = {
+        name
+        for command in (client_configs.CONSUME, client_configs.ADMIN)
+        for each in client_configs.of_command(command).values()
+        for name in (each.name, *each.also)
+    }
+    lines = list(options.warnings)
+    for key in sorted(options.properties.keys() - known - _OF_JAVA - {"bootstrap.servers"}):
+        close = get_close_matches(key, sorted(known), 1)
+        hint = f"; did you mean {KAFKA}{close[0]}?" if close else ""
+        lines.append(f"the option {KAFKA}{key} has no effect here{hint}")
+    return lines

@@ -1,0 +1,98 @@
+"""The batch reader: plans once what is read, and hands the reading to tasks."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kpybroker.scan.bounds import LogRange
+from kpybroker.scan.cluster import Cluster
+from kpybroker.scan.connecting import cluster_of
+from kpybroker.scan.errors import OffsetsLost
+from kpybroker.scan.filters import all_of
+from kpybroker.scan.lent_files import borrowed
+from kpybroker.scan.options import Options
+from kpybroker.scan.planning import Sizes, tasks
+from kpybroker.scan.pruning import earliest_times_ms, from_times, pruned
+from kpybroker.scan.ranges import Range, Spot, shown
+from kpybroker.spark.one_line import one_line
+from kpybroker.spark.pushdown import filter_of
+from kpybroker.spark.task import Task, read
+
+PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The process in which Spark (4.1 and newer) pushes filters. Elsewhere it refuses a reader that takes them, unless
+``spark.sql.python.filterPushdown.enabled`` is set."""
+
+
+class Reader(DataSourceReader):
+    """Reads the records that are there when the query is planned."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._wanted = options.wanted
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with one_line():
+            cluster = cluster_of(self._options)
+            try:
+                return self._planned(cluster)
+            finally:
+                cluster.client.close()
+
+    def _planned(self, cluster: Cluster) -> list[InputPartition]:
+        options, condition = self._options, self._wanted.filter
+        assert options.starting is not None
+        assert options.ending is not None
+        ids = cluster.partitions()
+        logs = cluster.logs(ids)
+        starts, ends = cluster.resolved(options.starting, logs), cluster.resolved(options.ending, logs)
+        if self._wanted.fails_on_data_loss:
+            check_there(logs, starts, ends)
+        parts = [
+            Range(spot[0], ids[spot], spot[1], max(starts[spot], log.start), min(ends[spot], log.end))
+            for spot, log in sorted(logs.items())
+        ]
+        parts = pruned(parts, condition)
+        parts = from_times(parts, cluster.at_times(earliest_times_ms(parts, condition)))
+        sizes = Sizes(options.task_bytes, options.min_partitions, options.max_records_per_partition)
+        read_logs = {part.spot: logs[part.spot] for part in parts}
+        offset_bytes = cluster.offset_bytes(ids, read_logs)
+        lent = borrowed(options, cluster.client, parts, offset_bytes)
+        return [Task(each, lent) for each in tasks(parts, offset_bytes, sizes)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read(partition, self._options, self._wanted)
+
+
+class PushedReader(Reader):
+    """A reader to which Spark pushes the filters of a query."""
+
+    def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
+        """Take what can be judged here. All filters are handed back: Spark applies them again to the few rows left."""
+        self._wanted = self._options.wanted._replace(
+            filter=all_of([self._options.wanted.filter, *map(filter_of, filters)])
+        )
+        return filters
+
+
+def reader_of(options: Options) -> Reader:
+    """The reader for the process of Spark that asks for it.
+
+    It takes filters only with the option ``pushFilters``: Spark up to 4.3 keeps the filtered plan with the DataFrame,
+    so a later query of the same one that filters nothing would miss rows.
+    """
+    return PushedReader(options) if options.takes_filters and PUSHDOWN_WORKER in sys.modules else Reader(options)
+
+
+def check_there(logs: Mapping[Spot, LogRange], starts: Mapping[Spot, int], ends: Mapping[Spot, int]) -> None:
+    """Raise OffsetsLost if offsets that are asked for are not in the logs."""
+    for spot, log in sorted(logs.items()):
+        name = shown([spot])
+        if starts[spot] < min(log.start, ends[spot]):
+            text = f"{name}: offset {starts[spot]} is gone, the log begins at {log.start}."
+            raise OffsetsLost(text, "START_OFFSET_RESET")
+        if ends[spot] > max(log.end, starts[spot]):
+            text = f"{name}: offset {ends[spot] - 1} is not there, the log ends at {log.end}."
+            raise OffsetsLost(text)

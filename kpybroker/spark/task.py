@@ -1,0 +1,34 @@
+"""A task of Spark: some ranges of offsets, read one after the other on an executor."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from kpybroker.scan import reading
+from kpybroker.scan.borrowing import Borrowed
+from kpybroker.scan.connecting import transport_of
+from kpybroker.scan.options import Options
+from kpybroker.scan.ranges import Range, Wanted
+from kpybroker.spark.one_line import one_line
+
+
+class Task(InputPartition):
+    """The ranges of one task, and the files that are lent for them."""
+
+    def __init__(self, parts: Sequence[Range], lent: Borrowed | None = None) -> None:
+        super().__init__(tuple(parts))
+        self.lent = None if lent is None else lent.only(parts)
+
+
+def read(task: InputPartition | None, options: Options, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The rows of a task. Where there is nothing to read, Spark plans one that is, or holds, None."""
+    if not isinstance(task, Task):
+        return
+    with one_line():
+        transport = transport_of(options, task.lent)
+        try:
+            for part in task.value:
+                yield from reading.rows(transport, part, wanted)
+        finally:
+            transport.close()

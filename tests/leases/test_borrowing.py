@@ -1,0 +1,85 @@
+"""Leases over the second port of a running node, from the reader's side."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from test_lender import Lending
+
+from kpybroker.leases.manifest import Wish
+from kpybroker.scan import reading
+from kpybroker.scan.borrowing import SecondPort, borrow
+from kpybroker.scan.errors import ScanError
+from kpybroker.scan.files import FileTransport
+from kpybroker.scan.ranges import Range, Wanted
+
+
+@pytest.fixture
+def lending(tmp_path: Path) -> Iterator[Lending]:
+    made = Lending(tmp_path / "data")
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def port_of(lending: Lending) -> SecondPort:
+    return SecondPort(f"http://127.0.0.1:{lending.node.node.http_port}")
+
+
+def test_a_reader_borrows_renews_and_gives_back(lending: Lending) -> None:
+    lending.create("t")
+    lending.produce("t", range(500))
+    borrowed = borrow([port_of(lending)], [Wish("t", 0), Wish("t", 0), Wish("u", 0)], 60_000)
+    assert (borrowed.expires_in_ms, list(borrowed.manifests)) == (60_000, [("t", 0)])
+    assert borrowed.refused == {("u", 0): "UNKNOWN_TOPIC_OR_PARTITION: no such partition on this node"}
+    part = borrowed.manifests["t", 0]
+    chosen = Range("t", part.topic_id, 0, 0, part.high_watermark)
+    transport = FileTransport(borrowed.manifests)
+    assert sum(batch.num_rows for batch in reading.rows(transport, chosen, Wanted(("offset",)))) == 500
+    borrowed.renew()
+    borrowed.end()
+    borrowed.end()
+    assert lending.nothing_is_lent()
+
+
+def test_a_stop_of_the_node_leaves_no_lent_names(lending: Lending) -> None:
+    lending.create("t")
+    lending.produce("t", range(50))
+    borrowed = borrow([port_of(lending)], [Wish("t", 0)], 60_000)
+    assert lending.lent_files()
+    lending.node.stop()
+    assert lending.nothing_is_lent()
+    with pytest.raises(ScanError, match="does not answer"):
+        borrowed.renew()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "line"),
+    [
+        ("/leases", {}, "partitions is no list"),
+        ("/leases", {"partitions": [["t"]]}, "partitions are lists of a topic, a number and perhaps an offset"),
+        ("/leases", {"partitions": [], "duration_ms": "1"}, "duration_ms is no whole number"),
+        ("/leases", {"partitions": [["t", 0]] * 10_001}, "a lease has at most 10000 partitions"),
+        ("/leases/renew", {"lease": 3}, "lease is no text"),
+        ("/leases/renew", {"lease": "ab"}, "there is no such lease"),
+        ("/leases/renew", {"lease": "no number"}, "there is no such lease"),
+    ],
+)
+def test_wrong_requests_are_refused_in_one_line(
+    lending: Lending, path: str, body: dict[str, object], line: str
+) -> None:
+    with pytest.raises(ScanError, match=line):
+        port_of(lending).post(path, body)
+
+
+def test_a_page_of_another_site_cannot_borrow(lending: Lending) -> None:
+    with pytest.raises(OSError, match="415"):
+        urlopen(f"{port_of(lending).url}/leases", b'{"partitions": []}')
+
+
+def test_something_else_than_a_broker_is_named() -> None:
+    with pytest.raises(ScanError, match="does not answer"):
+        borrow([SecondPort("http://127.0.0.1:1")], [Wish("t", 0)], 1_000)
+    assert "secret" not in repr(SecondPort("http://a", "user", "secret"))

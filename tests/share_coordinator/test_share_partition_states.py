@@ -1,0 +1,139 @@
+"""The states of share partitions: begun, changed, fenced, read again after a restart, deleted."""
+
+from share_coordinator_world import KEY, OTHER, TOPIC, ShareCoordinatorWorld
+
+from kpybroker.journal import TooLarge
+from kpybroker.share_coordinator.events import Prune
+from kpybroker.share_coordinator.key import SharePartitionKey
+from kpybroker.share_coordinator.record import Deletion, Snapshot, Update
+from kpywire import error_codes
+
+
+def test_a_state_is_read_as_it_was_written(world: ShareCoordinatorWorld) -> None:
+    world.initialize(start_offset=10)
+    world.write((10, 14, 2, 1), (15, 19, 0, 2), leader_epoch=3)
+    found = world.read(leader_epoch=3)
+    assert (found.error_code, found.state_epoch, found.start_offset) == (0, 1, 10)
+    batches = [(each.first_offset, each.last_offset, each.delivery_state) for each in found.state_batches]
+    assert batches == [(10, 14, 2), (15, 19, 0)]
+
+
+def test_a_state_is_the_same_after_a_restart(world: ShareCoordinatorWorld) -> None:
+    world.initialize()
+    world.read(leader_epoch=2)
+    world.write((0, 3, 2, 1), leader_epoch=2, start_offset=2)
+    before = world.states[KEY].current
+    world.restart()
+    assert world.states[KEY].current == before
+    assert world.write(leader_epoch=1).error_code == error_codes.FENCED_LEADER_EPOCH
+
+
+def test_a_new_leader_fences_the_one_before_it(world: ShareCoordinatorWorld) -> None:
+    world.initialize()
+    assert world.read(leader_epoch=5).error_code == error_codes.NONE
+    assert world.write((0, 3, 2, 1), leader_epoch=4).error_code == error_codes.FENCED_LEADER_EPOCH
+    assert world.read(leader_epoch=4).error_code == error_codes.FENCED_LEADER_EPOCH
+    assert world.write((0, 3, 2, 1), leader_epoch=5).error_code == error_codes.NONE
+
+
+def test_a_state_that_began_again_fences_the_writer_of_the_one_before(world: ShareCoordinatorWorld) -> None:
+    world.initialize(state_epoch=4)
+    world.write((0, 3, 2, 1), state_epoch=4)
+    world.initialize(state_epoch=5, start_offset=100)
+    assert world.write((4, 5, 2, 1), state_epoch=4).error_code == error_codes.FENCED_STATE_EPOCH
+    assert world.initialize(state_epoch=4).error_code == error_codes.FENCED_STATE_EPOCH
+    found = world.read(leader_epoch=-1)
+    assert (found.start_offset, found.state_batches) == (100, [])
+
+
+def test_after_a_number_of_updates_there_is_a_snapshot() -> None:
+    world = ShareCoordinatorWorld(updates_per_snapshot=2)
+    world.initialize()
+    for offset in range(5):
+        world.write((offset, offset, 2, 1))
+    assert [type(each) for each in world.records] == [Snapshot, Update, Update, Snapshot, Update, Update]
+    assert world.read(leader_epoch=-1).state_batches[0].last_offset == 4
+
+
+def test_the_log_can_be_cut_below_the_oldest_snapshot() -> None:
+    world = ShareCoordinatorWorld(updates_per_snapshot=1)
+    other = SharePartitionKey("g", OTHER, 1)
+    world.initialize()
+    assert world.cut() is None
+    world.initialize(other)
+    world.write((0, 0, 2, 1))
+    world.write((1, 1, 2, 1))
+    assert world.cut() == 1
+    world.delete(other)
+    assert world.cut() == 3
+    before = world.states[KEY].current
+    world.restart()
+    assert world.states.keys() == {KEY}
+    assert world.states[KEY].current == before
+
+
+def test_a_cold_share_partition_does_not_hold_back_the_log() -> None:
+    world = ShareCoordinatorWorld(cold_snapshot_interval_ms=1_000, updates_per_snapshot=1)
+    cold = SharePartitionKey("g", OTHER, 1)
+    world.initialize(cold)
+    for offset in range(6):
+        world.now_ms += 400
+        world.initialize() if not offset else world.write((offset, offset, 2, 1))
+        world.run_timers()
+    assert world.states[cold].current.snapshot_epoch > 0
+    assert (world.cut() or 0) > 1
+    world.restart()
+    assert world.states.keys() == {KEY, cold}
+
+
+def test_when_all_are_cold_nothing_is_written() -> None:
+    world = ShareCoordinatorWorld(cold_snapshot_interval_ms=1_000)
+    world.initialize()
+    for _ in range(5):
+        world.now_ms += 1_000
+        world.run_timers()
+    assert [type(each) for each in world.records] == [Snapshot, Snapshot]
+
+
+def test_the_states_of_a_deleted_topic_go_with_it(world: ShareCoordinatorWorld) -> None:
+    kept = SharePartitionKey("g", OTHER, 0)
+    for key in (KEY, SharePartitionKey("h", TOPIC, 1), kept):
+        world.initialize(key)
+    world.delete_topics(TOPIC)
+    assert world.states.keys() == {kept}
+    assert sum(isinstance(each, Deletion) for each in world.records) == 2
+
+
+def test_a_deletion_and_a_cold_snapshot_at_once_leave_nothing() -> None:
+    world = ShareCoordinatorWorld(cold_snapshot_interval_ms=1_000)
+    world.initialize()
+    world.now_ms += 2_000
+    world.delete_topics(TOPIC)
+    assert not world.states
+    assert isinstance(world.records[-1], Deletion)
+
+
+def test_many_states_are_deleted_in_more_than_one_batch() -> None:
+    world = ShareCoordinatorWorld(max_batch_bytes=2_000)
+    for number in range(50):
+        world.initialize(SharePartitionKey(f"g{number}", TOPIC, 0))
+    world.delete_topics(TOPIC)
+    assert not world.states
+
+
+def test_a_write_that_does_not_fit_into_the_log_is_refused() -> None:
+    world = ShareCoordinatorWorld(max_batch_bytes=500)
+    world.initialize()
+    batches = [(offset, offset, 2, 1) for offset in range(0, 100, 2)]
+    assert world.write(*batches).error_code == error_codes.UNKNOWN_SERVER_ERROR
+    assert not world.coordinator.decide(TooLarge(Prune(0)), 0).replies
+    assert world.write(batches[0]).error_code == error_codes.NONE
+
+
+def test_a_share_partition_without_a_state(world: ShareCoordinatorWorld) -> None:
+    assert world.write().error_code == error_codes.INVALID_REQUEST
+    assert world.read().error_code == error_codes.INVALID_REQUEST
+    assert world.delete().error_code == error_codes.NONE
+    summary = world.read_summary()
+    assert (summary.error_code, summary.start_offset, summary.delivery_complete_count) == (0, -1, -1)
+    assert not world.log

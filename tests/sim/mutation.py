@@ -1,0 +1,20 @@
+"""One bug that is planted in the sources."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    """One bug. ``path`` is below the root of the project; ``old`` stands there once. ``nodes``: of how many nodes the
+    worlds are in which it is searched; ``is_guarded``: whether they have ACLs and client quotas."""
+
+    name: str
+    path: str
+    old: str
+    new: str
+    nodes: int = 3
+    is_guarded: bool = False
+
+    def has_place(self, root: Path) -> bool:
+        """Whether its text stands once in the sources."""
+        return (root / self.path).read_text().count(self.old) == 1
