@@ -28,7 +28,6 @@ from kpybroker.groups.consumer.timeouts import (
     JOIN,
     SYNC,
     cancel,
-    cancel_all,
     fence,
     has_limit,
     limit_classic,
@@ -97,14 +96,13 @@ def _join(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decisi
     owned = owned_by(subscription, decision.topics)
     group_id = group.group_id
     if replaced is not None and is_downgrade:
-        next_epoch(group, member, updated, records, decision, bumps=bumps)
-        if not bumps:
+        epoch, _ = next_epoch(group, member, updated, records, decision, bumps=bumps)
+        rebalances = group.assignment_epoch < epoch
+        if not rebalances:
             target = MemberTarget(group.assignment_epoch, group.target_of(updated))
-            updated = reconcile(shard, group, updated, target, owned, records, decision, subscription_changed=False)
+            updated = reconcile(shard, group, updated, target, owned, records, decision, subscription_changed=bumps)
         decision.records += records
-        downgrade_replacing(group, replaced, updated, decision, rebalances=bumps)
-        for each in (*group.members, member_id):
-            cancel_all(shard, group_id, each, decision)
+        downgrade_replacing(group, replaced, updated, decision, rebalances=rebalances)
     else:
         target = advance(group, member, updated, records, decision, bumps=bumps)
         updated = reconcile(shard, group, updated, target, owned, records, decision, subscription_changed=bumps)

@@ -45,7 +45,7 @@ def downgrade(_shard: GroupShard, group: ConsumerGroup, leaving: Collection[str]
 def may_replace(group: ConsumerGroup, replaced: ConsumerMember, decision: Decision) -> bool:
     """Whether the group becomes a classic one when a classic member takes the place of this static one."""
     others = [member for member in group.members.values() if member.member_id != replaced.member_id]
-    return _may_become_classic(others, len(group.members), decision)
+    return replaced.classic is None and _may_become_classic(others, len(group.members), decision)
 
 
 def downgrade_replacing(

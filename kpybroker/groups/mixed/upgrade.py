@@ -23,7 +23,7 @@ from kpybroker.groups.group import Group
 from kpybroker.groups.mixed.protocol import read_assignment, read_subscription
 from kpybroker.groups.record import Record
 from kpybroker.groups.shard import GroupShard
-from kpybroker.groups.topic_view import TopicView
+from kpybroker.metadata.topic_view import TopicView
 from kpywire import error_codes
 from kpywire.errors import Malformed
 
@@ -39,8 +39,9 @@ def upgrade(shard: GroupShard, group: Group, records: list[Record], decision: De
         return None
     _check(membership, decision)
     for member in membership.members.values():
+        if member.awaiting_join is not None:
+            membership.awaiting_joins -= 1
         refuse_waiting(member, error_codes.REBALANCE_IN_PROGRESS, decision, member.member_id)
-        _stop_waiting(membership, member)
     consumer = _converted(membership, decision.topics)
     records += membership.tombstones(group.group_id)
     group_id, members = group.group_id, list(consumer.members.values())
@@ -52,12 +53,6 @@ def upgrade(shard: GroupShard, group: Group, records: list[Record], decision: De
     for each in membership.members.values():
         renew_session(shard, group_id, each.member_id, decision, each.session_timeout_ms)
     return consumer
-
-
-def _stop_waiting(classic: ClassicGroup, member: Member) -> None:
-    if member.awaiting_join is not None:
-        classic.awaiting_joins -= 1
-    member.awaiting_join = member.awaiting_sync = None
 
 
 def _check(classic: ClassicGroup, decision: Decision) -> None:
@@ -107,7 +102,11 @@ def _converted_member(classic: ClassicGroup, member: Member, topics: TopicView) 
             for name, indexes in names.items()
             if name in topics.by_name
         }
-    subscription = read_subscription(member.metadata(classic.protocol_name))
+    metadata = member.metadata(classic.protocol_name)
+    if not metadata:
+        text = f"Member does not support protocol {classic.protocol_name}"
+        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, text)
+    subscription = read_subscription(metadata)
     return ConsumerMember(
         member_id=member.member_id,
         member_epoch=classic.generation_id,
