@@ -23,6 +23,8 @@ class GroupSettings(NamedTuple):
     consumer_max_size: int = 2_147_483_647
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
+    consumer_unsettled_heartbeat_interval_ms: int = 0
+    """The interval while a group is not settled; 0: the same. Kafka has no such config."""
     consumer_assignment_interval_ms: int = 1_000
     consumer_regex_refresh_interval_ms: int = 600_000
     consumer_assignors: tuple[str, ...] = ("uniform", "range")

@@ -83,6 +83,7 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         consumer_max_size=config["group.consumer.max.size"],
         consumer_session_timeout_ms=config["group.consumer.session.timeout.ms"],
         consumer_heartbeat_interval_ms=config["group.consumer.heartbeat.interval.ms"],
+        consumer_unsettled_heartbeat_interval_ms=config["kpybroker.group.consumer.unsettled.heartbeat.interval.ms"],
         consumer_assignment_interval_ms=config["group.consumer.assignment.interval.ms"],
         consumer_regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
         consumer_assignors=tuple(config["group.consumer.assignors"]),
