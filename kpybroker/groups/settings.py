@@ -1,6 +1,6 @@
 """The broker configs of groups (Kafka: ``GroupCoordinatorConfig``)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 Overrides = Mapping[str, Any]
@@ -9,6 +9,13 @@ Overrides = Mapping[str, Any]
 
 def _no_overrides(_group_id: str) -> Overrides:
     return {}
+
+
+def assignor_names(configured: Iterable[str]) -> tuple[str, ...]:
+    """The names of server assignors. They may be configured by name or by Kafka's class."""
+    return tuple(
+        name.rpartition(".")[2].removesuffix("Assignor").lower() if "." in name else name for name in configured
+    )
 
 
 class GroupSettings(NamedTuple):

@@ -64,7 +64,7 @@ def _kind(config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Rando
 
 def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
     from kpybroker.config.group import effective
-    from kpybroker.groups.settings import GroupSettings
+    from kpybroker.groups.settings import GroupSettings, assignor_names
 
     def overrides_of(group_id: str) -> Mapping[str, Any]:
         overrides = topics.group_configs(group_id)
@@ -86,7 +86,7 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         consumer_unsettled_heartbeat_interval_ms=config["kpybroker.group.consumer.unsettled.heartbeat.interval.ms"],
         consumer_assignment_interval_ms=config["group.consumer.assignment.interval.ms"],
         consumer_regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
-        consumer_assignors=tuple(config["group.consumer.assignors"]),
+        consumer_assignors=assignor_names(config["group.consumer.assignors"]),
         consumer_migration_policy=config["group.consumer.migration.policy"].lower(),
         overrides_of=overrides_of,
     )
