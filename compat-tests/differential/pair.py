@@ -31,7 +31,6 @@ ALIKE = {
     "group.max.size": "4",
     "group.consumer.max.size": "4",
     "group.consumer.assignment.interval.ms": "0",
-    "kpybroker.group.consumer.unsettled.heartbeat.interval.ms": "0",
     "num.partitions": "2",
     **RECEIVER,
 }
