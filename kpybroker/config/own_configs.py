@@ -115,7 +115,7 @@ OWN_DOCUMENTATION: Final = {
     ),
     "kpybroker.group.consumer.unsettled.heartbeat.interval.ms": (
         "The interval between heartbeats of a member of a consumer group (KIP-848) while partitions of its group move; "
-        "0 for the interval of a group at rest, as on Apache Kafka. In a large group it is at least 2 ms for each member."
+        "0 for the interval of a group at rest, as on Apache Kafka. A large group gets at least 2 ms for each member."
     ),
     "kpybroker.http.listener": (
         "The address of /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "
