@@ -17,7 +17,7 @@ from kpywire.errors import Malformed
 from kpywire.record import Record, assemble, build_batch, read_batch
 
 HERE = Place("t", 3)
-ALL = [*PLAIN, "headers"]
+ALL = [*PLAIN, "headers", "leaderEpoch"]
 
 byte_strings = strategies.none() | strategies.binary(max_size=40) | strategies.binary(min_size=120, max_size=300)
 header_lists = strategies.lists(
@@ -52,7 +52,12 @@ def built(chosen: Sequence[tuple[list[Record], int, int]]) -> bytes:
         offset += 5
         log.append(
             build_batch(
-                content, base_offset=offset, codec=codec, timestamp_type=timestamp_type, log_append_time_ms=77 + offset
+                content,
+                base_offset=offset,
+                partition_leader_epoch=offset % 7,
+                codec=codec,
+                timestamp_type=timestamp_type,
+                log_append_time_ms=77 + offset,
             )
         )
         offset += len(content)
@@ -76,6 +81,7 @@ def expected(data: bytes, columns: Sequence[str] = ALL) -> list[dict[str, Any]]:
                 "timestamp": milliseconds * 1000,
                 "timestampType": header.timestamp_type,
                 "headers": [{"key": key, "value": value} for key, value in record.headers] or None,
+                "leaderEpoch": header.partition_leader_epoch,
             }
             if record.offset >= 0:
                 rows.append({name: row[name] for name in columns})
