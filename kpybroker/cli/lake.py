@@ -108,7 +108,7 @@ def _topic(server: str, name: str, contact: Contact, **settings: Any) -> "Iterat
 @click.option(
     "--commit-ms",
     type=click.IntRange(0),
-    default=5_000,
+    default=3_000,
     show_default=True,
     metavar="MS",
     help="How long a record waits for a commit.",

@@ -29,6 +29,7 @@ from .committed_rows import CommittedRows, Row, rows_of
 from .layout import CLUSTER_ID, DIRECTORY
 from .producing import Producer
 from .records import Records
+from .world import Violation
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -53,6 +54,8 @@ PIECE_BYTES = 400
 WANTED = ("offset", "value")
 TIMEOUT_MS = 1_000.0
 HEAL_MS = 60_000.0
+REMOVED_MS = 500.0
+"""So long after the last lease its names are removed."""
 
 
 class Snapshot(NamedTuple):
@@ -342,7 +345,9 @@ class Lending:
         for client in self._clients:
             client.is_over = True
         self.simulation.within(HEAL_MS, lambda: not any(self._lent()), "leases end")
-        self.simulation.within(HEAL_MS, lambda: not any(self._names()), "no lent name is left")
+        self.world.run(REMOVED_MS)
+        if name := next(self._names(), None):
+            raise Violation(f"{name} is there, and nothing is lent")
         self.world.tell(f"lending: {self.done} tasks read {self._rows} rows, {self._failed} found their lease over")
 
     def _lent(self) -> Iterator[int]:
