@@ -54,6 +54,8 @@ PIECE_BYTES = 400
 WANTED = ("offset", "value")
 TIMEOUT_MS = 1_000.0
 HEAL_MS = 60_000.0
+ENDED_MS = 12_000.0
+"""Twice the longest lease, and a little more."""
 REMOVED_MS = 500.0
 """So long after the last lease its names are removed."""
 
@@ -344,7 +346,7 @@ class Lending:
         self.simulation.within(HEAL_MS, lambda: self.done > before + 2, "readers of files get through")
         for client in self._clients:
             client.is_over = True
-        self.simulation.within(HEAL_MS, lambda: not any(self._lent()), "leases end")
+        self.simulation.within(ENDED_MS, lambda: not any(self._lent()), "leases end")
         self.world.run(REMOVED_MS)
         if name := next(self._names(), None):
             raise Violation(f"{name} is there, and nothing is lent")
