@@ -113,7 +113,7 @@ def command(*words: str) -> list[str]:
 
 
 def lake(*words: str) -> str:
-    """What a command prints. Raises ClientError."""
+    """The output of a command. Raises ClientError."""
     done = subprocess.run(command(*words), capture_output=True, text=True, timeout=CLIENT_TIMEOUT_S, check=False)
     if done.returncode:
         raise ClientError(f"kpybroker lake: {done.stderr[-500:]}")

@@ -49,7 +49,7 @@ def rows_of(log: Any, offset: int, end: Any) -> Iterator[Row]:
 
 
 class CommittedRows:
-    """What was committed in each partition, by offset. A record never changes; compaction may remove it later."""
+    """The committed records of each partition, by offset. A record never changes; compaction may remove it later."""
 
     def __init__(self, world: "World", machines: "list[Machine]", topics: Collection[str]) -> None:
         self.world = world
