@@ -1,0 +1,93 @@
+"""Topologies of streams applications, good and bad ones, as a client sends them."""
+
+from collections.abc import Mapping
+
+from kpywire.messages.streams_group_heartbeat import CopartitionGroup, KeyValue, Subtopology, TopicInfo, Topology
+
+
+def topic(name: str, partitions: int = 0, configs: Mapping[str, str] | None = None) -> TopicInfo:
+    return TopicInfo(
+        name=name,
+        partitions=partitions,
+        replication_factor=0,
+        topic_configs=[KeyValue(key=key, value=value) for key, value in (configs or {}).items()],
+    )
+
+
+def subtopology(
+    name: str,
+    sources: tuple[str, ...] = (),
+    *,
+    repartition: tuple[TopicInfo, ...] = (),
+    sinks: tuple[str, ...] = (),
+    changelogs: tuple[TopicInfo, ...] = (),
+    together: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (),
+) -> Subtopology:
+    """``together`` are the copartition groups: indexes of sources and of repartition topics."""
+    return Subtopology(
+        subtopology_id=name,
+        source_topics=list(sources),
+        source_topic_regex=[],
+        state_changelog_topics=list(changelogs),
+        repartition_sink_topics=list(sinks),
+        repartition_source_topics=list(repartition),
+        copartition_groups=[
+            CopartitionGroup(
+                source_topics=list(of_sources), source_topic_regex=[], repartition_source_topics=list(of_repartition)
+            )
+            for of_sources, of_repartition in together
+        ],
+    )
+
+
+def topology(*subtopologies: Subtopology, epoch: int = 0) -> Topology:
+    return Topology(epoch=epoch, subtopologies=list(subtopologies))
+
+
+COMPACTED = {"cleanup.policy": "compact", "retention.ms": "-1"}
+STATELESS = topology(subtopology("0", ("t",)))
+STATEFUL = topology(subtopology("0", ("t",), changelogs=(topic("a-changelog", configs=COMPACTED),)))
+WORD_COUNT = topology(
+    subtopology("0", ("t",), sinks=("a-repartition",)),
+    subtopology("1", repartition=(topic("a-repartition"),), changelogs=(topic("a-changelog", configs=COMPACTED),)),
+)
+JOINED = topology(
+    subtopology("0", ("t", "u"), changelogs=(topic("a-changelog"), topic("b-changelog")), together=(((0, 1), ()),))
+)
+JOINED_WITH_REPARTITION = topology(
+    subtopology("0", ("t",), sinks=("a-repartition", "b-repartition")),
+    subtopology("1", ("u",), repartition=(topic("a-repartition"),), together=(((0,), (0,)),), sinks=("c-repartition",)),
+    subtopology(
+        "2",
+        repartition=(topic("b-repartition"), topic("c-repartition")),
+        together=(((), (0, 1)),),
+        changelogs=(topic("a-changelog"),),
+    ),
+)
+FIXED = topology(
+    subtopology("0", ("t",), sinks=("a-repartition", "b-repartition")),
+    subtopology(
+        "1",
+        repartition=(topic("a-repartition", 3), topic("b-repartition")),
+        together=(((), (0, 1)),),
+        changelogs=(topic("a-changelog"),),
+    ),
+)
+FIXED_WITH_SOURCE = topology(
+    subtopology("0", ("t",), sinks=("a-repartition",)),
+    subtopology("1", ("u",), repartition=(topic("a-repartition", 3),), together=(((0,), (0,)),)),
+)
+LOOP = topology(
+    subtopology("0", repartition=(topic("b-repartition"),), sinks=("a-repartition",)),
+    subtopology("1", repartition=(topic("a-repartition"),), sinks=("b-repartition",)),
+)
+NEVER_WRITTEN = topology(subtopology("0", ("t",), repartition=(topic("a-repartition"),)))
+WITHOUT_SOURCES = topology(subtopology("0", ("t",)), subtopology("1", changelogs=(topic("a-changelog"),)))
+TWICE = topology(subtopology("0", ("t",)), subtopology("0", ("u",)))
+MANY_SOURCES = topology(
+    subtopology("0", ("t", "u", "v", "w"), changelogs=tuple(topic(f"{name}-changelog") for name in "abcdef")),
+    *(subtopology(str(number), ("t",)) for number in range(1, 13)),
+)
+
+GOOD = (STATELESS, STATEFUL, WORD_COUNT, JOINED, JOINED_WITH_REPARTITION, FIXED, FIXED_WITH_SOURCE, MANY_SOURCES)
+BAD = (LOOP, NEVER_WRITTEN, WITHOUT_SOURCES, TWICE)
