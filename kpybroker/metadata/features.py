@@ -11,18 +11,19 @@ from kpybroker.metadata.broker import FeatureRange
 from kpybroker.metadata.image import ELR_VERSION, KRAFT_VERSION
 
 TRANSACTION_VERSION = "transaction.version"
+GROUP_VERSION = "group.version"
 
 SUPPORTED: Mapping[str, FeatureRange] = {
     metadata_version.FEATURE_NAME: FeatureRange(metadata_version.MINIMUM, metadata_version.LATEST),
     KRAFT_VERSION: FeatureRange(0, 1),
     TRANSACTION_VERSION: FeatureRange(0, 2),
     ELR_VERSION: FeatureRange(0, 1),
+    GROUP_VERSION: FeatureRange(0, 1),
 }
 
 SUPPORTED_LEVELS = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
 
 KNOWN_TO_KAFKA: Mapping[str, FeatureRange] = {
-    "group.version": FeatureRange(0, 1),
     "share.version": FeatureRange(0, 1),
     "streams.version": FeatureRange(0, 1),
 }
@@ -32,6 +33,7 @@ LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 = 21
 LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 = 24
 """The lowest ``metadata.version`` of ``transaction.version`` 2, and of 1, which is therefore nowhere the default
 (Kafka: ``TransactionVersion``)."""
+LOWEST_METADATA_VERSION_OF_GROUP_VERSION_1 = 22
 LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT = 26
 
 DEPENDENCIES: Mapping[tuple[str, int], Mapping[str, int]] = {
@@ -46,6 +48,8 @@ def default_level(name: str, level: int) -> int:
         return level
     if name == TRANSACTION_VERSION:
         return 2 if level >= LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 else 0
+    if name == GROUP_VERSION:
+        return int(level >= LOWEST_METADATA_VERSION_OF_GROUP_VERSION_1)
     if name == ELR_VERSION:
         return int(level >= LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT)
     return 1 if name == KRAFT_VERSION and level >= LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 else 0

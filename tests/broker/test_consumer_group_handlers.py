@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kpybroker import handlers
 from kpybroker.calls.client import Client
 from kpybroker.calls.steps import at_once
 from kpybroker.config.broker import BrokerConfig
@@ -16,7 +15,7 @@ from kpybroker.handlers import consumer_group_describe, consumer_group_heartbeat
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.metadata.topic import Partition, Topic
 from kpybroker.metadata.topic_view import TopicView
-from kpywire import api, error_codes
+from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kpywire.messages.consumer_group_heartbeat import (
@@ -147,7 +146,3 @@ def test_groups_that_are_not_there_are_named() -> None:
 def test_without_the_feature_nothing_is_served(asking: Asking) -> None:
     assert asking.join().error_code == error_codes.UNSUPPORTED_VERSION
     assert asking.describe("g")[0].error_code == error_codes.UNSUPPORTED_VERSION
-
-
-def test_what_no_cluster_can_finalise_is_not_advertised() -> None:
-    assert not {api.CONSUMER_GROUP_HEARTBEAT, api.CONSUMER_GROUP_DESCRIBE} & handlers.served_versions().keys()
