@@ -9,7 +9,7 @@ from kpywire.messages.list_groups import ListedGroup
 def list_groups(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
     """Answer a `ListGroups`. Groups that are asleep stay so."""
     message: ListGroups = request.message
-    states = {state.lower().replace("_", "") for state in message.states}  # Kafka knows NotReady as "not_ready"
+    states = {state.lower().replace("_", "") for state in message.states}  # Kafka knows NotReady as not_ready
     types = {kind.lower() for kind in message.types}
     listed = []
     for group in shard.groups.values():
