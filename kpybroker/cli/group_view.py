@@ -8,10 +8,12 @@ from kpybroker.client.client import Spot
 from kpybroker.client.group_requests import Group, Member
 from kpybroker.client.lag import Lag
 from kpybroker.client.resets import Reset
+from kpybroker.client.streams_applications import NOT_READY, MemberTasks
 
 NOTHING = "-"
 OFFSETS = ("TOPIC", "PARTITION", "COMMITTED", "LOG END", "LAG", "BEHIND", "MEMBER", "HOST")
 MEMBERS = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
+TASKS = ("MEMBER", "PROCESS", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY", "WAITS FOR")
 RESETS = ("GROUP", "TOPIC", "PARTITION", "COMMITTED", "NEW OFFSET", "NOTE")
 
 
@@ -30,6 +32,26 @@ def heading(group: Group, lags: Mapping[Spot, Lag] | None = None) -> str:
         known = [lag.records for lag in lags.values() if lag.records is not None]
         parts.append(f"lag {sum(known)}")
     return printable(f"{group.name}  {', '.join(parts)}")
+
+
+def application_text(group: Group, partitions: Mapping[str, int]) -> str:
+    """The epochs of a streams group, and why it is not ready; ``partitions`` are those of the topics that exist."""
+    application = group.application
+    assert application is not None
+    text = (
+        f"topology epoch {application.topology_epoch}, group epoch {application.group_epoch}, "
+        f"assignment epoch {application.assignment_epoch}"
+    )
+    if group.state == NOT_READY:
+        text += f"; not ready: {application.why_not_ready(partitions)}"
+    behind = [
+        member.member_id
+        for member in group.members
+        if member.tasks is not None and member.tasks.topology_epoch < application.topology_epoch
+    ]
+    if behind:
+        text += f"; with an older topology: {', '.join(behind)}"
+    return printable(text)
 
 
 def offsets_text(group: Group, lags: Mapping[Spot, Lag], now_ms: int) -> str:
@@ -55,11 +77,30 @@ def offsets_text(group: Group, lags: Mapping[Spot, Lag], now_ms: int) -> str:
 
 def members_text(group: Group) -> str:
     """A line for each member."""
+    if group.application is not None:
+        tasks = [
+            (
+                each.member_id,
+                each.tasks.process_id,
+                each.client_id,
+                each.host,
+                str(each.tasks.epoch),
+                *_tasks(each.tasks),
+            )
+            for each in group.members
+            if each.tasks is not None
+        ]
+        return columns(TASKS, tasks) if tasks else "No members."
     rows = [
         (each.member_id, each.instance_id or NOTHING, each.client_id, each.host, _assigned_text(each))
         for each in group.members
     ]
     return columns(MEMBERS, rows) if rows else "No members."
+
+
+def _tasks(tasks: MemberTasks) -> tuple[str, str, str]:
+    active, standby, missing = (" ".join(each) or NOTHING for each in (tasks.active, tasks.standby, tasks.missing))
+    return active, standby, missing
 
 
 def _assigned_text(member: Member) -> str:
@@ -85,6 +126,7 @@ def as_dict(group: Group, lags: Mapping[Spot, Lag], metadata: Mapping[Spot, str]
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
         "coordinator": group.coordinator,
+        **_application_dict(group),
         "members": [
             {
                 "member_id": each.member_id,
@@ -94,6 +136,7 @@ def as_dict(group: Group, lags: Mapping[Spot, Lag], metadata: Mapping[Spot, str]
                 "assignment": None
                 if each.assigned is None
                 else [{"topic": spot.topic, "partition": spot.partition} for spot in each.assigned],
+                **({} if each.tasks is None else {"tasks": each.tasks._asdict()}),
             }
             for each in group.members
         ],
@@ -111,6 +154,19 @@ def as_dict(group: Group, lags: Mapping[Spot, Lag], metadata: Mapping[Spot, str]
             }
             for spot, lag in lags.items()
         ],
+    }
+
+
+def _application_dict(group: Group) -> dict[str, Any]:
+    application = group.application
+    if application is None:
+        return {}
+    return {
+        "topology_epoch": application.topology_epoch,
+        "group_epoch": application.group_epoch,
+        "assignment_epoch": application.assignment_epoch,
+        "source_topics": sorted(application.sources),
+        "internal_topics": sorted(application.internal),
     }
 
 

@@ -34,7 +34,7 @@ command.add_command(reset_offsets)
     "types",
     multiple=True,
     metavar="TYPE",
-    help="List only groups of this type: classic, consumer, share... Repeatable.",
+    help="List only groups of this type: classic, consumer, streams, share... Repeatable.",
 )
 @json_output
 @bootstrap_server
@@ -92,17 +92,29 @@ def describe(
                 now_ms = time.time_ns() // 1_000_000
                 dictionaries.append(group_view.as_dict(group, lags, metadata, now_ms))
                 offsets = group_view.offsets_text(group, lags, now_ms)
-                texts.append(f"{group_view.heading(group, lags)}\n{offsets}")
+                texts.append(f"{_heading(client, group, lags)}\n{offsets}")
             elif view == "members":
-                texts.append(f"{group_view.heading(group)}\n{group_view.members_text(group)}")
+                texts.append(f"{_heading(client, group)}\n{group_view.members_text(group)}")
             else:
-                texts.append(group_view.heading(group))
+                texts.append(_heading(client, group))
     if as_json:
         show_json(dictionaries)
     elif texts:
         click.echo(("\n" if view == "state" else "\n\n").join(texts))
     else:
         click.echo("No groups.", err=True)
+
+
+def _heading(client: Client, group: Group, lags: dict[Spot, Lag] | None = None) -> str:
+    """The heading of a group; of a streams group with a line about its topology."""
+    heading = group_view.heading(group, lags)
+    application = group.application
+    if application is None:
+        return heading
+    names = {*application.sources, *application.internal}
+    found = client.topics(names) if names else []
+    partitions = {each.name or "": len(each.partitions) for each in found if each.error_code == error_codes.NONE}
+    return f"{heading}\n{group_view.application_text(group, partitions)}"
 
 
 def _with_progress(names: list[str]) -> Iterator[str]:

@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.errors import KafkaError
+from kpybroker.groups.consumer.consumer_group import CONSUMER
+from kpybroker.groups.streams.streams_group import NOT_READY, STREAMS
 from kpybroker.metrics.readers import (
+    CLASSIC,
     GroupFacts,
     Position,
     Readers,
@@ -120,6 +123,37 @@ GROUPS = Table(
 )
 
 
+_COORDINATOR = "kafka.server:type=group-coordinator-metrics"
+STREAMS_STATES: Final = {
+    state: state.lower() if state != NOT_READY else "not_ready"
+    for state in ("Empty", NOT_READY, "Assigning", "Reconciling", "Stable", "Dead")
+}
+"""The states of streams groups, as Kafka's metrics write them."""
+
+GROUPS_BY_PROTOCOL = Table(
+    ("protocol",),
+    (
+        kafka(
+            GAUGE,
+            "kafka_server_group_coordinator_metrics_group_count",
+            "Groups of this protocol",
+            f"{_COORDINATOR},protocol=PROTOCOL,attribute=group-count",
+        ),
+    ),
+)
+STREAMS_GROUPS = Table(
+    ("state",),
+    (
+        kafka(
+            GAUGE,
+            "kafka_server_group_coordinator_metrics_streams_group_count",
+            "Streams groups in this state",
+            f"{_COORDINATOR},state=STATE,attribute=streams-group-count",
+        ),
+    ),
+)
+
+
 class Lag(NamedTuple):
     """The lag of a group in one partition. ``seconds`` is None where the records have no timestamp."""
 
@@ -176,6 +210,12 @@ class LagTables:
         yield GENERATIONS.with_rows(generations)
         yield WITHOUT_GROUP.with_rows([Row((name, each), (1,)) for name, ids in alone.items() for each in sorted(ids)])
         yield GROUPS.with_rows([Row((), _summary(facts, left_out))])
+        kinds = [each.kind for each in facts]
+        yield GROUPS_BY_PROTOCOL.with_rows(
+            [Row((kind,), (kinds.count(kind),)) for kind in (CLASSIC, CONSUMER, STREAMS)]
+        )
+        states = [each.state for each in facts if each.kind == STREAMS]
+        yield STREAMS_GROUPS.with_rows([Row((tag,), (states.count(state),)) for state, tag in STREAMS_STATES.items()])
 
     def _lags(self, positions: list[Position], lags: list[Lag]) -> Iterator[None]:
         now_ms = self.broker.scheduler.now_ms()
@@ -249,6 +289,6 @@ def time_of(leader: Leader, offset: int) -> int:
 
 
 def _summary(facts: list[GroupFacts], left_out: int) -> list[int]:
-    states = [each.state for each in facts]
+    states = [each.state for each in facts if each.kind == CLASSIC]
     by_state = [states.count(state) for state in STATES]
     return [len(facts), sum([each.offsets for each in facts]), *by_state, left_out]

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.fetch.session import Entry
 from kpybroker.groups.classic.classic_group import ClassicGroup
+from kpybroker.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
 from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.foreign.foreign_group import ForeignGroup
 from kpybroker.groups.group import Group
 from kpybroker.groups.offsets.committed import find_committed
+from kpybroker.groups.streams.streams_group import STREAMS, StreamsGroup
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log import Log
 
@@ -44,10 +46,11 @@ class Position(NamedTuple):
 
 
 class GroupFacts(NamedTuple):
-    """The facts about a group as a whole. ``state`` is Kafka's name for it; None for kinds of groups that are not
+    """The facts about a group as a whole. ``state`` is Kafka's name for it; None for share groups, which are not
     coordinated here."""
 
     name: str
+    kind: str
     state: str | None
     members: int
     offsets: int
@@ -55,6 +58,7 @@ class GroupFacts(NamedTuple):
     """The number of its last rebalance; None where rebalances are not decided here."""
 
 
+CLASSIC = "classic"
 Groups = Callable[[], Iterator[Group]]
 
 
@@ -69,11 +73,16 @@ def groups_of(broker: "Broker") -> Iterator[Group]:
 def facts_of(group: Group) -> GroupFacts:
     """The state of a group, its members and how many positions it has committed."""
     membership = group.membership
+    kind = "share" if isinstance(membership, ForeignGroup) else CLASSIC
     state = None if isinstance(membership, ForeignGroup) else "Empty"
     members, generation = 0, None
     if isinstance(membership, ClassicGroup):
         state, members, generation = membership.state.value, len(membership.members), membership.generation_id
-    return GroupFacts(group.group_id, state, members, sum([len(each) for each in group.offsets.values()]), generation)
+    elif isinstance(membership, (ConsumerGroup, StreamsGroup)):
+        kind = CONSUMER if isinstance(membership, ConsumerGroup) else STREAMS
+        state, members, generation = membership.state, len(membership.members), membership.epoch
+    offsets = sum([len(each) for each in group.offsets.values()])
+    return GroupFacts(group.group_id, kind, state, members, offsets, generation)
 
 
 def committed_by(group: Group) -> Iterator[Position | None]:
@@ -90,7 +99,7 @@ def committed_by(group: Group) -> Iterator[Position | None]:
 def clients_of(group: Group) -> set[str]:
     """The names that the group's members have as readers."""
     membership = group.membership
-    if not isinstance(membership, ClassicGroup):
+    if not isinstance(membership, (ClassicGroup, ConsumerGroup, StreamsGroup)):
         return set()
     return {name_of(each.client_id) for each in membership.members.values()}
 

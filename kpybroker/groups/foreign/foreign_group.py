@@ -81,4 +81,3 @@ class ForeignGroup(Membership):
     def tombstones(self, _group_id: str) -> list[Record]:
         """The tombstones of its records, in reverse order."""
         return [Record(key) for key in reversed(self._keys.values())]
-
