@@ -17,6 +17,7 @@ from java_commands import normalised
 from java_tools import JavaTools
 from kpybroker.cli.groups import command as groups_command
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequestEndpoint, TopicInfo, Topology
 from raw_client import RawClient, connect
 from streams_requests import source_of, streaming
@@ -87,20 +88,36 @@ class Side(NamedTuple):
         """Two members of one application, with all their tasks; their epoch."""
         endpoint = StreamsGroupHeartbeatRequestEndpoint(host="localhost", port=9_000)
         shape: dict[str, Any] = {"topology": topology(), "user_endpoint": endpoint, "rack_id": "r"}
-        epochs = {each: self.beat(each, 0, process_id=f"process-{each}", **shape).member_epoch for each in ("a", "b")}
+        epochs: dict[str, int] = {}
         owned: dict[str, dict[str, list[int]]] = {"a": {}, "b": {}}
 
+        def take(member_id: str, answer: Any) -> None:
+            epochs[member_id] = answer.member_epoch
+            if answer.active_tasks is not None:
+                owned[member_id] = {tasks.subtopology_id: list(tasks.partitions) for tasks in answer.active_tasks}
+
+        for each in owned:
+            take(each, self.beat(each, 0, process_id=f"process-{each}", **shape))
+
         def is_settled() -> bool:
-            for each in ("a", "b"):
-                answer = self.beat(each, epochs[each], active=owned[each])
-                epochs[each] = answer.member_epoch
-                if answer.active_tasks is not None:
-                    owned[each] = {tasks.subtopology_id: list(tasks.partitions) for tasks in answer.active_tasks}
+            for each in owned:
+                take(each, self.beat(each, epochs[each], active=owned[each]))
             held = sum(len(partitions) for tasks in owned.values() for partitions in tasks.values())
             return epochs["a"] == epochs["b"] and held == 4
 
         eventually(is_settled, "all tasks", 30, every_s=0.2)
         return epochs["a"]
+
+
+def create_topics(raw: RawClient) -> None:
+    """Create all topics beforehand, so that the epochs of the group do not depend on when they are there."""
+    names = ("lines", REPARTITION, CHANGELOG)
+    topics = [
+        CreatableTopic(name=name, num_partitions=2, replication_factor=1, assignments=[], configs=[]) for name in names
+    ]
+    raw.call(CreateTopicsRequest(topics=topics, timeout_ms=10_000, validate_only=False), 7)
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
+    eventually(lambda: all(each.error_code == 0 for each in raw.call(wanted, 12).topics), "the topics")
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +129,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory, target: str) -> Iterator[tup
         for name in ("kpybroker", "apache-kafka"):
             broker = stack.enter_context(TARGETS[name](dict(PROPERTIES), directory=tmp_path_factory.mktemp(name)))
             raw = stack.enter_context(connect(broker.bootstrap_servers))
-            topic = CreatableTopic(name="lines", num_partitions=2, replication_factor=1, assignments=[], configs=[])
-            raw.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=False), 7)
+            create_topics(raw)
             coordinator_ready(raw, APPLICATION)
             made.append(Side(broker.bootstrap_servers, raw))
         yield made[0], made[1]

@@ -13,7 +13,7 @@ from kpybroker.groups.streams.java_queue import JavaQueue
 from kpybroker.groups.streams.tasks import TargetTasks, Tasks
 from oracle.asked import AskedOracle
 
-CASES = 1_500
+CASES = 600
 Topology = dict[str, SubtopologySpec]
 Assigned = Mapping[str, TargetTasks]
 topologies = st.dictionaries(
