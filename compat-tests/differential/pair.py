@@ -34,6 +34,7 @@ ALIKE = {
     "group.streams.max.size": "4",
     "group.streams.assignment.interval.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",
+    "kpybroker.group.consumer.unsettled.heartbeat.interval.ms": "0",
     "num.partitions": "2",
     **RECEIVER,
 }

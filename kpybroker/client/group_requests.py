@@ -26,6 +26,8 @@ from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 CONSUMER = "consumer"
 STREAMS = "streams"
 CLASSIC = "classic"
+CLASSIC_MEMBER = 0
+"""The type of a member of a consumer group that speaks the classic protocol (KIP-1099)."""
 DEAD = "Dead"
 EMPTY = "Empty"
 WITH_NAMES = 9
@@ -42,12 +44,19 @@ class Member(NamedTuple):
     client_id: str
     host: str
     assigned: tuple[Spot, ...] | None
+    protocol: str = CLASSIC
+    """The protocol that it speaks; members of a consumer group may speak either."""
+    epoch: int | None = None
+    target: tuple[Spot, ...] | None = None
+    """The partitions that it is to have, if the coordinator assigns them (KIP-848)."""
+
     tasks: MemberTasks | None = None
     """In a streams group: its tasks."""
 
 
 class Group(NamedTuple):
-    """A group as its coordinator describes it. ``kind`` is classic, consumer or streams, ``protocol`` the assignor."""
+    """A group as its coordinator describes it. ``kind`` is classic, consumer or streams, ``protocol`` the assignor. The
+    epochs are those of a consumer group (KIP-848)."""
 
     name: str
     kind: str
@@ -56,6 +65,8 @@ class Group(NamedTuple):
     protocol: str
     coordinator: int
     members: tuple[Member, ...]
+    epoch: int | None = None
+    target_epoch: int | None = None
     application: Application | None = None
     """For a streams group: its topology."""
 
@@ -133,7 +144,6 @@ def _described_application(client: Client, name: str, coordinator: int) -> Group
     if found.error_code in (error_codes.GROUP_ID_NOT_FOUND, error_codes.UNSUPPORTED_VERSION):
         return None
     raise_for(found.error_code, f"group {name}", found.error_message)
-    application = application_of(found)
     members = tuple(
         Member(
             each.member_id,
@@ -141,19 +151,52 @@ def _described_application(client: Client, name: str, coordinator: int) -> Group
             each.client_id,
             each.client_host,
             inputs_of(found.topology, each.assignment),
+            STREAMS,
+            each.member_epoch,
+            inputs_of(found.topology, each.target_assignment),
             tasks_of(each),
         )
         for each in found.members
     )
-    return Group(name, STREAMS, found.group_state, STREAMS, "", coordinator, members, application)
+    return Group(
+        name,
+        STREAMS,
+        found.group_state,
+        STREAMS,
+        "",
+        coordinator,
+        members,
+        found.group_epoch,
+        found.assignment_epoch,
+        application_of(found),
+    )
 
 
 def _of_consumer_protocol(found: Any, coordinator: int) -> Group:
     members = tuple(
-        Member(each.member_id, each.instance_id, each.client_id, each.client_host, _spots(each.assignment))
+        Member(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            _spots(each.assignment),
+            CLASSIC if each.member_type == CLASSIC_MEMBER else CONSUMER,
+            each.member_epoch,
+            _spots(each.target_assignment),
+        )
         for each in found.members
     )
-    return Group(found.group_id, CONSUMER, found.group_state, CONSUMER, found.assignor_name, coordinator, members)
+    return Group(
+        found.group_id,
+        CONSUMER,
+        found.group_state,
+        CONSUMER,
+        found.assignor_name,
+        coordinator,
+        members,
+        found.group_epoch,
+        found.assignment_epoch,
+    )
 
 
 def _spots(assignment: Any) -> tuple[Spot, ...]:

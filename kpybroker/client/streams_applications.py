@@ -25,11 +25,9 @@ class MemberTasks(NamedTuple):
 
 
 class Application(NamedTuple):
-    """The topology of a streams group, and its epochs."""
+    """The topology of a streams group."""
 
     topology_epoch: int
-    group_epoch: int
-    assignment_epoch: int
     sources: frozenset[str]
     """The topics that it reads, and does not create."""
     internal: Mapping[str, int]
@@ -57,7 +55,7 @@ def application_of(found: DescribedGroup) -> Application:
     }
     sources = frozenset(topic for each in subtopologies for topic in each.source_topics)
     epoch = -1 if found.topology is None else found.topology.epoch
-    return Application(epoch, found.group_epoch, found.assignment_epoch, sources - internal.keys(), internal)
+    return Application(epoch, sources - internal.keys(), internal)
 
 
 def tasks_of(member: Any) -> MemberTasks:

@@ -13,11 +13,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.fetch.session import Entry
-from kpybroker.groups.classic.classic_group import ClassicGroup
+from kpybroker.groups.classic.classic_group import CLASSIC_TYPE, ClassicGroup
 from kpybroker.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
 from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.foreign.foreign_group import ForeignGroup
-from kpybroker.groups.group import Group
+from kpybroker.groups.group import EMPTY, Group
 from kpybroker.groups.offsets.committed import find_committed
 from kpybroker.groups.streams.streams_group import STREAMS, StreamsGroup
 from kpystorage.errors import DiskFailure, StorageError
@@ -46,8 +46,8 @@ class Position(NamedTuple):
 
 
 class GroupFacts(NamedTuple):
-    """The facts about a group as a whole. ``state`` is Kafka's name for it; None for share groups, which are not
-    coordinated here."""
+    """The facts about a group as a whole. ``kind`` is its type, ``state`` Kafka's name for its state; None for kinds of
+    groups that are not coordinated here."""
 
     name: str
     kind: str
@@ -55,10 +55,9 @@ class GroupFacts(NamedTuple):
     members: int
     offsets: int
     generation: int | None
-    """The number of its last rebalance; None where rebalances are not decided here."""
+    """The number of its last rebalance, of a consumer group its epoch; None where these are not decided here."""
 
 
-CLASSIC = "classic"
 Groups = Callable[[], Iterator[Group]]
 
 
@@ -73,14 +72,17 @@ def groups_of(broker: "Broker") -> Iterator[Group]:
 def facts_of(group: Group) -> GroupFacts:
     """The state of a group, its members and how many positions it has committed."""
     membership = group.membership
-    kind = "share" if isinstance(membership, ForeignGroup) else CLASSIC
-    state = None if isinstance(membership, ForeignGroup) else "Empty"
+    kind: str = CLASSIC_TYPE
+    state: str | None = EMPTY
     members, generation = 0, None
-    if isinstance(membership, ClassicGroup):
+    if isinstance(membership, ForeignGroup):
+        kind, state = "share", None
+    elif isinstance(membership, ClassicGroup):
         state, members, generation = membership.state.value, len(membership.members), membership.generation_id
-    elif isinstance(membership, (ConsumerGroup, StreamsGroup)):
-        kind = CONSUMER if isinstance(membership, ConsumerGroup) else STREAMS
-        state, members, generation = membership.state, len(membership.members), membership.epoch
+    elif isinstance(membership, ConsumerGroup):
+        kind, state, members, generation = CONSUMER, membership.state, len(membership.members), membership.epoch
+    elif isinstance(membership, StreamsGroup):
+        kind, state, members, generation = STREAMS, membership.state, len(membership.members), membership.epoch
     offsets = sum([len(each) for each in group.offsets.values()])
     return GroupFacts(group.group_id, kind, state, members, offsets, generation)
 

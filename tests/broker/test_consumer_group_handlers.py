@@ -136,6 +136,14 @@ def test_an_assignor_that_the_broker_does_not_have_is_refused() -> None:
     assert answer.error_message == "ServerAssignor custom is not supported. Supported assignors: uniform, range."
 
 
+def test_assignors_may_be_configured_by_the_names_of_kafkas_classes() -> None:
+    classes = "org.apache.kafka.coordinator.group.assignor."
+    asking = Asking(**{"group.consumer.assignors": f"{classes}RangeAssignor,{classes}UniformAssignor"})
+    assert asking.join(server_assignor="uniform").error_code == error_codes.NONE
+    answer = asking.join(server_assignor="custom")
+    assert answer.error_message == "ServerAssignor custom is not supported. Supported assignors: range, uniform."
+
+
 def test_groups_that_are_not_there_are_named() -> None:
     empty, missing = Asking().describe("", "x")
     assert empty.error_code == error_codes.INVALID_GROUP_ID

@@ -21,12 +21,13 @@ from kpybroker.groups.consumer.records import (
 )
 from kpybroker.groups.consumer.refused import Refused
 from kpybroker.groups.consumer.regexes import Change, update_regex
-from kpybroker.groups.consumer.target import MemberTarget, assign, may_assign
+from kpybroker.groups.consumer.target import MemberTarget, assign, last_target, may_assign
 from kpybroker.groups.consumer.timeouts import fence, limit_rebalance, renew_session
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.group import Group
 from kpybroker.groups.record import Record
+from kpybroker.groups.settings import GroupSettings
 from kpybroker.groups.shard import GroupShard
 from kpywire import error_codes
 from kpywire.messages.consumer_group_heartbeat import (
@@ -35,6 +36,9 @@ from kpywire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponseTopicPartitions,
 )
 from kpywire.uuid import to_string
+
+MS_OF_A_MEMBER = 2
+"""A group that is not settled sends at most one heartbeat in this time on average."""
 
 Upgrade = Callable[[GroupShard, Group, list[Record], Decision], ConsumerGroup | None]
 """Turns a group of another kind into a consumer group, if it can; it adds the records to the list."""
@@ -131,9 +135,17 @@ def _stay(
         error_code=error_codes.NONE,
         member_id=member_id,
         member_epoch=updated.member_epoch,
-        heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=_interval_ms(group, updated, target, settings),
         assignment=_assignment(updated.assigned) if is_told else None,
     )
+
+
+def _interval_ms(group: ConsumerGroup, member: ConsumerMember, target: MemberTarget, settings: GroupSettings) -> int:
+    """The time to the next heartbeat. While the group is not settled it is short, as far as the group is small."""
+    usual_ms, unsettled_ms = settings.consumer_heartbeat_interval_ms, settings.consumer_unsettled_heartbeat_interval_ms
+    if not unsettled_ms or (target.is_old and group.rests_with(member, target.epoch)):
+        return usual_ms
+    return min(usual_ms, max(unsettled_ms, len(group.members) * MS_OF_A_MEMBER))
 
 
 def _enter(
@@ -291,7 +303,7 @@ def advance(
     """Move the group to its next epoch if subscriptions or topics changed; return the target of the member."""
     epoch, is_homogeneous = next_epoch(group, member, updated, records, decision, bumps=bumps)
     if not may_assign(group, epoch, decision):
-        return MemberTarget(group.assignment_epoch, group.target_of(updated))
+        return last_target(group, updated, epoch, decision)
     return assign(group, epoch, member, updated, records, decision, is_homogeneous=is_homogeneous)
 
 
