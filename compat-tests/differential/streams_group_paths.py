@@ -28,8 +28,8 @@ CREATED_MS = 600
 HERE = StreamsGroupHeartbeatRequestEndpoint(host="here", port=9_000)
 
 
-def _internal(name: str, partitions: int = 0, **configs: str) -> TopicInfo:
-    listed = [KeyValue(key=key.replace("_", "."), value=value) for key, value in configs.items()]
+def _internal(name: str, partitions: int = 0, configs: Mapping[str, str] | None = None) -> TopicInfo:
+    listed = [KeyValue(key=key, value=value) for key, value in (configs or {}).items()]
     return TopicInfo(name=name, partitions=partitions, replication_factor=0, topic_configs=listed)
 
 
@@ -37,10 +37,10 @@ def _topology(*subtopologies: Subtopology, epoch: int = 0) -> Topology:
     return Topology(epoch=epoch, subtopologies=list(subtopologies))
 
 
-def _counting(of: str, **configs: str) -> Topology:
+def _counting(of: str, configs: Mapping[str, str]) -> Topology:
     """A topology with a repartition topic and a changelog."""
     writer = source_of("0", "~t0", sinks=[f"{of}-r"])
-    reader = source_of("1", repartition=[_internal(f"{of}-r")], changelogs=[_internal(f"{of}-c", **configs)])
+    reader = source_of("1", repartition=[_internal(f"{of}-r")], changelogs=[_internal(f"{of}-c", configs=configs)])
     return _topology(writer, reader)
 
 
@@ -149,7 +149,7 @@ def _commits(of: str) -> Iterator[Any]:
 def _internal_topics() -> Iterator[Any]:
     """Missing topics are created; a refusal shows in a later status."""
     of = "~made"
-    yield _beat(of, "m", 0, topology=_counting(of, cleanup_policy="compact"))
+    yield _beat(of, "m", 0, topology=_counting(of, {"cleanup.policy": "compact"}))
     yield Pause(CREATED_MS)
     yield _beat(of, "m", active={})
     yield _beat(of, "m", active={"0": [0, 1], "1": [0, 1]})
@@ -158,7 +158,7 @@ def _internal_topics() -> Iterator[Any]:
     yield _beat(of, "m")
     yield _beat(of, "m", -1)
     of = "~refused"
-    yield _beat(of, "m", 0, topology=_counting(of, nonsense="x"))
+    yield _beat(of, "m", 0, topology=_counting(of, {"nonsense": "x"}))
     yield Pause(CREATED_MS)
     yield _beat(of, "m")
     yield _beat(of, "m", -1)
@@ -204,8 +204,8 @@ def _other_kinds() -> Iterator[Any]:
 
 
 def _describe(_version: int) -> Iterator[Any]:
-    yield StreamsGroupDescribeRequest(group_ids=["~none", ""])
-    yield StreamsGroupDescribeRequest(group_ids=[])
+    yield StreamsGroupDescribeRequest(group_ids=["~none", ""], include_authorized_operations=False)
+    yield StreamsGroupDescribeRequest(group_ids=[], include_authorized_operations=False)
     yield from stable("~shown-classic")
     yield _beat("~shown", "m", 0, topology=READING, user_endpoint=HERE, rack_id="here")
     yield StreamsGroupDescribeRequest(group_ids=["~shown", "~shown-classic"], include_authorized_operations=True)

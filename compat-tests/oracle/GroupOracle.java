@@ -272,12 +272,10 @@ public class GroupOracle {
 
     private void describe() throws Exception {
         try {
-            if (groups.group(GROUP, LATEST) instanceof ConsumerGroup consumer) {
-                output.add("M " + String.join(",", consumer.members().keySet()));
-                return;
-            }
-            if (groups.group(GROUP, LATEST) instanceof StreamsGroup streams) {
-                output.add("M " + String.join(",", streams.members().keySet()));
+            Group known = groups.group(GROUP, LATEST);
+            if (known instanceof ConsumerGroup || known instanceof StreamsGroup) {
+                output.add("M " + String.join(",", known instanceof ConsumerGroup consumer
+                    ? consumer.members().keySet() : ((StreamsGroup) known).members().keySet()));
                 return;
             }
             ClassicGroup group = groups.classicGroup(GROUP, LATEST);

@@ -15,7 +15,7 @@ MOST_KEPT: Final = 1_000
 
 
 class StreamsTopics:
-    """What is known about topics that do not exist yet, on the clock of the caller."""
+    """The topics that were asked for or refused, on the clock of the caller."""
 
     def __init__(self) -> None:
         self._asked_until_ms: dict[str, float] = {}
