@@ -323,7 +323,7 @@ class History:
         self.twins.request(api.STREAMS_GROUP_DESCRIBE, 0, request, DescribeStreamsGroup(GROUP))
 
     def list_groups(self) -> None:
-        states = self.rng.choice(([], ["stable"], ["EMPTY", "Dead"], ["not_ready"], ["assigning"]))
+        states = self.rng.choice(([], ["stable"], ["EMPTY", "Dead"], ["not_ready"], ["NotReady"], ["assigning"]))
         types = self.rng.choice(([], ["classic"], ["STREAMS"]))
         message = ListGroupsRequest(states_filter=states, types_filter=types)
         self.twins.request(api.LIST_GROUPS, 5, message, ListGroups(states, types))
