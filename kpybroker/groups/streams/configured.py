@@ -21,6 +21,10 @@ from kpybroker.metadata.topic_view import TopicView
 from kpywire import error_codes
 from kpywire.group_records.streams_group_topology import Subtopology, TopicInfo
 
+MOST_SUBTOPOLOGIES: Final = 1_000
+MOST_TASKS: Final = 50_000
+"""The bounds of a topology. Beyond them one group would keep the coordinator of all groups busy for seconds."""
+
 _SHOWN: Final = 3
 """The number of missing topics that a text names."""
 
@@ -69,7 +73,10 @@ class ConfiguredTopology(NamedTuple):
 
 
 def configure(topology: Topology, topics: TopicView) -> ConfiguredTopology:
-    """Compare a topology with the topics that exist. Raises Refused if it cannot be computed."""
+    """Compare a topology with the topics that exist. Raises Refused if it cannot be computed, or is too large."""
+    if len(topology.subtopologies) > MOST_SUBTOPOLOGIES:
+        text = f"The topology has {len(topology.subtopologies)} subtopologies; at most {MOST_SUBTOPOLOGIES} are served."
+        raise Refused(error_codes.STREAMS_INVALID_TOPOLOGY, text)
     existing = {
         name: len(topics.by_name[name].partitions) for name in topology.required_topics if name in topics.by_name
     }
@@ -80,6 +87,10 @@ def configure(topology: Topology, topics: TopicView) -> ConfiguredTopology:
             each: _configured(topology.subtopologies[each], counts, existing)
             for each in sorted(topology.subtopologies, key=string_key)
         }
+        tasks = sum(each.tasks for each in subtopologies.values())
+        if tasks > MOST_TASKS:
+            text = f"The topology has {tasks} tasks; at most {MOST_TASKS} are served."
+            raise Refused(error_codes.STREAMS_INVALID_TOPOLOGY, text)
         missing = _missing(subtopologies, topology, existing)
     except Unconfigured as problem:
         return ConfiguredTopology(topology.epoch, None, _NONE, problem)

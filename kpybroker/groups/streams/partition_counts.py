@@ -5,7 +5,8 @@ partitions that the subtopologies which write to them read; topics that are join
 the number of tasks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Final
 
 from kpybroker.groups.consumer.java_order import in_hash_order, string_hash, string_key
@@ -94,31 +95,44 @@ def _repartition_counts(topology: Topology, existing: Mapping[str, int]) -> dict
         for each in subtopology.repartition_source_topics
         if each.partitions
     }
-    while True:
-        has_moved = lacks_any = False
-        for subtopology in subtopologies:
-            for sink in subtopology.repartition_sink_topics:
-                if sink in counts:
-                    continue
-                count = _most(subtopology, counts, existing)
-                if count is None:
-                    lacks_any = True
-                else:
-                    counts[sink] = count
-                    has_moved = True
-        if not lacks_any:
-            break
-        if not has_moved:
-            raise _invalid(
-                "Failed to compute number of partitions for all repartition topics. "
-                "There may be loops in the topology that cannot be resolved."
-            )
+    _follow(list(subtopologies), counts, existing)
+    if any(sink not in counts for subtopology in subtopologies for sink in subtopology.repartition_sink_topics):
+        raise _invalid(
+            "Failed to compute number of partitions for all repartition topics. "
+            "There may be loops in the topology that cannot be resolved."
+        )
     if any(each.name not in counts for subtopology in subtopologies for each in subtopology.repartition_source_topics):
         raise _invalid(
             "Failed to compute number of partitions for all repartition topics, "
             "because a repartition source topic is never used as a sink topic."
         )
     return counts
+
+
+def _follow(subtopologies: Sequence[Subtopology], counts: dict[str, int], existing: Mapping[str, int]) -> None:
+    """Add the counts of the topics that subtopologies write, in Kafka's order: it passes over all of them until nothing
+    changes, and a count is the most that is known at its turn. Here a pass has only those that know something."""
+    readers: dict[str, list[int]] = {}
+    for at, subtopology in enumerate(subtopologies):
+        for each in subtopology.repartition_source_topics:
+            readers.setdefault(each.name, []).append(at)
+    due = {at for at, each in enumerate(subtopologies) if _most(each, counts, existing) is not None}
+    while due:
+        queue, queued, due = sorted(due), due, set()
+        while queue:
+            at = heappop(queue)
+            for sink in subtopologies[at].repartition_sink_topics:
+                if sink in counts:
+                    continue
+                count = _most(subtopologies[at], counts, existing)
+                assert count is not None
+                counts[sink] = count
+                for reader in readers.get(sink, ()):
+                    if reader <= at:
+                        due.add(reader)
+                    elif reader not in queued:
+                        queued.add(reader)
+                        heappush(queue, reader)
 
 
 def _most(subtopology: Subtopology, counts: Mapping[str, int], existing: Mapping[str, int]) -> int | None:
