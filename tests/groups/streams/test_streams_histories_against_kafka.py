@@ -8,7 +8,7 @@ import pytest
 from consumer_twins import GROUP
 from kafka_shard import KafkaShard
 from streams_twins import StreamsTwins
-from topologies import BAD, GOOD
+from topologies import BAD, GOOD, random_topology
 
 from kpybroker.groups.events import DeleteGroup, DescribeStreamsGroup, ExpireOffsets, ListGroups
 from kpywire import api
@@ -94,7 +94,7 @@ class History:
         self.rng = rng
         self.clients: list[Client] = []
         self.made = 0
-        self.topology: Topology = rng.choice(GOOD)
+        self.topology: Topology = random_topology(rng) if rng.random() < 0.5 else rng.choice(GOOD)
         self.topics: dict[str, int] = {}
         for name in NAMES[: rng.choice((0, 1, 4, 4, 4))]:
             self.put(name, rng.choice((1, 2, 3, 3, 6)))
@@ -413,3 +413,18 @@ def test_every_answer_and_record_is_that_of_kafka(kafka: KafkaShard, seed: int) 
     history = History(twins, rng)
     for _ in range(STEPS):
         history.step()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_topologies_are_configured_as_by_kafka(kafka: KafkaShard, seed: int) -> None:
+    """One member joins a new group with each; what is missing is created, and the member comes again."""
+    rng = Random(seed)
+    for _ in range(60):
+        twins = StreamsTwins(kafka, streams_initial_rebalance_delay_ms=0)
+        history = History(twins, rng)
+        history.topology = random_topology(rng)
+        history.join_new()
+        for _ in range(3):
+            history.create_missing()
+            history.heartbeat_all()
+            history.describe()

@@ -1,6 +1,7 @@
 """Topologies of streams applications, good and bad ones, as a client sends them."""
 
 from collections.abc import Mapping
+from random import Random
 
 from kpywire.messages.streams_group_heartbeat import CopartitionGroup, KeyValue, Subtopology, TopicInfo, Topology
 
@@ -91,3 +92,31 @@ MANY_SOURCES = topology(
 
 GOOD = (STATELESS, STATEFUL, WORD_COUNT, JOINED, JOINED_WITH_REPARTITION, FIXED, FIXED_WITH_SOURCE, MANY_SOURCES)
 BAD = (LOOP, NEVER_WRITTEN, WITHOUT_SOURCES, TWICE)
+
+
+def random_topology(rng: Random) -> Topology:
+    """Subtopologies that read and write topics of one another, some with topics that are read together."""
+    count = rng.randrange(1, 6)
+    names = rng.sample([str(number) for number in range(30)], count)
+    wires = [f"r{number}" for number in range(rng.randrange(5))]
+    readers = {wire: rng.randrange(count) for wire in wires}
+    made = []
+    for at, name in enumerate(names):
+        sources = tuple(rng.sample(("t", "u", "v"), rng.choice((0, 1, 1, 2))))
+        repartition = tuple(topic(wire, rng.choice((0, 0, 0, 2, 3))) for wire in wires if readers[wire] == at)
+        inputs = [((index,), ()) for index in range(len(sources))] + [
+            ((), (index,)) for index in range(len(repartition))
+        ]
+        chosen = rng.sample(inputs, rng.randrange(len(inputs) + 1)) if inputs and rng.random() < 0.5 else []
+        together = (tuple(sum((each[part] for each in chosen), ()) for part in range(2)),) if chosen else ()
+        made.append(
+            subtopology(
+                name,
+                sources,
+                repartition=repartition,
+                sinks=tuple(rng.sample(wires, rng.randrange(len(wires) + 1))),
+                changelogs=tuple(topic(f"{name}-{each}-changelog") for each in range(rng.randrange(3))),
+                together=together,  # type: ignore[arg-type]
+            )
+        )
+    return topology(*made)
