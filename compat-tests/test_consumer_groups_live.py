@@ -38,7 +38,7 @@ def group() -> str:
 
 
 def described(raw: RawClient, group: str) -> DescribedGroup:
-    (answer,) = raw.call(ConsumerGroupDescribeRequest(group_ids=[group]), 1).groups
+    (answer,) = raw.call(ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False), 1).groups
     assert isinstance(answer, DescribedGroup)
     return answer
 
