@@ -411,15 +411,13 @@ def plausible_group(version: int, topic: str) -> dict[int, Any]:
         api.DELETE_GROUPS: DeleteGroupsRequest(groups_names=["g"]),
         api.OFFSET_DELETE: OffsetDeleteRequest(group_id="g", topics=[forgotten]),
         api.CONSUMER_GROUP_HEARTBEAT: beating("plausible", "m", 0, topics=[topic]),
-<<<<<<< HEAD
-        api.CONSUMER_GROUP_DESCRIBE: ConsumerGroupDescribeRequest(group_ids=["plausible"]),
-        api.STREAMS_GROUP_HEARTBEAT: streaming(
-            "plausible-streams", "m", 0, topology=Topology(epoch=0, subtopologies=[source_of("0", topic)])
-        ),
-        api.STREAMS_GROUP_DESCRIBE: StreamsGroupDescribeRequest(group_ids=["plausible-streams"]),
-=======
         api.CONSUMER_GROUP_DESCRIBE: ConsumerGroupDescribeRequest(
             group_ids=["plausible"], include_authorized_operations=False
         ),
->>>>>>> g848
+        api.STREAMS_GROUP_HEARTBEAT: streaming(
+            "plausible-streams", "m", 0, topology=Topology(epoch=0, subtopologies=[source_of("0", topic)])
+        ),
+        api.STREAMS_GROUP_DESCRIBE: StreamsGroupDescribeRequest(
+            group_ids=["plausible-streams"], include_authorized_operations=False
+        ),
     }

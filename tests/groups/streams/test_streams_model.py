@@ -30,7 +30,7 @@ Task = tuple[str, int]
 
 
 class Member:
-    """What a member believes."""
+    """The state of a member as its client sees it."""
 
     def __init__(self, member_id: str, process_id: str) -> None:
         self.member_id = member_id
