@@ -100,6 +100,7 @@ MODULES = (
     "kpybroker.groups.offsets.replay",
     "kpybroker.groups.record",
     "kpybroker.groups.shard",
+    "kpybroker.groups.streams.streams_group",
     "kpybroker.groups.timers",
     "kpybroker.guards.records",
     "kpybroker.guards.stage",

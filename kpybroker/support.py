@@ -41,11 +41,6 @@ GAPS = (
             "DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets"
         ),
     ),
-    Gap(
-        "Streams groups",
-        "KIP-1071's protocol. Kafka Streams works by the classic protocol.",
-        frozenset({"StreamsGroupHeartbeat", "StreamsGroupDescribe"}),
-    ),
 )
 
 WITHOUT_API = (

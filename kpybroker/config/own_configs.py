@@ -58,7 +58,8 @@ METRIC_LABELS: Final = frozenset(
             "network_processor",
             "partition",
         ),
-        *("metric", "patchlevel", "quantile", "request", "result", "topic", "transactional_id", "user", "version"),
+        *("metric", "patchlevel", "protocol", "quantile", "request", "result", "state"),
+        *("topic", "transactional_id", "user", "version"),
     }
 )
 """The label names that metrics use themselves."""

@@ -31,6 +31,7 @@ from kpybroker.groups.events import (
     DeleteGroup,
     DescribeConsumerGroup,
     DescribeGroup,
+    DescribeStreamsGroup,
     ExpireOffsets,
     GroupRequest,
     ListGroups,
@@ -42,6 +43,12 @@ from kpybroker.groups.mixed.downgrade import Downgraded, downgrade, rebalance_do
 from kpybroker.groups.offsets import commit, expiry, offset_deletion, offset_fetch
 from kpybroker.groups.offsets.replay import take_commit, take_marker
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.streams import heartbeat as streams_heartbeat
+from kpybroker.groups.streams.describe import describe_streams_group
+from kpybroker.groups.streams.replay import KEYS as STREAMS_KEYS
+from kpybroker.groups.streams.replay import take_streams_group
+from kpybroker.groups.streams.streams_group import StreamsGroup
+from kpybroker.groups.streams.timeouts import begin_timeouts as begin_streams_timeouts
 from kpybroker.journal import Effects, Prepared, ProducerEpoch, TooLarge
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey
@@ -54,6 +61,7 @@ from kpywire.messages.leave_group import LeaveGroupRequest
 from kpywire.messages.offset_commit import OffsetCommitRequest
 from kpywire.messages.offset_delete import OffsetDeleteRequest
 from kpywire.messages.offset_fetch import OffsetFetchRequestGroup
+from kpywire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kpywire.messages.sync_group import SyncGroupRequest
 from kpywire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -76,6 +84,7 @@ _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpo
     ConsumerGroupHeartbeatRequest: dispatch.consumer_heartbeat,
     DescribeConsumerGroup: describe_consumer_group,
     DescribeGroup: describe.describe_group,
+    DescribeStreamsGroup: describe_streams_group,
     HeartbeatRequest: dispatch.heartbeat,
     JoinGroupRequest: dispatch.join_group,
     LeaveGroupRequest: dispatch.leave_group,
@@ -83,6 +92,7 @@ _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpo
     OffsetCommitRequest: commit.commit_offsets,
     OffsetDeleteRequest: offset_deletion.delete_offsets,
     OffsetFetchRequestGroup: offset_fetch.fetch_offsets,
+    StreamsGroupHeartbeatRequest: streams_heartbeat.streams_group_heartbeat,
     SyncGroupRequest: dispatch.sync_group,
     TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
 }
@@ -94,6 +104,7 @@ _REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
     LeaveGroupRequest: leave.refuse,
     OffsetCommitRequest: commit.refuse_commit,
     OffsetDeleteRequest: offset_deletion.refuse_offset_deletion,
+    StreamsGroupHeartbeatRequest: streams_heartbeat.refuse_heartbeat,
     TxnOffsetCommitRequest: commit.refuse_transactional_commit,
 }
 """The refusals of requests whose records may not fit into a batch. SyncGroup is not here: its refusal affects the whole
@@ -102,6 +113,7 @@ group."""
 _REPLAYS: dict[type, Callable[[GroupShard, Any, Any], None]] = {
     GroupMetadataKey: take_group,
     **dict.fromkeys(CONSUMER_KEYS, take_consumer_group),
+    **dict.fromkeys(STREAMS_KEYS, take_streams_group),
 }
 """The replays of the records of each kind of group, by the type of their key. All other records are of groups that are
 not served."""
@@ -190,9 +202,10 @@ class GroupCoordinator:
         ]
         if asleep:
             self.shard.sweeps.begin(asleep, _wake)
-        consumers = [each for each, group in self.shard.groups.items() if isinstance(group.membership, ConsumerGroup)]
-        if consumers:
-            self.shard.sweeps.begin(consumers, begin_timeouts)
+        for kind, begin in ((ConsumerGroup, begin_timeouts), (StreamsGroup, begin_streams_timeouts)):
+            loaded = [each for each, group in self.shard.groups.items() if isinstance(group.membership, kind)]
+            if loaded:
+                self.shard.sweeps.begin(loaded, begin)
 
     def _run_timers(self, decision: Decision) -> None:
         timers = self.shard.timers

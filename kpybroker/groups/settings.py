@@ -36,6 +36,12 @@ class GroupSettings(NamedTuple):
     consumer_regex_refresh_interval_ms: int = 600_000
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_migration_policy: str = "bidirectional"
+    streams_max_size: int = 2_147_483_647
+    streams_session_timeout_ms: int = 45_000
+    streams_heartbeat_interval_ms: int = 5_000
+    streams_num_standby_replicas: int = 0
+    streams_initial_rebalance_delay_ms: int = 3_000
+    streams_assignment_interval_ms: int = 1_000
     overrides_of: Callable[[str], Overrides] = _no_overrides
 
     def of_group(self, group_id: str) -> "GroupSettings":

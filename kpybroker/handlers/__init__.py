@@ -82,6 +82,8 @@ SERVED = (
     "renew_delegation_token",
     "sasl_authenticate",
     "sasl_handshake",
+    "streams_group_describe",
+    "streams_group_heartbeat",
     "sync_group",
     "txn_offset_commit",
     "unregister_broker",

@@ -130,6 +130,7 @@ SECTIONS: Final = (
             lag.GROUPS,
             lag.GROUPS_BY_PROTOCOL,
             lag.CONSUMER_GROUPS,
+            lag.STREAMS_GROUPS,
             lag.MEMBERS,
             lag.GENERATIONS,
             lag.LAG,

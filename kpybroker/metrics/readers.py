@@ -19,6 +19,7 @@ from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.foreign.foreign_group import ForeignGroup
 from kpybroker.groups.group import EMPTY, Group
 from kpybroker.groups.offsets.committed import find_committed
+from kpybroker.groups.streams.streams_group import STREAMS, StreamsGroup
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log import Log
 
@@ -75,11 +76,13 @@ def facts_of(group: Group) -> GroupFacts:
     state: str | None = EMPTY
     members, generation = 0, None
     if isinstance(membership, ForeignGroup):
-        kind, state = membership.kind, None
+        kind, state = "share", None
     elif isinstance(membership, ClassicGroup):
         state, members, generation = membership.state.value, len(membership.members), membership.generation_id
     elif isinstance(membership, ConsumerGroup):
         kind, state, members, generation = CONSUMER, membership.state, len(membership.members), membership.epoch
+    elif isinstance(membership, StreamsGroup):
+        kind, state, members, generation = STREAMS, membership.state, len(membership.members), membership.epoch
     offsets = sum([len(each) for each in group.offsets.values()])
     return GroupFacts(group.group_id, kind, state, members, offsets, generation)
 
@@ -98,7 +101,7 @@ def committed_by(group: Group) -> Iterator[Position | None]:
 def clients_of(group: Group) -> set[str]:
     """The names that the group's members have as readers."""
     membership = group.membership
-    if not isinstance(membership, (ClassicGroup, ConsumerGroup)):
+    if not isinstance(membership, (ClassicGroup, ConsumerGroup, StreamsGroup)):
         return set()
     return {name_of(each.client_id) for each in membership.members.values()}
 

@@ -36,6 +36,7 @@ def test_a_new_node_formats_leads_and_finalises_its_features() -> None:
         "metadata.version": 30,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
+        "streams.version": 1,
         "transaction.version": 2,
     }
     assert world.host.kraft_version == 1
@@ -128,6 +129,7 @@ def test_a_restart_knows_everything_and_tells_the_first_subscribers_all_of_it() 
         "metadata.version",
         "eligible.leader.replicas.version",
         "group.version",
+        "streams.version",
         "transaction.version",
     }
     assert (list(first.brokers), first.producer_ids) == ([1], True)

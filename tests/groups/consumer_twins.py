@@ -21,12 +21,16 @@ from kpywire.uuid import from_string, to_string
 GROUP = "g"
 STEPS_SHOWN = 30
 FORGOTTEN_BY_KAFKA = (error_codes.REBALANCE_IN_PROGRESS, error_codes.UNKNOWN_MEMBER_ID)
-EPOCH_KEY = (3).to_bytes(2, "big")
+EPOCH_KEYS = ((3).to_bytes(2, "big"), (17).to_bytes(2, "big"))
 MADE_ID = re.compile(r"(?<=member )[\w-]{22}(?= )")
 CONFIGS = {
     "consumer_max_size": "group.consumer.max.size",
     "consumer_assignment_interval_ms": "group.consumer.assignment.interval.ms",
     "consumer_migration_policy": "group.consumer.migration.policy",
+    "streams_max_size": "group.streams.max.size",
+    "streams_num_standby_replicas": "group.streams.num.standby.replicas",
+    "streams_initial_rebalance_delay_ms": "group.streams.initial.rebalance.delay.ms",
+    "streams_assignment_interval_ms": "group.streams.assignment.interval.ms",
 }
 
 
@@ -200,7 +204,7 @@ class ConsumerTwins:
 def last_epoch_only(records: Sequence[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
     """The records, of several epochs of the group only the last. Sessions that begin with a load end together, and
     Kafka's timer gives them no order."""
-    epochs = [number for number, (key, value) in enumerate(records) if key[:2] == EPOCH_KEY and value is not None]
+    epochs = [number for number, (key, value) in enumerate(records) if key[:2] in EPOCH_KEYS and value is not None]
     return [record for number, record in enumerate(records) if number not in epochs[:-1]]
 
 
