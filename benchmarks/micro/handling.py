@@ -121,7 +121,7 @@ def any_connection(node: Node) -> Connection:
     assert node.dispatcher is not None
     ours, theirs = socket.socketpair()
     clients.append(theirs)
-    ours.setblocking(False)  # noqa: FBT003
+    ours.setblocking(False)
     channel = PlainChannel(ours, node.server.poller)
     connection = Connection(node.server, channel, Client("127.0.0.1", 1, "PLAINTEXT"), node.dispatcher)
     node.server.connections[connection] = None

@@ -29,7 +29,7 @@ from kpybroker.server.frames import Dispatch, Guard
 from kpybroker.server.memory import MemoryBudget
 from kpybroker.server.mutes import Mutes
 from kpybroker.server.outbox import Checked
-from kpybroker.server.poller import EpollPoller, poller_for
+from kpybroker.server.poller import EpollPoller, LoopPoller, poller_for
 from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets, tune
 
 log = logging.getLogger("kpybroker.server")
@@ -102,7 +102,7 @@ class Server:
         self.peeked = memoryview(bytearray(PEEKED_BYTES))
         """The buffer for bytes that are peeked at (``MSG_PEEK``) but not received."""
         self.turn = Turn(NoWrites() if writes is None else writes)
-        self.poller = poller_for(loop, scheduler.monotonic_ms, self.turn, sockets)
+        self.poller: EpollPoller | LoopPoller = poller_for(loop, scheduler.monotonic_ms, self.turn, sockets)
         self.aside = Aside(self.turn, loop.call_soon, self.poller.look)
         self.line = Line(
             scheduler,
