@@ -365,11 +365,9 @@ class Connection(Debtor):
 
     def _serve(self, view: memoryview, end: int) -> int:
         """Serve whole frames of ``view[:end]`` in order. Return the position of the first byte that was not served."""
-        position = 0
-        frames = 0
+        position = frames = 0
         until_ns = perf_counter_ns() + PIECE_NS // 2
-        dispatch = self.dispatch
-        outbox = self.outbox
+        dispatch, outbox = self.dispatch, self.outbox
         while end - position >= 4:
             stop = position + 4 + self._checked_size(view, position)
             if stop > end:
