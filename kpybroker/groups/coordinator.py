@@ -11,7 +11,7 @@ the loop for long.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.coordination.events import Loaded, MetadataChanged
 from kpybroker.coordination.sweeps import PAUSE_MS
@@ -79,6 +79,7 @@ WORK_AT_ONCE = 1_000
 REPLIES_AT_ONCE = 2_000
 """A decision on timers ends after this many replies. The other timers that are due follow in the next decision."""
 
+_new: Final = tuple.__new__
 _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpoch | None]] = {
     DeleteGroup: deletion.delete_group,
     ConsumerGroupHeartbeatRequest: dispatch.consumer_heartbeat,
@@ -157,7 +158,7 @@ class GroupCoordinator:
         else:
             raise TypeError(f"The group coordinator is not told of {type(event).__name__}")
         shard.sweeps.due_ms = now_ms + PAUSE_MS
-        return Effects(decision.records, producer, decision.replies, then=decision.then)
+        return _new(Effects, (decision.records, producer, decision.replies, (), decision.then))
 
     def apply(self, record: Record | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""
