@@ -33,6 +33,7 @@ from kpybroker.zookeeper.broker import identity, layout
 from kpybroker.zookeeper.broker.identity import IdentityRefused
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.zookeeper.broker.registration import RegistrationRefused
+from kpybroker.zookeeper.broker.translation import brokers
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
 from kpybroker.zookeeper.client.frames import WatchedEvent
 from kpybroker.zookeeper.client.session import State
@@ -48,6 +49,8 @@ log = logging.getLogger("kpybroker")
 
 MOST_WAIT_MS: Final = 30_000
 """The longest time of a controlled shutdown."""
+NO_CONTROLLER_WAIT_MS: Final = 2_000
+"""The time of an election, where no controller is known; the last broker to stop finds none any more."""
 
 
 class ZooKeeperNode:
@@ -186,13 +189,15 @@ class ZooKeeperNode:
     async def _register(self, joined: Joined, broker: ZooKeeperBroker) -> None:
         """Register for the first time, and follow the session from now on."""
         client = joined.client
-        await joined.registration.check_addresses()
+        registered = await joined.registration.check_addresses()
         client.on_event = self._happened
         client.on_state = self._state_changed
         await joined.registration.register()
         joined.known.look()
         self._office.look()
         await joined.configs.look()
+        # Clients that come before the controller's first UpdateMetadata would find no broker at all.
+        joined.metadata.apply(brokers(joined.metadata.image, zookeeper.live_brokers(registered)))
         broker.start()
         self.platform.ends.callback(broker.stop)
 
@@ -229,8 +234,12 @@ class ZooKeeperNode:
 
     async def _look_at_configs(self, joined: Joined) -> None:
         async with self._looking:
-            with suppress(NoAnswer):  # the next session looks again
+            try:
                 await joined.configs.look()
+            except NoAnswer:
+                return  # the next session looks again
+            except ZooKeeperError as error:
+                log.error("Changes of configs cannot be followed: %s", error)
 
     def _state_changed(self, state: State) -> None:
         joined = self._joined
@@ -269,8 +278,9 @@ class ZooKeeperNode:
         if broker is not None and joined is not None:
             broker.replicas.checkpoint_high_watermarks()
             if controlled and self.config["controlled.shutdown.enable"]:
+                wait_ms = NO_CONTROLLER_WAIT_MS if joined.known.leader_endpoint is None else MOST_WAIT_MS
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._let_leaderships_go(joined), MOST_WAIT_MS / 1000)
+                    await asyncio.wait_for(self._let_leaderships_go(joined), wait_ms / 1000)
         await self._let_go(leave=True)
         if broker is not None:
             broker.replicas.finish_dropping()

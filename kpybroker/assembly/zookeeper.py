@@ -3,7 +3,7 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,8 +16,10 @@ from kpybroker.assembly.storage import Identify
 from kpybroker.broker import Broker, Cluster
 from kpybroker.calls.call import Call
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.endpoints import protocol_id
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
+from kpybroker.failed_response import failed_response
 from kpybroker.io.machine import name_of_this_machine
 from kpybroker.network.nodes import Nodes
 from kpybroker.network.peer import Connect
@@ -39,12 +41,14 @@ from kpybroker.zookeeper.broker.orders import Orders
 from kpybroker.zookeeper.broker.registration import ZooKeeperRegistration
 from kpybroker.zookeeper.broker.translation import configs
 from kpybroker.zookeeper.client.addresses import BadConnect, Servers, parse
-from kpybroker.zookeeper.client.client import Client, Settings
+from kpybroker.zookeeper.client.client import Client, NoAnswer, Settings
 from kpybroker.zookeeper.client.digest_md5 import DigestMd5
 from kpybroker.zookeeper.client.jaas_file import Login, login_of, place_of
 from kpybroker.zookeeper.tree.brokers import Registration, ZkEndpoint
 from kpystorage.disk import Disk
 from kpystorage.disk_errors import in_words
+from kpywire import error_codes
+from kpywire.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataEndpoint
 
 
 class Joined(NamedTuple):
@@ -182,6 +186,26 @@ def _registration(config: BrokerConfig, ports: Mapping[str, int], now_ms: int) -
     return Registration(config.node_id, endpoints, dict(config.listener_protocols), config.rack, timestamp_ms=now_ms)
 
 
+def live_brokers(registrations: Iterable[Registration]) -> list[UpdateMetadataBroker]:
+    """The brokers as a controller would list them."""
+    return [
+        UpdateMetadataBroker(
+            id=each.broker_id,
+            endpoints=[
+                UpdateMetadataEndpoint(
+                    port=point.port,
+                    host=point.host,
+                    listener=point.listener,
+                    security_protocol=protocol_id(each.protocols[point.listener]),
+                )
+                for point in each.endpoints
+            ],
+            rack=each.rack,
+        )
+        for each in registrations
+    ]
+
+
 def build_broker(
     current: CurrentConfig,
     platform: Platform,
@@ -203,7 +227,7 @@ def build_broker(
     )
     replicas = partitions.replicas
     replicas.begin_without_metadata(metadata.image)
-    joined.registration.when_asked(lambda: bool(kept.directories.failed_paths))
+    joined.registration.watch_directories(lambda: kept.directories.failed_paths)
     requests = ControllerRequests(config.node_id, metadata.image, partial(_held, replicas), joined.registration.epoch)
     broker.orders = Orders(requests, metadata, joined.configs.read_topics, partial(_delete_log, replicas), begin)
     joined.controller.write = _writer_of_configs(current, joined, begin)
@@ -226,7 +250,11 @@ def _writer_of_configs(
     )
 
     async def alter(request: Any, call: Call, reply: Callable[[Any], object]) -> None:
-        reply(await writes.alter(request, call.api_version))
+        try:
+            reply(await writes.alter(request, call.api_version))
+        except NoAnswer as lost:
+            code = error_codes.UNKNOWN_SERVER_ERROR  # as Kafka answers when its session expires meanwhile
+            reply(failed_response(request, call.api_version, code, str(lost)))
 
     def write(request: Any, call: Call, reply: Callable[[Any], object]) -> bool:
         if call.api_key not in ALTERED:

@@ -143,7 +143,7 @@ def test_watches_report_each_kind_of_change_once_and_before_the_answer_that_show
 
 def test_watches_are_kept_over_a_connection_that_breaks_and_fire_for_what_happened_meanwhile(tmp_path: Path) -> None:
     async def story(server: ZooKeeper) -> None:
-        async with Recording(settings_of(server.bootstrap_servers, 10_000)) as ours:
+        async with Recording(settings_of(server.bootstrap_servers, 40_000)) as ours:
             ask = ours.client.ask
             for path in ("/changed", "/quiet"):
                 await ask(Create(path, b""))
@@ -163,7 +163,7 @@ def test_watches_are_kept_over_a_connection_that_breaks_and_fire_for_what_happen
             kazoo.close()
             assert sorted(ours.events) == [(EventType.DATA_CHANGED, "/changed"), (EventType.CHILDREN_CHANGED, "/")]
 
-    with ZooKeeper(directory=tmp_path) as server:
+    with ZooKeeper({"tickTime": "2000"}, directory=tmp_path) as server:  # the session outlives a slow start of the JVM
         play(lambda: story(server))
 
 

@@ -127,6 +127,21 @@ def test_a_ghost_is_waited_for_and_a_living_broker_is_not_pushed_aside() -> None
     played(story)
 
 
+def test_each_failed_log_directory_is_reported_once() -> None:
+    async def story(server: SimulatedZooKeeper, _way: Deaf, client: Client) -> None:
+        registration, failed = registered(client), list[str]()
+        registration.watch_directories(lambda: failed)
+        await registration.register()
+        for path in (None, "/a", None, "/b"):
+            failed += [path] if path else []
+            registration.report()
+            await client.ask(Get("/"))
+        events = sorted(server.nodes[paths.LOG_DIR_EVENTS].children)
+        assert events == ["log_dir_event_0000000000", "log_dir_event_0000000001"]
+
+    played(story)
+
+
 def test_an_address_that_another_broker_has_is_refused() -> None:
     async def story(server: SimulatedZooKeeper, _way: Deaf, client: Client) -> None:
         other = await client_of(InMemory(server, asyncio.get_running_loop().call_soon))
@@ -135,7 +150,8 @@ def test_an_address_that_another_broker_has_is_refused() -> None:
         await ZooKeeperRegistration(scheduler, other, content, OPEN_ACL, 100).register()
         with pytest.raises(RegistrationRefused, match=r"PLAINTEXT://h:9092 .* already registered by broker 8"):
             await registered(client).check_addresses()
-        await registered(client, port=9093).check_addresses()
+        found = await registered(client, port=9093).check_addresses()
+        assert [each.broker_id for each in found] == [7, 8]
 
     played(story)
 

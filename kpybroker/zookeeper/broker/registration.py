@@ -6,7 +6,7 @@ keeps its logs and its roles, and the controller sends orders for the new epoch.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from kpybroker.io.scheduler import Scheduler
@@ -45,7 +45,9 @@ class ZooKeeperRegistration:
         self._patience_ms = patience_ms
         self._sessions: set[int] = set()
         """The earlier sessions of this process."""
-        self._offline: Callable[[], bool] = bool
+        self._failed: Callable[[], Iterable[str]] = tuple
+        self._reported: set[str] = set()
+        """The failed log directories that were reported to the controller."""
 
     def epoch(self) -> int:
         """The epoch of the registration; -1 before there is one."""
@@ -54,19 +56,23 @@ class ZooKeeperRegistration:
     def register_again(self) -> None:
         """Nothing: a session registers once."""
 
-    def when_asked(self, has_offline_directory: Callable[[], bool]) -> None:
-        """Report a failed log directory if there is one."""
-        self._offline = has_offline_directory
+    def watch_directories(self, failed: Callable[[], Iterable[str]]) -> None:
+        """Report log directories that have failed. ``failed`` returns all of them."""
+        self._failed = failed
 
     def report(self) -> None:
-        """Report to the controller that a log directory has failed."""
-        if self.state is BrokerState.RUNNING and self._offline():
+        """Report to the controller that a log directory has failed, once for each."""
+        failed = set(self._failed())
+        if self.state is BrokerState.RUNNING and not failed <= self._reported:
+            self._reported = failed
             path = f"{paths.LOG_DIR_EVENTS}/{requests.LOG_DIR_EVENT_PREFIX}"
             event = requests.encode_log_dir_failure(self._registration.broker_id)
             self._client.submit(Create(path, event, self._acls, is_sequential=True), _note_report)
 
-    async def check_addresses(self) -> None:
-        """Check that no other broker listens at the same address. Raises RegistrationRefused."""
+    async def check_addresses(self) -> list[Registration]:
+        """Check that no other broker listens at the same address. Return the registrations of all brokers, this one's
+        included. Raises RegistrationRefused."""
+        registered = [self._registration]
         own = {(each.host, each.port): str(each) for each in self._registration.endpoints}
         names = (await self._client.ask_until_answered(GetChildren(paths.BROKER_IDS))).names
         for name in names:
@@ -86,6 +92,8 @@ class ZooKeeperRegistration:
                     f"Configured end points {', '.join(taken)} in advertised listeners are already registered by "
                     f"broker {name}"
                 )
+            registered.append(other)
+        return registered
 
     async def register(self) -> None:
         """Register in the present session. Raises RegistrationRefused, and NoAnswer if the session ends."""

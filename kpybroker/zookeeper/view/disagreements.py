@@ -39,7 +39,7 @@ def _of_the_controller(tree: Snapshot) -> Iterator[str]:
         )
     for path in tree.nodes:
         if path.startswith(f"{paths.DELETE_TOPICS}/"):
-            yield f"topic {paths.last(path)} is to be deleted, and waits for the controller or for a broker that is away"
+            yield f"topic {paths.last(path)} is to be deleted; the controller or a broker may be away"
 
 
 def _is_ahead(state: PartitionState, epoch: int | None) -> bool:
