@@ -1,0 +1,47 @@
+"""The sender of one request to the console, and what it may do."""
+
+from http import HTTPStatus
+from typing import NamedTuple
+
+from kpybroker.authorization.authorizer import Authorizer
+from kpybroker.authorization.resources import CLUSTER_NAME, Operation, ResourceType
+from kpybroker.calls.address import java_address
+from kpybroker.calls.principal import Principal
+from kpybroker.errors import AuthorizerNotReady
+from kpybroker.http.request import Refused
+
+
+class Viewer(NamedTuple):
+    """A principal at a host. Without an authorizer it may do everything that the console offers."""
+
+    principal: Principal
+    host: str
+    authorizer: Authorizer | None
+    password: str | None = None
+    """The password of its login, to log in at other nodes; None if it has not logged in."""
+
+    def __repr__(self) -> str:
+        return f"Viewer({self.principal}, {self.host!r})"
+
+    def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
+        """Whether it may do this with a resource."""
+        if self.authorizer is None:
+            return True
+        try:
+            return self.authorizer.allows(self.principal, java_address(self.host), operation, kind, name)
+        except AuthorizerNotReady:
+            return False
+
+    def must(self, operation: Operation, kind: ResourceType, name: str) -> None:
+        """Raise Refused if it may not do this."""
+        if not self.may(operation, kind, name):
+            what = "the cluster" if kind == ResourceType.CLUSTER else f"{kind.name.lower()} {name}"
+            raise Refused(HTTPStatus.FORBIDDEN, f"{self.principal} lacks {operation.name} on {what}")
+
+    def must_see_node(self) -> None:
+        """Raise Refused if it may not see the node itself: that takes DESCRIBE on the cluster, as for metrics."""
+        self.must(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may_see_topic(self, topic: str) -> bool:
+        """Whether it may know that a topic exists."""
+        return self.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)
