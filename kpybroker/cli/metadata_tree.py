@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kpybroker import __version__
-from kpybroker.cli.message_json import HIDDEN, as_json
+from kpywire.message_json import HIDDEN, as_json
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.metadata.image_records import record_version

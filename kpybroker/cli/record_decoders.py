@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kpybroker.cli.message_json import as_json
+from kpywire.message_json import as_json
 from kpywire import control_record, group_records, metadata_records, share_records, transaction_records
 from kpywire.codec import decode
 from kpywire.errors import Malformed

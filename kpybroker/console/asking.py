@@ -17,7 +17,8 @@ from kpybroker.console.viewer import Viewer
 from kpybroker.errors import AuthorizerNotReady
 from kpybroker.guards.stage import guarded_work
 from kpybroker.http.request import Refused
-from kpywire import error_codes
+from kpywire import api, error_codes
+from kpywire.codec import decoder, encoder
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
@@ -54,7 +55,24 @@ class Asking:
         client.authenticated(viewer.principal)
         peer = _Peer()
         call = Call(key, self._versions[key][1], CLIENT_ID, client, peer, self._versions)
-        handle = guarded_work(self._broker, key, handlers.load(key).handle)
+        module = handlers.load(key)
+        if hasattr(module, "codec"):
+            return await self._coded(module, request, call)
+        return await self._answered(guarded_work(self._broker, key, module.handle), request, call)
+
+    async def _coded(self, module: Any, request: Any, call: Call) -> Any:
+        """Ask a handler that has messages of its own form."""
+        parts: list[Any] = []
+        encoder(type(request), call.api_version)(request, parts)
+        codec = module.codec(call.api_version)
+        message, _ = codec.decode(memoryview(bytearray(b"".join(parts))), 0)
+        answer = await self._answered(guarded_work(self._broker, call.api_key, module.handle), message, call)
+        encoded: list[Any] = []
+        codec.encode(answer, encoded)
+        response, _ = decoder(api.response_class(call.api_key), call.api_version)(memoryview(b"".join(encoded)), 0)
+        return response
+
+    async def _answered(self, handle: Any, request: Any, call: Call) -> Any:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 return await _done(handle(self._broker, request, call))
@@ -63,7 +81,7 @@ class Asking:
         except TimeoutError:
             raise Refused(HTTPStatus.GATEWAY_TIMEOUT, "the cluster did not answer in time; try again") from None
         finally:
-            client.gone()
+            call.client.gone()
 
 
 class _Peer:

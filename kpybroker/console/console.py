@@ -14,8 +14,10 @@ from urllib.parse import unquote
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.console.answers.records import Download
 from kpybroker.console.asking import Asking
+from kpybroker.console.elsewhere import Elsewhere
 from kpybroker.console.history import History
 from kpybroker.console.json_form import to_json
+from kpybroker.console.lag_history import LagHistory
 from kpybroker.console.node_parts import NodeParts, Sources
 from kpybroker.console.pages import ACTIONS, PAGES, Action, Page, match
 from kpybroker.console.protection import (
@@ -71,6 +73,8 @@ class Console:
             sources,
             Asking(sources.broker),
             History(sources, scheduler),
+            LagHistory(scheduler),
+            Elsewhere(sources.broker),
             Searches(scheduler),
             Taps(sources.server),
             is_writable,

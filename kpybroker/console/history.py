@@ -5,7 +5,7 @@ not pay for it.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.io.scheduler import Scheduler, Timer
@@ -60,8 +60,6 @@ class History:
 
     def __init__(self, sources: "Sources", scheduler: Scheduler) -> None:
         self.samples: deque[Sample] = deque(maxlen=SAMPLES)
-        self.followers: list[Callable[[], object]] = []
-        """Called with each sample, by what keeps further values."""
         self._sources = sources
         self._scheduler = scheduler
         self._last: Reading | None = None
@@ -93,8 +91,6 @@ class History:
         now = self._read()
         self.samples.append(sample_between(self._last, now))
         self._last = now
-        for follow in self.followers:
-            follow()
         self._arm()
 
     def _read(self) -> Reading:

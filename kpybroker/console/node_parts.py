@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
+    from kpybroker.console.elsewhere import Elsewhere
     from kpybroker.console.history import History
+    from kpybroker.console.lag_history import LagHistory
     from kpybroker.console.searches import Searches
     from kpybroker.console.taps import Taps
     from kpybroker.console.viewer import Viewer
@@ -30,6 +32,8 @@ class NodeParts(NamedTuple):
     sources: Sources
     ask: "Callable[[Viewer, Any], Awaitable[Any]]"
     history: "History"
+    lags: "LagHistory"
+    elsewhere: "Elsewhere"
     searches: "Searches"
     taps: "Taps"
     is_writable: bool

@@ -7,16 +7,27 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
 from kpybroker.console.answers.cluster import cluster
+from kpybroker.console.answers.connections import connection, connections
+from kpybroker.console.answers.groups import group, groups
+from kpybroker.console.answers.producing import produce
+from kpybroker.console.answers.quorum import quorum
 from kpybroker.console.answers.records import Download, cancel, found, raw, records, search
+from kpybroker.console.answers.security import security
 from kpybroker.console.answers.segments import partition, segment
 from kpybroker.console.answers.topics import configure, create, topic, topics
+from kpybroker.console.answers.transactions import abort, transactions
 from kpybroker.console.node_parts import NodeParts
 from kpybroker.console.query import Query
 from kpybroker.console.viewer import Viewer
 from kpybroker.console.views.cluster import Cluster
+from kpybroker.console.views.connections import ConnectionPage, Connections
+from kpybroker.console.views.groups import GroupPage, Groups
+from kpybroker.console.views.quorum import QuorumPage
 from kpybroker.console.views.records import RecordsPage, SearchPage
+from kpybroker.console.views.security import SecurityPage
 from kpybroker.console.views.segments import PartitionPage, SegmentPage
 from kpybroker.console.views.topics import TopicPage, Topics
+from kpybroker.console.views.transactions import Transactions
 
 View = Callable[[NodeParts, Viewer, Query], Awaitable[Any]]
 Change = Callable[[NodeParts, Viewer, Query], Awaitable[str]]
@@ -120,6 +131,29 @@ PAGES: Final = (
             Parameter("part", "value or key"),
         ),
     ),
+    Page("/groups", "groups.html", "Groups", groups, Groups, (Parameter("q", "A part of the ids"), NUMBER_OF_PAGE), 10),
+    Page("/group", "group.html", "Group", group, GroupPage, (Parameter("id", "The group", is_needed=True),), 4),
+    Page(
+        "/connections",
+        "connections.html",
+        "Connections",
+        connections,
+        Connections,
+        (Parameter("q", "A part of the address, principal, software or client id"), NUMBER_OF_PAGE),
+        4,
+    ),
+    Page("/connections/{connection}", "connection.html", "Connection", connection, ConnectionPage, every_s=2),
+    Page(
+        "/transactions",
+        "transactions.html",
+        "Transactions",
+        transactions,
+        Transactions,
+        (Parameter("q", "A part of the ids"), NUMBER_OF_PAGE),
+        10,
+    ),
+    Page("/quorum", "quorum.html", "Quorum", quorum, QuorumPage, every_s=4),
+    Page("/security", "security.html", "Security", security, SecurityPage),
     Page("/searches/{search}", "search.html", "Search", found, SearchPage, (FORM,)),
 )
 
@@ -155,6 +189,23 @@ ACTIONS: Final = (
             Parameter("since", "The time of the first record, as in /records"),
         ),
         is_change=False,
+    ),
+    Action(
+        "/topics/{topic}/records",
+        "Produce a record",
+        produce,
+        (
+            Parameter("key", "The key; null without it"),
+            Parameter("value", "The value; null without it"),
+            Parameter("headers", "Lines name=value"),
+            Parameter("partition", "The number of the partition; by the key without it", "integer"),
+        ),
+    ),
+    Action(
+        "/transactions/abort",
+        "Abort an open transaction, and fence its producer",
+        abort,
+        (Parameter("transactional_id", "The transactional id", is_needed=True),),
     ),
     Action("/searches/{search}/cancel", "Cancel a search", cancel, (), is_change=False),
 )

@@ -29,6 +29,7 @@ PATHS: Final = (
     "/topics",
     "/topics/",
     "/transactions",
+    "/transactions/",
 )
 
 
