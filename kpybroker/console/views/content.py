@@ -11,8 +11,8 @@ FORMS: Final = (AUTO, TEXT, JSON_FORM, HEX)
 HEX_BYTES: Final = 4096
 """The bytes that a hex dump shows."""
 _ROW: Final = 16
-_HIDDEN: Final = frozenset(("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"))
-_KEPT: Final = "\n\t"
+_HIDDEN: Final = frozenset(("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp", "Zs"))
+_KEPT: Final = " \n\t"
 
 
 @dataclass(frozen=True, slots=True)
