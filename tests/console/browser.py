@@ -109,11 +109,22 @@ class Browser:
     def open(self, address: str, *, theme: str, width: int = 1280, height: int = 900) -> None:
         """Load a page."""
         self.events.clear()
+        self.use_theme(theme)
+        self.resize(width, height)
+        self.call("Page.navigate", url=address)
+        while not any(each.get("method") == "Page.loadEventFired" for each in self.events):
+            self.events.append(self._next())
+
+    def use_theme(self, theme: str) -> None:
+        """Prefer ``light`` or ``dark``."""
         media = [
             {"name": "prefers-color-scheme", "value": theme},
             {"name": "prefers-reduced-motion", "value": "reduce"},
         ]
         self.call("Emulation.setEmulatedMedia", features=media)
+
+    def resize(self, width: int, height: int) -> None:
+        """Show the page in a window of this size."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -121,9 +132,6 @@ class Browser:
             deviceScaleFactor=1,
             mobile=width < 600,
         )
-        self.call("Page.navigate", url=address)
-        while not any(each.get("method") == "Page.loadEventFired" for each in self.events):
-            self.events.append(self._next())
 
     def run(self, script: str) -> Any:
         """The value of a script."""

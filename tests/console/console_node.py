@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from kpybroker.client.client import Spot
+from kpybroker.client.consumer_protocol import assignment
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.node import Node
 from kpystorage.disk import Disk
@@ -24,6 +26,7 @@ from kpywire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kpywire.record import Record, build_batch
 from raw_client import RawClient
 from waiting import eventually
@@ -126,14 +129,16 @@ class ConsoleNode:
             (answer,) = client.call(request, 9).responses[0].partition_responses
         assert answer.error_code == 0, answer
 
-    def commit(self, group: str, topic: str, offset: int, partition: int = 0) -> None:
+    def commit(self, group: str, topic: str, offset: int, member_id: str = "", generation: int = -1) -> None:
         spot = OffsetCommitRequestPartition(
-            partition_index=partition, committed_offset=offset, committed_metadata=""
+            partition_index=0, committed_offset=offset, committed_metadata=""
         )
         topics = [OffsetCommitRequestTopic(name=topic, partitions=[spot])]
         with self.client as client:
             client.call(FindCoordinatorRequest(key=group, key_type=0), 3)
-            request = OffsetCommitRequest(group_id=group, topics=topics)
+            request = OffsetCommitRequest(
+                group_id=group, generation_id_or_member_epoch=generation, member_id=member_id, topics=topics
+            )
             eventually(
                 lambda: client.call(request, 2).topics[0].partitions[0].error_code == 0, f"a commit of {group}"
             )
@@ -144,7 +149,7 @@ class ConsoleNode:
         protocols = [JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0\0\0\0\0")]
         request = JoinGroupRequest(
             group_id=group,
-            session_timeout_ms=10_000,
+            session_timeout_ms=600_000,
             rebalance_timeout_ms=10_000,
             member_id="",
             protocol_type="consumer",
@@ -157,8 +162,16 @@ class ConsoleNode:
             return not answers[-1].error_code
 
         eventually(joins, f"a member of {group}")
-        found: str = answers[-1].member_id
-        return found
+        member: str = answers[-1].member_id
+        spots = assignment([Spot("flights", 0)])
+        sync = SyncGroupRequest(
+            group_id=group,
+            generation_id=answers[-1].generation_id,
+            member_id=member,
+            assignments=[SyncGroupRequestAssignment(member_id=member, assignment=spots)],
+        )
+        assert client.call(sync, 2).error_code == 0
+        return member
 
 
 @contextmanager

@@ -31,7 +31,7 @@ class Stage:
         node.produce("flights", [flight(number) for number in range(20)])
         node.commit("readers", "flights", 5)
         self.connected = RawClient(node.node.ports["PLAINTEXT"], client_id="watched")
-        node.join(self.connected, "joined")
+        self.member = node.join(self.connected, "joined")
         see = node.post("/searches", topic="flights", text="LX1").json["see"]
         eventually(lambda: node.get(f"/api{see}").json["state"] == "done", "the search ends")
         host, port = self.connected.sock.getsockname()

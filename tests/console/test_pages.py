@@ -164,7 +164,7 @@ def test_a_group_tells_its_lag_and_why_nobody_reads(stage: Stage) -> None:
     assert (member["client_id"], member["host"]) == ("watched", "127.0.0.1")
     told = [each["text"] for each in reversed(joined["story"])]
     assert told[0] == "watched at 127.0.0.1 joined"
-    assert told[-1].startswith("generation 1 with 1 member")
+    assert told[-1].== "generation 1, members: 1"
 
 
 def test_one_connection_is_watched_live(stage: Stage) -> None:

@@ -66,7 +66,8 @@ def node(number: int, state: str) -> Node:
 
 def test_health_is_the_worst_thing_with_its_reason() -> None:
     good, thin, lost = partition((1, 2, 3), 1), partition((1, 3), 1), partition((2,), -1)
-    assert health(good) == ("good", "all 1 partition are led and in sync; 2 brokers alive")
+    assert health(good) == ("good", "1 partition is led and in sync; 2 brokers are alive")
+    assert health() == ("good", "2 brokers are alive; there is no topic yet")
     assert health(good, thin)[0] == "warning"
     assert health(good, thin)[1].startswith("1 partition lacks replicas")
     away = [node(1, "alive"), node(2, "fenced")]
@@ -185,10 +186,11 @@ def test_a_story_names_who_joined_who_was_slow_and_who_is_missing() -> None:
         Event(1_000, stories.JOINED, "a-1", "ann", "/10.0.0.1", "startup"),
         Event(1_000, stories.REBALANCE),
         Event(31_000, stories.LATE_JOIN, "b-1", "bob", "/10.0.0.2"),
-        Event(31_000, stories.GENERATION, detail="2 with 1 members"),
+        Event(31_000, stories.GENERATION, detail="2, members: 1"),
     ]
     latest, late, _, first = story_of(events)
     assert latest.after_s == 30.0
+    assert latest.text == "generation 2, members: 1"
     assert late.text == "bob at 10.0.0.2 did not rejoin in time and was removed"
     assert first.text == "ann at 10.0.0.1 joined: startup"
 

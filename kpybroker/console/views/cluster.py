@@ -220,8 +220,11 @@ def health_of(
     if full:
         return Health(WARNING, f"log directory {full[0]} is nearly full")
     alive = sum(node.state == "alive" for node in nodes)
-    return Health(GOOD, f"all {_count(totals.partitions, 'partition', 'partitions')} are led and in sync; "
-                        f"{_count(alive, 'broker', 'brokers')} alive")  # fmt: skip
+    brokers = f"{_count(alive, 'broker is', 'brokers are')} alive"
+    if not totals.partitions:
+        return Health(GOOD, f"{brokers}; there is no topic yet")
+    led = "is led and in sync" if totals.partitions == 1 else "are all led and in sync"
+    return Health(GOOD, f"{_count(totals.partitions, 'partition', 'partitions')} {led}; {brokers}")
 
 
 def _is_full(disk: Disk) -> bool:

@@ -130,7 +130,7 @@ def story_of(events: Sequence[Event]) -> tuple[StoryRow, ...]:
         elif event.what in (stories.JOINED, stories.REJOINED):
             last_joined = who_of(event)
         if event.what == stories.GENERATION:
-            text = f"generation {event.detail} began"
+            text = f"generation {event.detail}"
             if began_ms is not None:
                 after_s = (event.timestamp_ms - began_ms) / 1000
                 if last_joined and after_s >= 1:

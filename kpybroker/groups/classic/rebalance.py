@@ -69,7 +69,7 @@ def complete_join(group: ClassicGroup, decision: Decision) -> None:
         _wait_for_joins(group, group.rebalance_timeout_ms, None, decision)
         return
     group.begin_generation(decision.timestamp_ms)
-    decision.tell(group.group_id, GENERATION, detail=f"{group.generation_id} with {len(group.members)} members")
+    decision.tell(group.group_id, GENERATION, detail=f"{group.generation_id}, members: {len(group.members)}")
     if group.state is State.EMPTY:
         decision.records.append(group_record(group, {}))
         return
