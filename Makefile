@@ -157,6 +157,10 @@ readme-figures: setup $(BENCHED)/bin/kpybroker ## play the rows that README.md s
 	    --rows $$($(BIN)/python -m benchmarks.readme --rows) --output build/bench/readme
 	$(BIN)/python -m benchmarks.readme --take build/bench/readme
 
+.PHONY: pictures
+pictures: setup ## takes the pictures of docs/console.md again, with Chromium
+	PYTHONPATH=compat-tests $(BIN)/python tests/console/pictures.py
+
 .PHONY: budget
 budget: setup ## what a request costs in calls and memory, beside the budget that the tests hold
 	$(BIN)/python -m tests.budget

@@ -57,7 +57,9 @@ EVERY_INTERFACE = ("", "0.0.0.0", "[::]", "*")
     type=int,
     help="The port for clients on 127.0.0.1. In a cluster it is the first broker's; the others get the next ones.",
 )
-@click.option("--http", metavar="HOST:PORT", help="The address of the console, /metrics, /live and /ready; 'off' for none.")
+@click.option(
+    "--http", metavar="HOST:PORT", help="The address of the console, /metrics, /live and /ready; 'off' for none."
+)
 @click.option(
     "--log-level",
     default="INFO",

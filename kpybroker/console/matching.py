@@ -1,12 +1,22 @@
 """Whether a record has the text that is searched. Regular expressions are those of RE2, whose time is bounded."""
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
-from kpybroker.console.record_tasks import Needle
 from kpywire.record import Record
 
 WHERE: Final = ("any", "key", "value", "header")
+
+
+class Needle(NamedTuple):
+    """The text that is searched."""
+
+    data: bytes
+    """UTF-8 or any bytes; in lower case if ``ignores_case``. As ``pattern`` a regular expression of RE2."""
+    where: str
+    """``key``, ``value``, ``header``, or ``any`` of them."""
+    ignores_case: bool = False
+    is_pattern: bool = False
 
 
 class Matcher:

@@ -7,6 +7,7 @@ and no index, and keeps nothing of a record beyond what is shown. Tasks and answ
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from kpybroker.console.matching import Matcher, Needle, matcher
 from kpystorage.disk import Disk
 from kpystorage.errors import StorageError
 from kpystorage.reading import LogView, StoredBatch
@@ -34,17 +35,6 @@ class Place(NamedTuple):
     high_watermark: int
     start_offset: int
     end_offset: int
-
-
-class Needle(NamedTuple):
-    """The text that is searched."""
-
-    data: bytes
-    """UTF-8 or any bytes; in lower case if ``ignores_case``. As ``pattern`` a regular expression of RE2."""
-    where: str
-    """``key``, ``value``, ``header``, or ``any`` of them."""
-    ignores_case: bool = False
-    is_pattern: bool = False
 
 
 class Task(NamedTuple):
@@ -107,8 +97,6 @@ Answer = Found | Unreadable | Progress | Ended
 
 def work(disk: Disk, task: Task) -> Iterator[Answer]:
     """Do a task."""
-    from kpybroker.console.matching import matcher
-
     matches = None if task.needle is None else matcher(task.needle)
     reading = _Reading(task)
     for place in task.places:
@@ -133,7 +121,7 @@ class _Reading:
         self._task = task
         self._found = self._records = self._read_bytes = self._told_bytes = 0
 
-    def records(self, place: Place, batches: Iterator[StoredBatch], matches: object) -> Iterator[Answer]:
+    def records(self, place: Place, batches: Iterator[StoredBatch], matches: Matcher | None) -> Iterator[Answer]:
         """The records of one partition, until there are enough."""
         found_here = 0
         for batch in batches:
@@ -165,16 +153,16 @@ class _Reading:
             self.reason, self.is_full = f"{self._task.most} records were found", True
         return self.is_full
 
-    def _of_batch(self, place: Place, batch: StoredBatch, matches: object) -> Iterator[Answer]:
+    def _of_batch(self, place: Place, batch: StoredBatch, matches: Matcher | None) -> Iterator[Answer]:
         header, data = batch
         self._records += header.record_count
         try:
             if matches is not None:
                 section = section_of(header, data)
-                if not matches.may_be_in(section):  # type: ignore[attr-defined]
+                if not matches.may_be_in(section):
                     return
             for record in read_batch(data, header, 0, MOST_INFLATED_BYTES):
-                if matches is None or matches(record):  # type: ignore[operator]
+                if matches is None or matches(record):
                     yield found_of(place.partition, header, record, whole=self._task.whole)
         except Malformed as error:
             yield Unreadable(place.partition, header.base_offset, f"a batch of {header.size} bytes: {error}")

@@ -108,9 +108,7 @@ class ConsoleNode:
     # Contents
 
     def create(self, topic: str, partitions: int = 1) -> None:
-        wanted = CreatableTopic(
-            name=topic, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
-        )
+        wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
         with self.client as client:
             (answer,) = client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 5).topics
             assert answer.error_code == 0, answer
@@ -130,18 +128,14 @@ class ConsoleNode:
         assert answer.error_code == 0, answer
 
     def commit(self, group: str, topic: str, offset: int, member_id: str = "", generation: int = -1) -> None:
-        spot = OffsetCommitRequestPartition(
-            partition_index=0, committed_offset=offset, committed_metadata=""
-        )
+        spot = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
         topics = [OffsetCommitRequestTopic(name=topic, partitions=[spot])]
         with self.client as client:
             client.call(FindCoordinatorRequest(key=group, key_type=0), 3)
             request = OffsetCommitRequest(
                 group_id=group, generation_id_or_member_epoch=generation, member_id=member_id, topics=topics
             )
-            eventually(
-                lambda: client.call(request, 2).topics[0].partitions[0].error_code == 0, f"a commit of {group}"
-            )
+            eventually(lambda: client.call(request, 2).topics[0].partitions[0].error_code == 0, f"a commit of {group}")
 
     def join(self, client: RawClient, group: str) -> str:
         """Join a group as its only member. Return the member's id."""

@@ -3,13 +3,10 @@
 Every page of the console in both themes, of a node in memory with some traffic.
 """
 
-import sys
 import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import sleep, time
-
-sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("compat-tests", "tests/console")]
 
 from browser import Browser
 from console_node import console_node

@@ -26,7 +26,7 @@ def test_nothing_changes_unless_writing_is_enabled() -> None:
         for path in ("/topics", "/topics/t/configs", "/topics/t/records", "/transactions/abort"):
             reply = node.post(path, name="x", value="y", transactional_id="z")
             assert (reply.status, "kpybroker.console.write.enable" in reply.json["error"]) == (403, True)
-        assert "<form method=\"post\"" not in node.get("/topics").text
+        assert '<form method="post"' not in node.get("/topics").text
         assert node.post("/searches", topic="t", text="x").status == 200, "a search changes nothing"
         for method in ("DELETE", "POST"):
             assert node.request(method, "/api/cluster", JSON, "{}").status == 405
@@ -52,7 +52,12 @@ def test_a_form_of_the_page_creates_and_configures_a_topic(
     token = token_on(writable, "/topics")
     with caplog.at_level("INFO", "kpybroker.console"):
         reply = send(
-            writable, "/topics", token=token, name="made", partitions="3", configs="retention.ms=1000\n\nsegment.ms = 99\n"
+            writable,
+            "/topics",
+            token=token,
+            name="made",
+            partitions="3",
+            configs="retention.ms=1000\n\nsegment.ms = 99\n",
         )
     assert (reply.status, reply.headers["location"]) == (303, "/topics/made")
     assert "User:ANONYMOUS at 127.0.0.1 created topic made with 3 partitions" in caplog.text
@@ -169,21 +174,25 @@ def test_each_user_sees_what_its_acls_allow(secured: ConsoleNode) -> None:
     assert ask(secured, "ann", "/api/records?topic=open").status == 200
     assert ask(secured, "ann", "/api/records?topic=closed").status == 404
     assert ask(secured, "ann", "/api/topics/open/0").status == 200
-    assert ask(secured, "ann", "/api/topics/open").json["configs_hidden"].startswith("configs: TOPIC_AUTHORIZATION_FAILED")
+    assert (
+        ask(secured, "ann", "/api/topics/open").json["configs_hidden"].startswith("configs: TOPIC_AUTHORIZATION_FAILED")
+    )
     assert [each["id"] for each in ask(secured, "ann", "/api/groups").json["groups"]] == ["of-open"]
     assert ask(secured, "ann", "/api/group?id=of-closed").status == 403
     for path in ("/api/connections", "/api/quorum"):
         assert ask(secured, "ann", path).status == 403
     assert ask(secured, "eve", "/api/topics").json["total"] == 0
-    hidden = ask(secured, "eve", "/api/security").json
-    assert (hidden["acls"], hidden["users"]) == ([], [])
-    assert any("CLUSTER_AUTHORIZATION_FAILED" in line for line in hidden["hidden"])
+    little = ask(secured, "eve", "/api/security").json
+    assert (little["acls"], little["users"]) == ([], [])
+    assert any("CLUSTER_AUTHORIZATION_FAILED" in line for line in little["hidden"])
     assert len(ask(secured, "root", "/api/security").json["acls"]) == 2
 
 
 def test_nobody_changes_more_than_its_acls_allow(secured: ConsoleNode) -> None:
     assert ask(secured, "ann", "/api/topics", "POST", '{"name": "x"}').status == 403
-    assert ask(secured, "ann", "/api/topics/open/configs", "POST", '{"name": "retention.ms", "value": "1"}').status == 403
+    assert (
+        ask(secured, "ann", "/api/topics/open/configs", "POST", '{"name": "retention.ms", "value": "1"}').status == 403
+    )
     assert ask(secured, "ann", "/api/topics/open/records", "POST", '{"value": "v"}').status == 403
     assert ask(secured, "ann", "/api/searches", "POST", '{"topic": "closed", "text": "v"}').status == 404
     assert ask(secured, "root", "/api/topics", "POST", '{"name": "x"}').status == 200

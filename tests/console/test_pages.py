@@ -35,7 +35,9 @@ def check(reply: Reply, schema: dict[str, Any]) -> None:
 
 
 def schema_of(path: str, status: int, method: str = "get") -> dict[str, Any]:
-    (pattern,) = [each for each in DOCUMENT["paths"] if method in DOCUMENT["paths"][each] and match(each, path) is not None][:1]
+    (pattern,) = [
+        each for each in DOCUMENT["paths"] if method in DOCUMENT["paths"][each] and match(each, path) is not None
+    ][:1]
     responses = DOCUMENT["paths"][pattern][method]["responses"]
     found: dict[str, Any] = responses.get(str(status), responses["default"])["content"]["application/json"]["schema"]
     return found
@@ -164,7 +166,7 @@ def test_a_group_tells_its_lag_and_why_nobody_reads(stage: Stage) -> None:
     assert (member["client_id"], member["host"]) == ("watched", "127.0.0.1")
     told = [each["text"] for each in reversed(joined["story"])]
     assert told[0] == "watched at 127.0.0.1 joined"
-    assert told[-1].== "generation 1, members: 1"
+    assert told[-1] == "generation 1, members: 1"
 
 
 def test_one_connection_is_watched_live(stage: Stage) -> None:

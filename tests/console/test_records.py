@@ -13,8 +13,8 @@ import pytest
 from console_node import ConsoleNode, Reply, console_node, node_on_disk
 
 from kpybroker.console import record_tasks, searches
-from kpybroker.console.matching import matcher
-from kpybroker.console.record_tasks import Ended, Found, Needle, Place, Progress, Task, Unreadable, work
+from kpybroker.console.matching import Needle, matcher
+from kpybroker.console.record_tasks import Ended, Found, Place, Progress, Task, Unreadable, work
 from kpystorage.memory_disk import MemoryDisk
 from kpywire.compression import GZIP
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -101,7 +101,11 @@ def test_records_are_browsed_from_the_end_the_start_an_offset_or_a_time(node: Co
     assert of_one(start="oldest") == [0, 1, 2]
     assert of_one(offset=55) == [55, 56, 57]
     assert of_one(start="time", time=START_MS + 41_500) == [42, 43, 44]
-    assert of_one(start="time", time=datetime.fromtimestamp((START_MS + 41_500) / 1000, UTC).isoformat()) == [42, 43, 44]
+    assert of_one(start="time", time=datetime.fromtimestamp((START_MS + 41_500) / 1000, UTC).isoformat()) == [
+        42,
+        43,
+        44,
+    ]
     assert of_one(start="time", time="2099-01-01") == []
     assert of_one(offset=10**15) == []
     newest = node.get("/api/records", topic=many, most=4).json["records"]
@@ -241,7 +245,9 @@ def test_a_needle_is_found_only_where_it_is_searched(where: str) -> None:
 # Producing
 
 
-def test_a_record_is_produced_with_its_key_headers_and_nulls(node: ConsoleNode, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_is_produced_with_its_key_headers_and_nulls(
+    node: ConsoleNode, caplog: pytest.LogCaptureFixture
+) -> None:
     node.create("made", 3)
     with caplog.at_level("INFO", "kpybroker.console"):
         see = node.post("/topics/made/records", key="k", value="<b>é", headers="a=1\nb=", partition=2).json["see"]
@@ -268,7 +274,9 @@ def test_kafkas_refusal_of_a_record_is_passed_on(node: ConsoleNode) -> None:
 def test_markers_of_transactions_are_shown_as_markers() -> None:
     disk = MemoryDisk()
     disk.make_directory("/d")
-    marker = build_batch([Record(key=b"\0\0\0\1", value=b"\0\0\0\0\0\0")], transactional=True, control=True, producer_id=3)
+    marker = build_batch(
+        [Record(key=b"\0\0\0\1", value=b"\0\0\0\0\0\0")], transactional=True, control=True, producer_id=3
+    )
     disk.write("/d/00000000000000000000.log", marker, synchronize=False)
     found = next(work(disk, Task((Place(0, "/d", 0, 1, 0, 1),), 50)))
     assert isinstance(found, Found)

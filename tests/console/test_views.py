@@ -24,6 +24,12 @@ from kpybroker.metadata.topic import Partition
 from kpystorage.log_config import LogConfig
 from kpywire.metadata_records.register_broker_record import RegisterBrokerRecord
 
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
 
 def broker(number: int, *, fenced: bool = False) -> Broker:
     record = RegisterBrokerRecord(
@@ -75,7 +81,9 @@ def test_health_is_the_worst_thing_with_its_reason() -> None:
     assert health(good, nodes=away) == ("warning", "broker 2 does not answer the controller")
     assert health(good, leader=None)[0] == "bad"
     assert health(good, unready="it starts") == ("bad", "this node does not serve clients: it starts")
-    assert health(good, disks=[Disk("/d", None, None, None, None, "failed")])[1] == "log directory /d of this node failed"
+    assert (
+        health(good, disks=[Disk("/d", None, None, None, None, "failed")])[1] == "log directory /d of this node failed"
+    )
     assert health(good, disks=[Disk("/d", 100, 2, 1, 1, "working")]) == ("warning", "log directory /d is nearly full")
 
 
@@ -223,7 +231,7 @@ def test_text_in_utf8_is_shown_as_text(text: str) -> None:
     assert found.text == visible(text)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4), max_leaves=12))  # fmt: skip
+@given(JSON_VALUES)
 def test_json_is_indented_without_a_change(value: Any) -> None:
     text = json.dumps(value)
     assert is_json(text, must_be_container=False)

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.console.answers.topics import known_topic
 from kpybroker.console.asking import refuse
-from kpybroker.console.matching import WHERE, matcher
+from kpybroker.console.matching import WHERE, Needle, matcher
 from kpybroker.console.node_parts import NodeParts
 from kpybroker.console.query import Query, bad
-from kpybroker.console.record_tasks import Found, Needle, Place, Task, Unreadable
+from kpybroker.console.record_tasks import Found, Place, Task, Unreadable
 from kpybroker.console.searches import Search
 from kpybroker.console.viewer import Viewer
 from kpybroker.console.views.content import AUTO, FORMS, HEX
