@@ -1,4 +1,4 @@
-"""What clients notice while somebody searches a large log in the console: ``python -m benchmarks.console --gib 10``.
+"""Measures how clients notice a search of a large log in the console: ``python -m benchmarks.console --gib 10``.
 
 A client asks for the offset of a partition again and again, on a connection of its own: without a search and during
 one, in turn. Invariant: both are measured in the same rounds, so a busy machine slows both.

@@ -63,8 +63,8 @@ class _PlainStream:
 
 
 class HttpServer:
-    """The server of some routes, by path. A path that ends with ``/`` is also the route of all paths below it, but ``/``
-    is the route of itself alone."""
+    """The server of some routes, by path. A path that ends with ``/`` is also the route of all paths below it; ``/`` is
+    the route of itself alone."""
 
     def __init__(self, routes: Mapping[str, Route], protection: Protection = Protection()) -> None:  # noqa: B008
         self.routes = routes

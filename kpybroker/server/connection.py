@@ -90,11 +90,6 @@ class Connection(Debtor):
         """Whether the channel is closed."""
         return self._phase == CLOSED
 
-    @property
-    def is_muted(self) -> bool:
-        """Whether it is not served for a while, since its client is above a quota."""
-        return self._mute is not None
-
     def _enter(self, phase: int) -> None:
         assert phase in MAY_FOLLOW[self._phase], f"phase {phase} cannot follow {self._phase}"
         self._phase = phase

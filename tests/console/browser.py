@@ -152,7 +152,7 @@ class Browser:
 
     @property
     def complaints(self) -> list[str]:
-        """What the browser has logged about the page."""
+        """The lines that the browser has logged about the page."""
         entries = [each["params"]["entry"] for each in self.events if each.get("method") == "Log.entryAdded"]
         thrown = [str(each["params"]) for each in self.events if each.get("method") == "Runtime.exceptionThrown"]
         return [entry["text"] for entry in entries] + thrown

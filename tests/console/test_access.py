@@ -1,4 +1,4 @@
-"""Who may see and change what: by default nobody changes anything, and ACLs count for the console as for clients."""
+"""Access to the console: by default nobody changes anything, and ACLs count for the console as for clients."""
 
 import subprocess
 import sys

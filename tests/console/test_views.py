@@ -1,4 +1,4 @@
-"""What the pages say, from states that no running node has at once."""
+"""The sentences and values of the pages, from states that no running node has at once."""
 
 import base64
 import json

@@ -25,6 +25,7 @@ from kpybroker.console.views.connections import (
 from kpybroker.console.views.topics import PER_PAGE, pages_of
 from kpybroker.counters import ApiCounters
 from kpybroker.metrics.window import quantiles_ms
+from kpybroker.server.mutes import Mute
 from kpywire import api
 from kpywire.codec import decoder
 from kpywire.errors import Malformed
@@ -49,7 +50,6 @@ SECRET: Final = frozenset(
 )
 """The requests whose contents are not shown."""
 PHASES: Final = ("total", "queue", "local", "remote", "waiting", "send")
-STATES: Final = {0: "served", 1: "waits", 2: "waits", 3: "closed"}
 MINUTE_SAMPLES: Final = 30
 
 
@@ -101,8 +101,10 @@ def _row(node: NodeParts, connection: "Connection") -> ConnectionRow:
 def _state(connection: "Connection") -> str:
     if connection.closed:
         return "closed"
-    if connection.is_muted:
-        return "muted by a quota"
+    last = connection.waiting[-1] if connection.waiting else None
+    if isinstance(last, Mute):
+        left_ms = last.until_ms - connection.server.scheduler.monotonic_ms()
+        return f"throttled by a quota for {max(0.0, left_ms) / 1000:.1f} s"
     return "waits for an answer" if connection.waiting else "idle or served"
 
 

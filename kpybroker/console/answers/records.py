@@ -135,7 +135,7 @@ def _held(node: NodeParts, topic: Topic, index: int) -> _Held:
 
 
 def _place(number: int, role: Role, start: str, wanted: tuple[int, str, int]) -> Place:
-    """The stretch of a partition that is looked at."""
+    """The stretch of a partition that is read."""
     offset, text, most = wanted
     log, end = role.log, role.high_watermark.offset
     first = log.local_log_start_offset

@@ -153,7 +153,7 @@ def _role(node: NodeParts, topic: str, index: int) -> Role | None:
 
 
 def deletion_of(node: NodeParts, role: Role) -> Deletion | None:
-    """What retention does next with the log of this role; None if its disk failed."""
+    """The next deletion by retention from the log of this role; None if its disk failed."""
     found = role.log
     try:
         with found.directory.failing():

@@ -69,7 +69,7 @@ class Connections:
     connections: tuple[ConnectionRow, ...]
     times: tuple[PhaseTimes, ...]
     loop: tuple[LoopShare, ...]
-    """Of the last minute that was watched, the largest first."""
+    """The shares of the last minute that was watched, the largest first."""
     loop_s: float
     """How long that was."""
     plots: tuple[Plot, ...]
@@ -101,7 +101,7 @@ class ConnectionPage:
 
 
 def loop_shares(samples: Sequence[Mapping[str, float]]) -> tuple[LoopShare, ...]:
-    """Where the loop spent the time of these samples."""
+    """The shares of the loop's time over these samples, the largest first."""
     if not samples:
         return ()
     sums: dict[str, float] = {}

@@ -9,7 +9,7 @@ from kpystorage.retention import Deletable, expendable
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What retention does next with a log."""
+    """The next deletion by retention from a log."""
 
     segments_now: int
     """The segments that the next check deletes."""
@@ -27,7 +27,7 @@ def next_deletion(
     config: LogConfig,
     now_ms: int,
 ) -> Deletion:
-    """What retention does next with these segments."""
+    """The next deletion by retention from these segments."""
     gone = expendable(segments, end_offset, local_start, high_watermark, config, now_ms)
     size = sum(segment.size for segment in segments[:gone])
     next_ms = _next_ms(segments, gone, config)

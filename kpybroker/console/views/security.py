@@ -1,4 +1,4 @@
-"""Who may do what, and who is held back: ACLs, users and quotas. Pure."""
+"""ACLs, users and quotas. Pure."""
 
 from dataclasses import dataclass
 
@@ -44,7 +44,7 @@ class ListenerRow:
 
 @dataclass(frozen=True, slots=True)
 class SecurityPage:
-    """What protects this cluster. Parts that the viewer may not see are empty, and ``hidden`` says why."""
+    """The protection of this cluster. Parts that the viewer may not see are empty, and ``hidden`` says why."""
 
     has_authorizer: bool
     you: str

@@ -25,7 +25,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a group."""
+    """The facts about a group."""
 
     state: str
     members: Sequence[MemberRow]
