@@ -13,7 +13,8 @@ from kpybroker.console.asking import refuse
 from kpybroker.console.matching import WHERE, Needle, matcher
 from kpybroker.console.node_parts import NodeParts
 from kpybroker.console.query import Query, bad
-from kpybroker.console.record_tasks import Found, Place, Task, Unreadable
+from kpybroker.console.record_tasks import Answer, Found, Place, Task, Unreadable
+from kpybroker.console.remote_records import Stretch, fetched
 from kpybroker.console.searches import Search
 from kpybroker.console.viewer import Viewer
 from kpybroker.console.views.content import AUTO, FORMS, HEX
@@ -41,6 +42,8 @@ MOST: Final = 500
 USUAL: Final = 50
 MOST_FOUND: Final = 200
 MOST_PARTITIONS: Final = 200
+MOST_ELSEWHERE: Final = 8
+"""The partitions of one page that are fetched from other nodes."""
 MOST_TOPICS: Final = 1000
 
 
@@ -75,6 +78,11 @@ async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
     task = Task(_not_empty(places), most, committed=committed)
     disk = next(iter(held.roles.values())).log.directory.disk if held.roles else None
     answers = [] if disk is None or not task.places else await node.searches.read(disk, task)
+    stretch = Stretch(topic.name, topic.id, 0, -1, _first_offset(start, offset), None, most, committed)
+    if start == TIME:
+        stretch = stretch._replace(timestamp_ms=time_in(text))
+    more, elsewhere = await _of_others(node, viewer, topic, held.elsewhere, stretch)
+    answers += more
     found = [each for each in answers if isinstance(each, Found)]
     chosen = in_order(found, most, start)
     return RecordsPage(
@@ -92,9 +100,29 @@ async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
         tuple(row_of(each, form) for each in chosen),
         gaps_of(each for each in answers if isinstance(each, Unreadable)),
         _next_offset(index, chosen, places),
-        held.elsewhere,
+        tuple(elsewhere),
         node.is_writable and viewer.may(Operation.WRITE, ResourceType.TOPIC, topic.name),
     )
+
+
+def _first_offset(start: str, offset: int) -> int | None:
+    return None if start == NEWEST else 0 if start == OLDEST else offset
+
+
+async def _of_others(
+    node: NodeParts, viewer: Viewer, topic: Topic, numbers: tuple[int, ...], stretch: Stretch
+) -> tuple[list[Answer], list[int]]:
+    """The records of partitions that other nodes hold, and the partitions that nobody is asked for."""
+    answers: list[Answer] = []
+    left_out = list(numbers[MOST_ELSEWHERE:])
+    for number in numbers[:MOST_ELSEWHERE]:
+        leader = topic.partitions[number].leader
+        if leader in (-1, node.broker.node_id):
+            left_out.append(number)
+        else:
+            wanted = stretch._replace(partition=number, leader=leader)
+            answers += await fetched(node.elsewhere, viewer, wanted)
+    return answers, left_out
 
 
 def _chosen(query: Query, name: str, choices: tuple[str, ...]) -> str:
@@ -115,7 +143,7 @@ def _readable(node: NodeParts, viewer: Viewer, name: str) -> Topic:
 
 
 def _held(node: NodeParts, topic: Topic, index: int) -> _Held:
-    """This node's roles in the partitions that are asked for. Raises Refused if it has none of them."""
+    """This node's roles in the partitions that are asked for, and the partitions in which it has none."""
     if index >= 0 and index not in topic.partitions:
         refuse(error_codes.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{index}")
     roles: dict[int, Role] = {}
@@ -127,11 +155,16 @@ def _held(node: NodeParts, topic: Topic, index: int) -> _Held:
             elsewhere.append(number)
         except StorageError as error:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
-    if not roles and elsewhere:
-        where = sorted({replica for number in elsewhere for replica in topic.partitions[number].replicas})
+    return _Held(roles, tuple(elsewhere))
+
+
+def _here(topic: Topic, held: _Held) -> dict[int, Role]:
+    """The roles of this node. Raises Refused if it has none."""
+    if not held.roles:
+        where = sorted({replica for number in held.elsewhere for replica in topic.partitions[number].replicas})
         line = f"no replica of {topic.name} is on this node; open the console of node {' or '.join(map(str, where))}"
         raise Refused(HTTPStatus.MISDIRECTED_REQUEST, line)
-    return _Held(roles, tuple(elsewhere))
+    return held.roles
 
 
 def _place(number: int, role: Role, start: str, wanted: tuple[int, str, int]) -> Place:
@@ -169,7 +202,7 @@ def _next_offset(index: int, chosen: list[Found], places: list[Place]) -> int | 
     if index < 0 or not chosen:
         return None
     last = max(each.offset for each in chosen)
-    return last + 1 if last + 1 < places[0].end_offset else None
+    return last + 1 if not places or last + 1 < places[0].end_offset else None
 
 
 async def raw(node: NodeParts, viewer: Viewer, query: Query) -> Download:
@@ -177,7 +210,7 @@ async def raw(node: NodeParts, viewer: Viewer, query: Query) -> Download:
     topic = _readable(node, viewer, query.text("topic"))
     index, offset = query.number("partition", 0), query.number("offset", 0)
     part = _chosen(query, "part", ("value", "key"))
-    role = _held(node, topic, index).roles[index]
+    role = _here(topic, _held(node, topic, index))[index]
     end = role.high_watermark.offset
     log, first = role.log, max(offset, role.log.local_log_start_offset)
     place = Place(index, log.path, log.log_start_offset, end, first, end)
@@ -200,17 +233,15 @@ async def search(node: NodeParts, viewer: Viewer, query: Query) -> str:
     text, where = query.needed("text"), _chosen(query, "where", WHERE)
     needle = needle_in(text, where, ignores_case=query.flag("ignore_case"), kind=query.text("kind", "text"))
     index = query.number("partition", -1, lowest=-1, highest=2**31 - 1)
-    held = _held(node, topic, index)
+    roles = _here(topic, _held(node, topic, index))
     since = query.text("since")
     start = TIME if since else OLDEST
-    places = [_place(number, role, start, (0, since, 0)) for number, role in held.roles.items()]
+    places = [_place(number, role, start, (0, since, 0)) for number, role in roles.items()]
     task = Task(_not_empty(places), MOST_FOUND, needle=needle)
-    total = sum(role.log.size for role in held.roles.values())
+    total = sum(role.log.size for role in roles.values())
     title = {"topic": topic.name, "text": text, "where": where, "form": _chosen(query, "form", FORMS)}
     made = Search(task, title, str(viewer.principal), total)
-    if not held.roles:
-        raise bad(f"topic {topic.name} has no partition here")
-    node.searches.start(next(iter(held.roles.values())).log.directory.disk, made)
+    node.searches.start(next(iter(roles.values())).log.directory.disk, made)
     return f"/searches/{made.id}"
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from http import HTTPStatus
 from itertools import islice
 
 from kpybroker.authorization.resources import Operation, ResourceType
@@ -21,6 +22,7 @@ from kpybroker.console.views.segments import (
     batch_rows,
 )
 from kpybroker.errors import KafkaError
+from kpybroker.http.request import Refused
 from kpybroker.partition.leader import Leader
 from kpybroker.partition.role import Role
 from kpystorage import scan
@@ -41,13 +43,15 @@ def role_of(node: NodeParts, viewer: Viewer, query: Query) -> Role:
     partition = topic.partitions.get(index)
     if partition is None:
         refuse(error_codes.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{index}")
+        raise AssertionError
+    if node.broker.node_id not in partition.replicas:
+        where = " or ".join(map(str, partition.replicas))
+        line = f"no replica of {topic.name}-{index} is on this node; open the console of node {where}"
+        raise Refused(HTTPStatus.MISDIRECTED_REQUEST, line)
     try:
         return node.broker.replicas.find(topic.name, index).held()
     except KafkaError as error:
-        replicas = [] if partition is None else partition.replicas
-        where = f"its replicas are on {', '.join(map(str, replicas))}" if replicas else None
-        is_elsewhere = error.code == error_codes.UNKNOWN_TOPIC_OR_PARTITION or node.broker.node_id not in replicas
-        refuse(error.code, f"{topic.name}-{index} on this node", where if is_elsewhere else error.message)
+        refuse(error.code, f"{topic.name}-{index} on this node", error.message)
     except DiskFailure as failure:
         node.broker.replicas.directory_failed(failure)
         refuse(error_codes.KAFKA_STORAGE_ERROR, f"{topic.name}-{index}")
