@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from kpybroker.authorization.authorizer import Authorizer
+from kpybroker.calls.principal import ANONYMOUS
 from kpybroker.console.answers.records import Download
 from kpybroker.console.asking import Asking
 from kpybroker.console.elsewhere import Elsewhere
@@ -118,7 +119,9 @@ class Console:
 
     def _viewer(self, request: Request) -> Viewer:
         found = credentials_in(request.headers.get("authorization", ""))
-        return Viewer(request.principal, request.host, self._authorizer, None if found is None else found[1])
+        has_logged_in = found is not None and request.principal != ANONYMOUS
+        password = found[1] if found is not None and has_logged_in else None
+        return Viewer(request.principal, request.host, self._authorizer, password)
 
     async def _refusal(self, refused: Refused, viewer: Viewer, *, as_json: bool) -> Answer:
         if as_json:

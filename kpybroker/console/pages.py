@@ -195,7 +195,7 @@ ACTIONS: Final = (
         "Produce a record",
         produce,
         (
-            Parameter("key", "The key; null without it"),
+            Parameter("key", "The key; null if it is empty"),
             Parameter("value", "The value; null without it"),
             Parameter("headers", "Lines name=value"),
             Parameter("partition", "The number of the partition; by the key without it", "integer"),

@@ -18,9 +18,11 @@ from kpywire.record import Record, read_batch
 
 MOST_INFLATED_BYTES: Final = 64 * 1024 * 1024
 """A batch that is larger without its compression is named, and its records are not shown."""
-MOST_SHOWN_BYTES: Final = 64 * 1024
-"""The bytes that are kept of a key, a value or a header."""
-MOST_HEADERS: Final = 100
+MOST_SHOWN_BYTES: Final = 16 * 1024
+"""The bytes that are kept of a key or a value."""
+MOST_HEADERS: Final = 50
+MOST_HEADER_BYTES: Final = 1024
+"""The bytes that are kept of a header."""
 MOST_READ_BYTES: Final = 32 * 1024 * 1024
 """The bytes of files that one look at records reads."""
 PROGRESS_BYTES: Final = 4 * 1024 * 1024
@@ -186,7 +188,10 @@ def found_of(partition: int, header: BatchHeader, record: Record, *, whole: bool
         _size(record.key),
         _cut(record.value, whole=whole),
         _size(record.value),
-        tuple((name[:1000], _cut(value, whole=False), _size(value)) for name, value in record.headers[:MOST_HEADERS]),
+        tuple(
+            (name[:MOST_HEADER_BYTES], None if value is None else bytes(value[:MOST_HEADER_BYTES]), _size(value))
+            for name, value in record.headers[:MOST_HEADERS]
+        ),
         bool(header.attributes & TRANSACTIONAL_MASK),
         _control(record.key) if is_control else None,
         header.producer_id,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from kpybroker.calls.pending import Pending
 from kpybroker.console.query import bad
 from kpybroker.fairness.trait import Trait
+from kpybroker.io.scheduler import Timer
 
 if TYPE_CHECKING:
     from kpybroker.server.connection import Connection
@@ -99,6 +100,7 @@ class Taps:
     def __init__(self, server: "Server") -> None:
         self._server = server
         self._taps: dict[Connection, Tap] = {}
+        self._timer: Timer | None = None
 
     def look(self, connection: "Connection") -> Tap:
         """The tap of a connection, from now on if there was none. Raises Refused if there are too many."""
@@ -108,7 +110,11 @@ class Taps:
             if len(self._taps) >= MOST_TAPS:
                 raise bad(f"{MOST_TAPS} connections are being watched; close one of their pages and wait half a minute")
             tap = self._taps[connection] = Tap(connection.dispatch)
+        if connection.dispatch is not tap:  # or it has logged in meanwhile
+            tap.dispatch = connection.dispatch
             connection.dispatch = tap
+        if self._timer is None:
+            self._timer = self._server.scheduler.call_later(IDLE_MS, self._look_again)
         tap.looked_ms = self._server.scheduler.monotonic_ms()
         return tap
 
@@ -119,6 +125,11 @@ class Taps:
             if connection.closed or tap.looked_ms < since_ms:
                 self._remove(connection)
 
+    def _look_again(self) -> None:
+        self.expire()
+        again = self._server.scheduler.call_later(IDLE_MS, self._look_again) if self._taps else None
+        self._timer = again
+
     def _remove(self, connection: "Connection") -> None:
         tap = self._taps.pop(connection)
         if connection.dispatch is tap:
@@ -126,5 +137,7 @@ class Taps:
 
     def close(self) -> None:
         """Remove all."""
+        if self._timer is not None:
+            self._timer.cancel()
         for connection in list(self._taps):
             self._remove(connection)

@@ -7,6 +7,7 @@ from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.authorization.resources import CLUSTER_NAME, Operation, ResourceType
 from kpybroker.calls.address import java_address
 from kpybroker.calls.principal import Principal
+from kpybroker.console.views.content import visible
 from kpybroker.errors import AuthorizerNotReady
 from kpybroker.http.request import Refused
 
@@ -22,6 +23,11 @@ class Viewer(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Viewer({self.principal}, {self.host!r})"
+
+    @property
+    def who(self) -> str:
+        """The viewer in the lines of the log: whatever is in its name, they stay one line."""
+        return visible(f"{self.principal} at {self.host}").replace("\n", "<U+000A>").replace("\t", "<U+0009>")
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
         """Whether it may do this with a resource."""

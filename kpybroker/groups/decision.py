@@ -10,8 +10,6 @@ from kpybroker.groups.stories import LONGEST_CHARS, Event
 if TYPE_CHECKING:
     import random
 
-    from kpybroker.groups.classic.member import Member as ClassicMember
-    from kpybroker.groups.consumer.member import ConsumerMember
     from kpybroker.groups.settings import GroupSettings
     from kpybroker.groups.shard import GroupShard
     from kpybroker.groups.timers import Timer
@@ -47,12 +45,14 @@ class Decision(CoordinatorDecision[Any]):
         self.records = []
         self.replies = []
 
-    def tell(
-        self, group_id: str, what: str, member: ClassicMember | ConsumerMember | None = None, detail: str = ""
-    ) -> None:
-        """Note an event in the story of a group."""
-        who = ("", "", "") if member is None else (member.member_id, member.client_id, member.client_host)
-        self.stories.tell(group_id, Event(self.timestamp_ms, what, *who, detail[:LONGEST_CHARS]))
+    def tell(self, group_id: str, what: str, member: Any = None, detail: str = "") -> None:
+        """Note an event in the story of a group. ``member`` is one of any kind of group."""
+        event = Event(self.timestamp_ms, what, detail=detail[:LONGEST_CHARS])
+        if member is not None:
+            event = event._replace(
+                member_id=member.member_id, client_id=member.client_id, client_host=member.client_host
+            )
+        self.stories.tell(group_id, event)
 
     def set_timer(self, timer: Timer, delay_ms: int) -> None:
         """Set a timer to fire after this time."""

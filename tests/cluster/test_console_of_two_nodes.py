@@ -118,7 +118,7 @@ def test_both_nodes_list_the_groups_of_the_cluster(cluster: RunningCluster) -> N
         eventually(lambda: client.call(FindCoordinatorRequest(key="g", key_type=0), 3).port > 0, "a coordinator")
         answer = client.call(FindCoordinatorRequest(key="g", key_type=0), 3)
     with RawClient(answer.port) as coordinator:
-        request = OffsetCommitRequest(group_id="g", topics=topics)
+        request = OffsetCommitRequest(group_id="g", member_id="", topics=topics)
         eventually(lambda: coordinator.call(request, 2).topics[0].partitions[0].error_code == 0, "a commit")
     for node_id in (1, 2):
         _, found = get(cluster, node_id, "/groups")

@@ -1,7 +1,9 @@
 """Access to the console: by default nobody changes anything, and ACLs count for the console as for clients."""
 
+import http.client
 import subprocess
 import sys
+import threading
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +13,10 @@ from urllib.parse import urlencode
 import pytest
 from console_node import FORM, JSON, ConsoleNode, Reply, console_node
 
+from kpybroker.console import console, rendering
 from kpybroker.http import gate
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
+from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record
 from waiting import eventually
 
@@ -212,12 +216,40 @@ def test_beyond_loopback_the_console_needs_a_login() -> None:
 
 
 def test_a_busy_console_refuses_and_clients_do_not_notice(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kpybroker.console import console
-
     monkeypatch.setattr(console, "MOST_AT_ONCE", 0)
     with console_node() as node:
         assert node.get("/api/cluster").status == 503
         node.create("t")
+
+
+def test_a_crowd_of_tabs_is_served_or_refused_and_clients_do_not_notice() -> None:
+    with console_node() as node, node.client as client:
+        answers: list[int | None] = []
+
+        def look() -> None:
+            try:
+                answers.append(node.get("/api/cluster").status)
+            except (OSError, http.client.HTTPException):
+                answers.append(None)  # beyond the connections of the port
+
+        tabs = [threading.Thread(target=look) for _ in range(150)]
+        for tab in tabs:
+            tab.start()
+        for _ in range(50):
+            assert client.call(MetadataRequest(topics=[]), 12).controller_id == 1
+        for tab in tabs:
+            tab.join(60)
+        assert set(answers) <= {200, 503, None}
+        assert 200 in answers
+        eventually(lambda: node.get("/api/cluster").status == 200, "it recovers")
+
+
+def test_what_is_too_large_is_refused_unread() -> None:
+    with console_node(kpybroker_console_write_enable="true") as node:
+        assert node.request("POST", "/api/topics", {**JSON, "Content-Length": str(2 << 20)}).status == 413
+        many = "&".join(f"f{number}=1" for number in range(300))
+        assert node.get(f"/api/topics?{many}").status == 400
+        assert node.get("/api/topics", page="9" * 30).status == 400
 
 
 # Costs
@@ -246,8 +278,6 @@ asyncio.run(run())
 
 
 def test_without_jinja_the_pages_say_how_to_get_it_and_the_json_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kpybroker.console import rendering
-
     rendering.environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with console_node() as node:

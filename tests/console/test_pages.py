@@ -11,7 +11,7 @@ import pytest
 from console_node import Reply, console_node
 from stage import Stage, flight
 
-from kpybroker.console import openapi
+from kpybroker.console import openapi, taps
 from kpybroker.console.pages import PAGES, Page, match
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -184,3 +184,21 @@ def test_one_connection_is_watched_live(stage: Stage) -> None:
     text = stage.node.get(address).text
     assert "hunter2" not in text
     assert b64encode(b"\0ann\0hunter2").decode() not in text
+
+
+def test_a_connection_is_watched_only_while_somebody_looks(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"/api/connections/{stage.values['connection']}"
+    assert stage.node.get(address).status in (200, 400)
+    server = stage.node.node.server
+    assert server is not None
+    with stage.node.client as client:
+        client.call(MetadataRequest(topics=[]), 12)
+        host, port = client.sock.getsockname()
+        (connection,) = [each for each in server.connections if str(each.client) == f"{host}:{port}"]
+        plain = connection.dispatch
+        assert stage.node.get(f"/api/connections/{host}:{port}").status == 200
+        assert isinstance(connection.dispatch, taps.Tap)
+        monkeypatch.setattr(taps, "IDLE_MS", -1)
+        stage.node.get(address)  # each look removes what nobody looks at
+        assert connection.dispatch is plain
+        client.call(MetadataRequest(topics=[]), 12)

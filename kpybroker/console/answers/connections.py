@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from kpybroker.authorization.resources import CLUSTER_NAME, Operation, ResourceType
 from kpybroker.calls.client import Client
 from kpybroker.console.answers.cluster import SAMPLE_S
 from kpybroker.console.history import MEDIAN, P99
@@ -119,8 +120,9 @@ def _times(name: str, counters: ApiCounters) -> PhaseTimes:
 
 
 async def connection(node: NodeParts, viewer: Viewer, query: Query) -> ConnectionPage:
-    """One connection: its requests from the first look on."""
-    viewer.must_see_node()
+    """One connection: its requests from the first look on. They are those of others, so it takes more than to see the
+    node."""
+    viewer.must(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
     name = query.text("connection")
     found = next((each for each in list(node.sources.server.connections) if str(each.client) == name), None)
     if found is None:

@@ -25,7 +25,7 @@ TIMEOUT_MS: Final = 10_000
 async def produce(node: NodeParts, viewer: Viewer, query: Query) -> str:
     """Produce a record to a partition that this node leads. Returns the page that shows it. Raises Refused."""
     topic = known_topic(node, viewer, query.text("topic"))
-    key = None if query.flag("null_key") or "key" not in query.values else query.text("key").encode()
+    key = query.text("key").encode() or None
     value = None if query.flag("null_value") or "value" not in query.values else query.text("value").encode()
     index = _partition(node, topic, query, key)
     record = Record(timestamp=node.broker.scheduler.now_ms(), key=key, value=value, headers=_headers(query))
@@ -37,9 +37,7 @@ async def produce(node: NodeParts, viewer: Viewer, query: Query) -> str:
     )
     answer = (await node.ask(viewer, request)).responses[0].partition_responses[0]
     refuse(answer.error_code, f"{topic.name}-{index}", answer.error_message)
-    log.info(
-        "%s at %s produced offset %d of %s-%d", viewer.principal, viewer.host, answer.base_offset, topic.name, index
-    )
+    log.info("%s produced offset %d of %s-%d", viewer.who, answer.base_offset, topic.name, index)
     return f"/records?topic={topic.name}&partition={index}&start=offset&offset={answer.base_offset}"
 
 

@@ -204,7 +204,7 @@ async def create(node: NodeParts, viewer: Viewer, query: Query) -> str:
     response = await node.ask(viewer, CreateTopicsRequest(topics=[wanted], timeout_ms=30_000))
     (answer,) = response.topics
     refuse(answer.error_code, f"topic {name[:249]}", answer.error_message)
-    log.info("%s at %s created topic %s with %d partitions", viewer.principal, viewer.host, name, answer.num_partitions)
+    log.info("%s created topic %s with %d partitions", viewer.who, name, answer.num_partitions)
     return f"/topics/{name}"
 
 
@@ -234,5 +234,5 @@ async def configure(node: NodeParts, viewer: Viewer, query: Query) -> str:
     (answer,) = response.responses
     refuse(answer.error_code, f"{name[:100]} of {topic[:249]}", answer.error_message)
     what = "removed" if is_removed else f"set to {value!a}"
-    log.info("%s at %s: config %s of topic %s is %s", viewer.principal, viewer.host, name, topic, what)
+    log.info("%s: config %s of topic %s is %s", viewer.who, name, topic, what)
     return f"/topics/{topic}"

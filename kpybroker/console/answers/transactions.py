@@ -94,5 +94,5 @@ async def abort(node: NodeParts, viewer: Viewer, query: Query) -> str:
         if answer.error_code != error_codes.CONCURRENT_TRANSACTIONS:
             break
     refuse(answer.error_code, f"transactional id {name[:249]}")
-    log.info("%s at %s aborted the transaction of %a and fenced its producer", viewer.principal, viewer.host, name)
+    log.info("%s aborted the transaction of %a and fenced its producer", viewer.who, name)
     return "/transactions"
