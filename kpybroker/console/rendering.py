@@ -1,5 +1,6 @@
 """Pages from templates. The templates escape everything; Jinja2 is imported with the first page."""
 
+import asyncio
 from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
@@ -45,7 +46,7 @@ def static_file(path: str) -> Answer:
 
 @cache
 def environment() -> Any:
-    """The templates, compiled; None where Jinja2 is missing. In a thread: it takes a tenth of a second."""
+    """The environment of the templates; None where Jinja2 is missing. In a thread when it is first used."""
     try:
         import jinja2
     except ImportError:
@@ -68,18 +69,22 @@ def environment() -> Any:
         visible=visible,
     )
     made.globals.update(menu=MENU, svg_of=svg_of, last_of=last_of, in_words=in_words)
-    for name in made.list_templates():
-        made.get_template(name)
     return made
+
+
+@cache
+def template_of(name: str) -> Any:
+    """A template, compiled. In a thread when it is first used."""
+    return environment().get_template(name)
 
 
 async def page_of(template: str, path: str, viewer: Viewer, values: dict[str, Any]) -> list[bytes]:
     """A page, rendered in pieces between which the loop serves others. Raises Refused where Jinja2 is missing."""
-    templates = environment()
-    if templates is None:
+    if environment() is None:
         line = "the pages need Jinja2: pip install 'kpybroker[console]'; /api/ works without it"
         raise Refused(HTTPStatus.NOT_IMPLEMENTED, line)
-    pieces = templates.get_template(template).generate(values, path=path, viewer=viewer)
+    compiled = await asyncio.to_thread(template_of, template)
+    pieces = compiled.generate(values, path=path, viewer=viewer)
     return ["".join([piece async for piece in paced(pieces)]).encode("utf-8", "backslashreplace")]
 
 

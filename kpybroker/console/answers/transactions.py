@@ -1,5 +1,6 @@
 """The transactions that this node coordinates, and those that are open in the partitions that it leads."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("kpybroker.console")
 
 MOST_PINS: Final = 200
-ATTEMPTS: Final = 5
-"""The tries to abort what is about to end anyway."""
+ATTEMPTS: Final = 50
+PAUSE_S: Final = 0.1
+"""The pause between attempts while the markers of the aborted transaction are written."""
 OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
@@ -93,6 +95,7 @@ async def abort(node: NodeParts, viewer: Viewer, query: Query) -> str:
         answer = await node.ask(viewer, request)
         if answer.error_code != error_codes.CONCURRENT_TRANSACTIONS:
             break
+        await asyncio.sleep(PAUSE_S)
     refuse(answer.error_code, f"transactional id {name[:249]}")
     log.info("%s aborted the transaction of %a and fenced its producer", viewer.who, name)
     return "/transactions"
