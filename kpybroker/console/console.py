@@ -17,9 +17,10 @@ from kpybroker.console.answers.records import Download
 from kpybroker.console.asking import Asking
 from kpybroker.console.elsewhere import Elsewhere
 from kpybroker.console.history import History
-from kpybroker.console.json_form import to_json
+from kpybroker.console.json_form import json_pieces
 from kpybroker.console.lag_history import LagHistory
 from kpybroker.console.node_parts import NodeParts, Sources
+from kpybroker.console.pace import paced
 from kpybroker.console.pages import ACTIONS, PAGES, Action, Page, match
 from kpybroker.console.protection import (
     FORM,
@@ -152,7 +153,8 @@ class Console:
                     if isinstance(value, Download):
                         return _download(value)
                     if is_api:
-                        return _json(HTTPStatus.OK, to_json(value))
+                        pieces = [piece async for piece in paced(json_pieces(value))]
+                        return Answer(HTTPStatus.OK, ["".join(pieces).encode()], JSON)
                     return await self._page(page, viewer, value, query)
         raise Refused(HTTPStatus.NOT_FOUND, "there is no such page")
 

@@ -2,8 +2,9 @@
 differ. Pure."""
 
 import dataclasses
+import json
 import types
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 _PLAIN: Final[dict[Any, dict[str, Any]]] = {
@@ -24,6 +25,25 @@ def to_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: to_json(each) for name, each in value.items()}
     return value
+
+
+def json_pieces(value: Any) -> Iterator[str]:
+    """A dataclass as JSON, in pieces: the elements of its lists one by one."""
+    for number, field in enumerate(dataclasses.fields(value)):
+        yield f"{',' if number else '{'}{_dumped(field.name)}:"
+        found = getattr(value, field.name)
+        if isinstance(found, tuple):
+            yield "["
+            for place, each in enumerate(found):
+                yield f"{',' if place else ''}{_dumped(to_json(each))}"
+            yield "]"
+        else:
+            yield _dumped(to_json(found))
+    yield "}\n"
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
 class Schemas:
@@ -61,6 +81,3 @@ class Schemas:
                 "additionalProperties": False,
             }
         return {"$ref": f"#/components/schemas/{name}"}
-
-
-Schema = Callable[[Any], dict[str, Any]]

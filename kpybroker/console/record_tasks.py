@@ -23,6 +23,9 @@ MOST_SHOWN_BYTES: Final = 16 * 1024
 MOST_HEADERS: Final = 50
 MOST_HEADER_BYTES: Final = 1024
 """The bytes that are kept of a header."""
+MOST_PAGE_BYTES: Final = 1024 * 1024
+"""The bytes of all keys and values together after which further ones are cut to `LITTLE_BYTES`."""
+LITTLE_BYTES: Final = 512
 MOST_READ_BYTES: Final = 32 * 1024 * 1024
 """The bytes of files that one look at records reads."""
 PROGRESS_BYTES: Final = 4 * 1024 * 1024
@@ -121,7 +124,7 @@ class _Reading:
         self.reason = ""
         self.is_full = False
         self._task = task
-        self._found = self._records = self._read_bytes = self._told_bytes = 0
+        self._found = self._records = self._read_bytes = self._told_bytes = self._shown_bytes = 0
 
     def records(self, place: Place, batches: Iterator[StoredBatch], matches: Matcher | None) -> Iterator[Answer]:
         """The records of one partition, until there are enough."""
@@ -165,9 +168,17 @@ class _Reading:
                     return
             for record in read_batch(data, header, 0, MOST_INFLATED_BYTES):
                 if matches is None or matches(record):
-                    yield found_of(place.partition, header, record, whole=self._task.whole)
+                    yield self._shown(place.partition, header, record)
         except Malformed as error:
             yield Unreadable(place.partition, header.base_offset, f"a batch of {header.size} bytes: {error}")
+
+    def _shown(self, partition: int, header: BatchHeader, record: Record) -> Found:
+        if self._task.whole:
+            return found_of(partition, header, record, MOST_INFLATED_BYTES)
+        most_bytes = MOST_SHOWN_BYTES if self._shown_bytes < MOST_PAGE_BYTES else LITTLE_BYTES
+        found = found_of(partition, header, record, most_bytes)
+        self._shown_bytes += len(found.key or b"") + len(found.value or b"")
+        return found
 
 
 def section_of(header: BatchHeader, data: memoryview) -> bytes:
@@ -176,20 +187,20 @@ def section_of(header: BatchHeader, data: memoryview) -> bytes:
     return decompress(header.codec, section, MOST_INFLATED_BYTES) if header.codec else bytes(section)
 
 
-def found_of(partition: int, header: BatchHeader, record: Record, *, whole: bool) -> Found:
-    """A record as it is shown."""
+def found_of(partition: int, header: BatchHeader, record: Record, most_bytes: int = MOST_SHOWN_BYTES) -> Found:
+    """A record as it is shown: of its key and value at most so many bytes."""
     is_control = bool(header.attributes & CONTROL_MASK)
     return Found(
         partition,
         record.offset,
         record.timestamp,
         header.timestamp_type == 1,
-        _cut(record.key, whole=whole),
+        _cut(record.key, most_bytes),
         _size(record.key),
-        _cut(record.value, whole=whole),
+        _cut(record.value, most_bytes),
         _size(record.value),
         tuple(
-            (name[:MOST_HEADER_BYTES], None if value is None else bytes(value[:MOST_HEADER_BYTES]), _size(value))
+            (name[:MOST_HEADER_BYTES], _cut(value, MOST_HEADER_BYTES), _size(value))
             for name, value in record.headers[:MOST_HEADERS]
         ),
         bool(header.attributes & TRANSACTIONAL_MASK),
@@ -198,8 +209,8 @@ def found_of(partition: int, header: BatchHeader, record: Record, *, whole: bool
     )
 
 
-def _cut(data: bytes | None, *, whole: bool) -> bytes | None:
-    return data if data is None or whole else bytes(data[:MOST_SHOWN_BYTES])
+def _cut(data: bytes | None, most_bytes: int) -> bytes | None:
+    return None if data is None else bytes(data[:most_bytes])
 
 
 def _size(data: bytes | None) -> int:

@@ -95,7 +95,7 @@ def _records(wanted: Stretch, data: PartitionData, start: int) -> list[Answer]:
                 continue
             for record in read_batch(buffer, header, position, MOST_INFLATED_BYTES):
                 if record.offset >= start:
-                    found.append(found_of(wanted.partition, header, record, whole=False))
+                    found.append(found_of(wanted.partition, header, record))
                 if len(found) >= wanted.most:
                     return found
     except Malformed as error:

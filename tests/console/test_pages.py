@@ -18,6 +18,7 @@ from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from waiting import eventually
 
 DOCUMENT = openapi.document()
+UNKNOWN_VERSION = bytes.fromhex("0000000e 0012 7fff 00000009 0003 783939 00")
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +180,9 @@ def test_one_connection_is_watched_live(stage: Stage) -> None:
     assert json.loads(newest["request_json"])["topics"] == []
     assert json.loads(newest["answer_json"])["brokers"][0]["nodeId"] == 1
     assert newest["took_ms"] >= 0
+    stage.connected.sock.sendall(UNKNOWN_VERSION)
+    stage.connected.receive(18, 0)
+    assert stage.node.get(address).status == 200, "a request of a later version harms nothing"
     stage.connected.send(SaslAuthenticateRequest(auth_bytes=b"\0ann\0hunter2"), 2)
     eventually(lambda: "SaslAuthenticate" in (text := stage.node.get(address).text) or "closed" in text, "it is noted")
     text = stage.node.get(address).text

@@ -29,7 +29,7 @@ from kpybroker.metrics.window import quantiles_ms
 from kpybroker.server.mutes import Mute
 from kpywire import api
 from kpywire.codec import decoder
-from kpywire.errors import Malformed
+from kpywire.errors import Malformed, UnsupportedVersion
 from kpywire.header import decode_request_header, response_header_version
 from kpywire.message_json import as_json
 
@@ -128,8 +128,18 @@ async def connection(node: NodeParts, viewer: Viewer, query: Query) -> Connectio
     if found is None:
         raise bad(f"there is no connection from {name[:100]}; it has closed")
     tap = node.taps.look(found)
-    rows = [_exchange(each) async for each in paced(list(tap.exchanges))]
+    rows = [_exchange(each) async for each in paced(list(tap.exchanges)) if is_known(each.request)]
     return ConnectionPage(_row(node, found), tuple(reversed(rows)))
+
+
+def is_known(request: bytes) -> bool:
+    """Whether the header of a request is one that this node knows; others are refused, or get a version to try."""
+    try:
+        header = decode_request_header(request)
+        response_header_version(header.api_key, header.api_version)
+    except (Malformed, LookupError, ValueError):
+        return False
+    return header.api_key in api.API_KEYS
 
 
 def _exchange(exchange: Exchange) -> ExchangeRow:
@@ -167,7 +177,7 @@ def _json(message: Any, version: int, data: bytes, position: int) -> str | None:
     try:
         found, _ = decoder(message, version)(memoryview(data), position)
         return json.dumps(_without_records(as_json(found, version)), indent=1)
-    except (Malformed, ValueError, IndexError, TypeError):
+    except (Malformed, UnsupportedVersion, ValueError, LookupError, TypeError):
         return None
 
 

@@ -12,6 +12,7 @@ from kpybroker.console.answers.topics import known_topic
 from kpybroker.console.asking import refuse
 from kpybroker.console.matching import WHERE, Needle, matcher
 from kpybroker.console.node_parts import NodeParts
+from kpybroker.console.pace import paced
 from kpybroker.console.query import Query, bad
 from kpybroker.console.record_tasks import Answer, Found, Place, Task, Unreadable
 from kpybroker.console.remote_records import Stretch, fetched
@@ -97,7 +98,7 @@ async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
         form,
         committed,
         query.flag("live"),
-        tuple(row_of(each, form) for each in chosen),
+        tuple([row_of(each, form) async for each in paced(chosen)]),
         gaps_of(each for each in answers if isinstance(each, Unreadable)),
         _next_offset(index, chosen, places),
         tuple(elsewhere),
@@ -284,7 +285,7 @@ async def found(node: NodeParts, viewer: Viewer, query: Query) -> SearchPage:
         made.total_bytes,
         1.0 if is_over else min(1.0, read_bytes / made.total_bytes) if made.total_bytes else 0.0,
         made.progress.records,
-        tuple(row_of(each, form if form in FORMS else AUTO) for each in made.found),
+        tuple([row_of(each, form if form in FORMS else AUTO) async for each in paced(list(made.found))]),
         gaps_of(made.unreadable),
         round(made.passed_s, 1),
         form,
