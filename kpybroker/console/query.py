@@ -59,6 +59,7 @@ def from_json(body: bytes) -> Query:
     """The named values of a JSON object. Raises Refused."""
     try:
         found = json.loads(body or b"{}")
+        json.dumps(found, ensure_ascii=False).encode()  # a text may hold half a character
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

@@ -188,7 +188,7 @@ def section_of(header: BatchHeader, data: memoryview) -> bytes:
 
 
 def found_of(partition: int, header: BatchHeader, record: Record, most_bytes: int = MOST_SHOWN_BYTES) -> Found:
-    """A record as it is shown: of its key and value at most so many bytes."""
+    """A record as it is shown: its key and value are cut to this number of bytes."""
     is_control = bool(header.attributes & CONTROL_MASK)
     return Found(
         partition,

@@ -11,7 +11,7 @@ from kpybroker.http.request import Answer, Request, Route
 if TYPE_CHECKING:
     from kpybroker.console.console import Console
 
-METHODS: Final = frozenset({"GET", "POST", "DELETE"})
+METHODS: Final = frozenset({"GET", "POST"})
 PATHS: Final = (
     "/",
     "/api/",

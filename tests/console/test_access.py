@@ -101,7 +101,8 @@ def test_kafkas_refusals_are_passed_on(writable: ConsoleNode) -> None:
     assert writable.post("/topics", name="t").status == 409
     assert writable.post("/topics/t/configs", name="no.such.config", value="1").status == 400
     assert writable.post("/topics/none/configs", name="retention.ms", value="1").status == 404
-    assert writable.post("/topics", name="t2", configs="nothing").status == 400
+    for configs in ("nothing", "{bad", '{"x": {"y": 1}}', "[" * 10_000):
+        assert writable.post("/topics", name="t2", configs=configs).status == 400
 
 
 def test_other_sites_and_names_get_nothing(writable: ConsoleNode) -> None:

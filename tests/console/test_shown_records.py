@@ -284,7 +284,7 @@ def test_markers_of_transactions_are_shown_as_markers() -> None:
 
 
 def test_a_body_of_json_that_is_no_object_is_refused(node: ConsoleNode) -> None:
-    for body in ("[1]", "nothing", "[" * 100_000, json.dumps("x")):
+    for body in ("[1]", "nothing", "[" * 100_000, json.dumps("x"), '{"text": "\\ud800"}', '{"a": NaN'):
         reply = node.request("POST", "/api/searches", {"Content-Type": "application/json"}, body)
         assert reply.status == 400
 

@@ -68,3 +68,8 @@ def test_an_open_transaction_is_shown_with_what_it_holds_back_and_can_be_aborted
 def test_an_id_that_cannot_be_is_refused_by_kafka(node: ConsoleNode) -> None:
     assert node.post("/transactions/abort").status == 400
     assert node.post("/transactions/abort", transactional_id="").status == 400
+    unknown = node.post("/transactions/abort", transactional_id="nobody's")
+    assert (unknown.status, "TRANSACTIONAL_ID_NOT_FOUND" in unknown.json["error"]) == (404, True)
+    assert row(node, "nobody's") is None, "nothing was made"
+    ended = node.post("/transactions/abort", transactional_id="payments")
+    assert (ended.status, "has no open transaction" in ended.json["error"]) == (400, True)

@@ -1,13 +1,12 @@
 """The list of topics, and one topic: created and configured here, too."""
 
-import json
 import logging
 
 from kpybroker.authorization.resources import CLUSTER_NAME, Operation, ResourceType
 from kpybroker.console.asking import refuse
 from kpybroker.console.node_parts import NodeParts
 from kpybroker.console.pace import paced
-from kpybroker.console.query import Query, bad
+from kpybroker.console.query import Query, bad, from_json
 from kpybroker.console.readers import readers_of
 from kpybroker.console.viewer import Viewer
 from kpybroker.console.views.cluster import is_under_replicated, reason_of
@@ -211,9 +210,8 @@ async def create(node: NodeParts, viewer: Viewer, query: Query) -> str:
 def _config_lines(text: str) -> list[tuple[str, str]]:
     """The configs of a form, ``name=value`` a line, or of a JSON object. Raises Refused."""
     if text.startswith("{"):
-        return [
-            (name, value if isinstance(value, str) else json.dumps(value)) for name, value in json.loads(text).items()
-        ]
+        named = from_json(text.encode()).values
+        return list(named.items())
     pairs = []
     for line in filter(None, map(str.strip, text.splitlines())):
         name, equals, value = line.partition("=")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kpybroker.console.asking import refuse
 from kpybroker.console.node_parts import NodeParts
 from kpybroker.console.pace import paced
-from kpybroker.console.query import Query
+from kpybroker.console.query import Query, bad
 from kpybroker.console.viewer import Viewer
 from kpybroker.console.views.topics import PER_PAGE, pages_of
 from kpybroker.console.views.transactions import PinRow, TransactionRow, Transactions
@@ -90,6 +90,11 @@ async def abort(node: NodeParts, viewer: Viewer, query: Query) -> str:
     """Abort the open transaction of a transactional id, and fence its producer, as its next producer would. Returns the
     page of transactions. Raises Refused."""
     name = query.needed("transactional_id")
+    described = await node.ask(viewer, DescribeTransactionsRequest(transactional_ids=[name]))
+    (state,) = described.transaction_states
+    refuse(state.error_code, f"transactional id {name[:249]}")
+    if state.transaction_state != OPEN[0]:
+        raise bad(f"transactional id {name[:249]} has no open transaction: it is {state.transaction_state}")
     request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
     for _ in range(ATTEMPTS):
         answer = await node.ask(viewer, request)
