@@ -6,7 +6,7 @@ from typing import NamedTuple
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.authorization.resources import CLUSTER_NAME, Operation, ResourceType
 from kpybroker.calls.address import java_address
-from kpybroker.calls.principal import Principal
+from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.console.views.content import visible
 from kpybroker.errors import AuthorizerNotReady
 from kpybroker.http.request import Refused
@@ -42,7 +42,8 @@ class Viewer(NamedTuple):
         """Raise Refused if it may not do this."""
         if not self.may(operation, kind, name):
             what = "the cluster" if kind == ResourceType.CLUSTER else f"{kind.name.lower()} {name}"
-            raise Refused(HTTPStatus.FORBIDDEN, f"{self.principal} lacks {operation.name} on {what}")
+            hint = "; kpybroker.http.users=scram lets users log in" if self.principal == ANONYMOUS else ""
+            raise Refused(HTTPStatus.FORBIDDEN, f"{self.principal} lacks {operation.name} on {what}{hint}")
 
     def must_see_node(self) -> None:
         """Raise Refused if it may not see the node itself: that takes DESCRIBE on the cluster, as for metrics."""
