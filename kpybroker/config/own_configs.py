@@ -59,7 +59,8 @@ METRIC_LABELS: Final = frozenset(
             "network_processor",
             "partition",
         ),
-        *("metric", "patchlevel", "quantile", "request", "result", "topic", "transactional_id", "user", "version"),
+        *("metric", "patchlevel", "protocol", "quantile", "request", "result", "state"),
+        *("topic", "transactional_id", "user", "version"),
     }
 )
 """The label names that metrics use themselves."""
@@ -89,6 +90,7 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey("kpybroker.client.metrics.max.series", INT, 20_000, LOW, at_least(0)),
         ConfigKey("kpybroker.console.hosts", LIST, (), LOW),
         ConfigKey("kpybroker.console.write.enable", BOOLEAN, False, LOW),
+        ConfigKey("kpybroker.group.consumer.unsettled.heartbeat.interval.ms", INT, 0, LOW, at_least(0)),
         ConfigKey("kpybroker.http.listener", STRING, "127.0.0.1:9404", LOW, HostAndPort()),
         ConfigKey("kpybroker.http.open.paths", LIST, ("/live", "/ready"), LOW, list_of()),
         ConfigKey("kpybroker.http.ssl.key.password", PASSWORD, None, LOW),
@@ -122,6 +124,10 @@ OWN_DOCUMENTATION: Final = {
     "kpybroker.console.write.enable": (
         "Whether the console may change something: create and configure topics, produce records, abort transactions. "
         "Each change is logged with its user, who needs the ACLs for it."
+    ),
+    "kpybroker.group.consumer.unsettled.heartbeat.interval.ms": (
+        "The interval between heartbeats of a member of a consumer group (KIP-848) while partitions of its group move; "
+        "0 for the interval of a group at rest, as on Apache Kafka. A large group gets at least 2 ms for each member."
     ),
     "kpybroker.http.listener": (
         "The address of the console, /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "

@@ -4,6 +4,8 @@
 Invariant: what a record changes here depends on the records before it alone, so a replay ends where the live shard is.
 """
 
+from collections.abc import Callable
+
 from kpybroker.coordination.sweeps import Sweeps
 from kpybroker.groups.group import Group
 from kpybroker.groups.stories import Stories
@@ -14,6 +16,7 @@ class GroupShard:
     """The groups of one partition, their timers and the sweeps that are under way."""
 
     __slots__ = (
+        "downgrade",
         "groups",
         "loaded_ms",
         "member_timers",
@@ -26,7 +29,9 @@ class GroupShard:
         "topics",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, downgrade: Callable[..., bool]) -> None:
+        """``downgrade(shard, group, leaving ids, decision)`` turns a consumer group into a classic one, if it can."""
+        self.downgrade = downgrade
         self.groups: dict[str, Group] = {}
         self.topics: set[str] = set()
         """The topics of all offsets that are or were committed here."""
