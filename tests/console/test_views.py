@@ -183,6 +183,11 @@ def test_an_open_transaction_that_holds_readers_back_is_named() -> None:
     assert not verdict(open_transactions=pinned, positions=[position(stable_offset=8, fetched=6)])[0]
 
 
+def test_members_of_a_streams_group_have_tasks_and_no_partition_is_called_unassigned() -> None:
+    tasks = [member("ann", assigned=("task 0_1",))]
+    assert verdict(members=tasks, positions=[position(member=None)]) == (False, "It reads: its positions move.")
+
+
 def test_a_group_that_gets_on_is_not_called_stuck() -> None:
     assert verdict() == (False, "It reads: its positions move.")
     assert verdict(positions=[position(lag=0)]) == (False, "It has read everything.")

@@ -33,6 +33,8 @@ from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.group import Group
 from kpybroker.groups.offsets.committed import find_committed
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.streams.member import StreamsMember
+from kpybroker.groups.streams.streams_group import StreamsGroup
 from kpybroker.metrics.lag import Times, lag_of
 from kpybroker.metrics.readers import Readers, committed_by, groups_of, name_of
 from kpybroker.partition.leader import Leader
@@ -143,6 +145,8 @@ def _summary(group: Group) -> tuple[str, str, int | None, str]:
         return "classic", membership.state.value, membership.generation_id, membership.protocol_name or ""
     if isinstance(membership, ConsumerGroup):
         return "consumer", membership.state, membership.epoch, ""
+    if isinstance(membership, StreamsGroup):
+        return "streams", membership.state, membership.epoch, ""
     return "offsets only", "Empty", None, ""
 
 
@@ -152,6 +156,8 @@ def _members_of(node: NodeParts, group: Group) -> tuple[MemberRow, ...]:
         return tuple(_classic_member(membership, each) for each in list(membership.members))
     if isinstance(membership, ConsumerGroup):
         return tuple(_consumer_member(node, membership, each) for each in list(membership.members.values()))
+    if isinstance(membership, StreamsGroup):
+        return tuple(_streams_member(membership, each) for each in list(membership.members.values()))
     return ()
 
 
@@ -179,6 +185,17 @@ def _consumer_member(node: NodeParts, group: ConsumerGroup, member: ConsumerMemb
     assigned = tuple(f"{name}-{index}" for name, indexes in named for index in sorted(indexes))
     host = member.client_host.removeprefix("/")
     return MemberRow(member.member_id, member.instance_id, member.client_id, host, assigned, state)
+
+
+def _streams_member(group: StreamsGroup, member: StreamsMember) -> MemberRow:
+    """A member with its active tasks in place of partitions."""
+    is_settled = member.is_reconciled_to(group.assignment_epoch)
+    state = "" if is_settled else f"is at epoch {member.member_epoch} of {group.assignment_epoch}"
+    tasks = tuple(
+        f"{stuck.TASK}{name}_{index}" for name, indexes in member.assigned.active.items() for index in indexes
+    )
+    host = member.client_host.removeprefix("/")
+    return MemberRow(member.member_id, member.instance_id, member.client_id, host, tasks, state)
 
 
 def _fetched_by(readers: Readers, name: str, client_ids: Sequence[str]) -> Mapping[tuple[str, int], int]:

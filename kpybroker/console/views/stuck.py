@@ -9,6 +9,8 @@ from kpybroker.console.views.groups import MemberRow, PositionRow
 WAITS: Final = "waits for the others"
 OWES_JOIN: Final = "has to rejoin"
 OWES_SYNC: Final = "has to sync"
+TASK: Final = "task "
+"""The beginning of what a member of a streams group is assigned."""
 LONG_MS: Final = 30_000
 FAILS: Final = 3
 """The members that were lost at one position until its record is suspected."""
@@ -108,6 +110,8 @@ def _poisoned(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
 
 
 def _without_member(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
+    if any(task.startswith(TASK) for member in facts.members for task in member.assigned):
+        return None  # tasks of Kafka Streams do not name their partitions
     for each in behind:
         if facts.members and each.member is None:
             return f"No member has {each.topic}-{each.partition}, which has {each.lag} records that are not read."
