@@ -1,0 +1,84 @@
+"""The task of a Spark job for a lake table: a range of offsets read and sorted on an executor, its rows in a file."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kpybroker.lake.formats import values_of
+from kpybroker.lake.registry import Registry
+from kpybroker.lake.tables import FACTS, UPSERT, Files, Origin
+from kpybroker.lake.topic import COLUMNS
+from kpybroker.lake.values import raw_of
+from kpybroker.lake.writing import latest, size_of, sorted_for
+from kpybroker.scan.borrowing import Borrowed
+from kpybroker.scan.connecting import transport_of
+from kpybroker.scan.options import Options
+from kpybroker.scan.ranges import Range, Wanted
+from kpybroker.scan.reading import rows as rows_of
+from kpybroker.spark.one_line import one_line
+from kpybroker.spark.zip_directories import keep_zip_directories
+from kpywire.columns.schema import schema_of
+
+
+class Outcome(NamedTuple):
+    """The records of a range, sorted."""
+
+    part: Range
+    schema: pa.Schema
+    """The columns that its rows have."""
+    dead: pa.Table
+    rows: int
+    bytes: int
+    files: list[Any]
+    """What the table's writer of files returned; nothing if there are columns that the table lacks."""
+    latest: tuple[pa.Table, pa.Table] | None = None
+    """For an upsert: the last row of each key, and the places of keys to delete."""
+
+
+class Reading(NamedTuple):
+    """The settings of all tasks. It can be pickled."""
+
+    options: Options
+    origin: Origin
+    topic_id: str
+    registry_url: str | None
+
+    def __repr__(self) -> str:
+        return f"Reading({self.options!r}, {self.origin!r})"
+
+    def task(self, schema: pa.Schema, files: Files | None, lent: Borrowed | None) -> Callable[[Range], Outcome]:
+        """A function for executors. ``schema`` is the table's; ``files`` is None for an upsert."""
+
+        def run(part: Range) -> Outcome:
+            keep_zip_directories()
+            with one_line():
+                return self._outcome(part, schema, files, None if lent is None else lent.only([part]))
+
+        return run
+
+    def _outcome(self, part: Range, schema: pa.Schema, files: Files | None, lent: Borrowed | None) -> Outcome:
+        registry = None if self.registry_url is None else Registry(self.registry_url)
+        raw = raw_of(self._records(part, lent), self.topic_id)
+        found = sorted_for(self.origin.mode, values_of(self.origin.values, registry), raw, schema)
+        outcome = Outcome(part, found.rows.schema, found.dead, found.rows.num_rows, size_of(raw), [])
+        if further(outcome.schema, schema):
+            return outcome
+        if self.origin.mode == UPSERT:
+            return outcome._replace(latest=latest(found, raw))
+        assert files is not None
+        return outcome._replace(files=files.write(found.rows)) if found.rows.num_rows else outcome
+
+    def _records(self, part: Range, lent: Borrowed | None) -> pa.Table:
+        wanted = Wanted(COLUMNS, self.options.wanted.committed_only, self.options.wanted.fails_on_data_loss)
+        transport = transport_of(self.options, lent)
+        try:
+            return pa.Table.from_batches(rows_of(transport, part, wanted), schema_of(COLUMNS))
+        finally:
+            transport.close()
+
+
+def further(found: pa.Schema, table: pa.Schema) -> list[pa.Field]:
+    """The columns of rows that the table lacks."""
+    known = set(table.names) | set(FACTS.names)
+    return [field for field in found if field.name not in known]
