@@ -42,10 +42,16 @@ def daily_sums(spark: SparkSession, bootstrap_servers: str, topic: str) -> DataF
         .option("maxOffsetsPerTrigger", RECORDS_PER_BATCH)
         .load()
     )
+    return summed(records)
+
+
+def summed(records: DataFrame) -> DataFrame:
+    """The sums of records of a source; what is no flight is left out."""
     flight = sql.from_json(sql.col("value").cast("string"), FLIGHT)
     sums = (
         records.select("timestamp", flight.alias("flight"))
         .select("timestamp", "flight.*")
+        .where("origin is not null")
         .groupBy(sql.window("timestamp", "1 day"), "origin")
         .agg(
             sql.count("*").alias("flights"),
