@@ -15,7 +15,7 @@ from benchmarks.sides import HOST, Kpybroker, Side
 RECORD_BYTES: Final = (100, 1000)
 PARTITIONS: Final = 2
 TOTAL_BYTES: Final = 600_000_000
-"""What a round of full size reads, for each figure."""
+"""The bytes of values that a round of full size reads for each figure."""
 KEPT: Final = 100
 """The filter keeps one record in this number."""
 

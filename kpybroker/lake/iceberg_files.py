@@ -18,7 +18,7 @@ class IcebergFiles(NamedTuple):
     metadata: str
     """The table's metadata as JSON: columns and their ids, partitions, properties."""
     properties: Mapping[str, str]
-    """Those of the storage, which may hold secrets."""
+    """The settings of the storage, which may hold secrets."""
     location: str
 
     def __repr__(self) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GIB = 1024 * 1024 * 1024
+ISOLATION = "kafka.isolation.level"
 LIMITS = Limits(rows=20_000_000, bytes=GIB)
 """Commits of many tasks. An upsert has those of one process."""
 
@@ -39,8 +40,8 @@ LIMITS = Limits(rows=20_000_000, bytes=GIB)
 class Lake:
     """A topic and the table that is written from it.
 
-    ``options`` are those of ``format("kpybroker")`` that say how to reach a cluster and whether records of open
-    transactions are read; ``table`` is ``delta:PATH`` or ``iceberg:NAMESPACE.TABLE``, or a `Target` with settings of
+    ``options`` are those of ``format("kpybroker")`` that say how to reach a cluster; committed records are read
+    unless they say otherwise. ``table`` is ``delta:PATH`` or ``iceberg:NAMESPACE.TABLE``, or a `Target` with settings of
     its storage or catalog.
     """
 
@@ -56,7 +57,7 @@ class Lake:
     ) -> None:
         """LakeError, BadOption, and ValueError for a text that names no table."""
         self._spark = spark
-        self._options = read_options({**options, "subscribe": topic})
+        self._options = read_options({ISOLATION: "read_committed", **_lower(options), "subscribe": topic})
         self._name = topic
         self._target = target_of(table, {}) if isinstance(table, str) else table
         self._wish = wish or Wish()
@@ -125,6 +126,10 @@ class Lake:
         writer.take_over(self._target.dead_letters().open())
         writer.begin(backfill=False)
         return writer
+
+
+def _lower(options: Mapping[str, str]) -> dict[str, str]:
+    return {key.lower(): value for key, value in options.items()}
 
 
 class _Never:

@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
     rows: int
     bytes: int
     files: list[Any]
-    """What the table's writer of files returned; nothing if there are columns that the table lacks."""
+    """The files that were written; none if there are columns that the table lacks."""
     latest: tuple[pa.Table, pa.Table] | None = None
     """For an upsert: the last row of each key, and the places of keys to delete."""
 
