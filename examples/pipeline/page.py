@@ -1,6 +1,6 @@
 """The page: what was checked, and two plots, in one HTML file that loads nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import NamedTuple
@@ -69,7 +69,7 @@ def _progress(batches: Sequence[Batch]) -> str:
     return _plot([("flights", points)], lambda second: f"{second:.0f} s")
 
 
-def _plot(curves: Sequence[tuple[str, list[tuple[float, float]]]], name_of) -> str:  # type: ignore[no-untyped-def]
+def _plot(curves: Sequence[tuple[str, list[tuple[float, float]]]], name_of: Callable[[float], str]) -> str:
     every = [point for _, points in curves for point in points] or [(0.0, 0.0)]
     x0, x1 = min(x for x, _ in every), max(x for x, _ in every)
     y0, y1 = min(0.0, *(y for _, y in every)), max(1.0, *(y for _, y in every))
@@ -79,7 +79,7 @@ def _plot(curves: Sequence[tuple[str, list[tuple[float, float]]]], name_of) -> s
         return LEFT + across, HEIGHT - BOTTOM - (y - y0) / (y1 - y0) * (HEIGHT - BOTTOM - 16)
 
     parts = []
-    for colour, (name, points), number in zip(COLOURS, curves, range(len(COLOURS)), strict=False):
+    for number, (colour, (name, points)) in enumerate(zip(COLOURS, curves, strict=False)):
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
         parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.3" points="{path}"/>')
         parts.append(f'<text x="{LEFT + 70 * number}" y="11" style="fill:{colour}">{escape(name)}</text>')

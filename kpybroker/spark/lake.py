@@ -40,9 +40,9 @@ LIMITS = Limits(rows=20_000_000, bytes=GIB)
 class Lake:
     """A topic and the table that is written from it.
 
-    ``options`` are those of ``format("kpybroker")`` that say how to reach a cluster; committed records are read
-    unless they say otherwise. ``table`` is ``delta:PATH`` or ``iceberg:NAMESPACE.TABLE``, or a `Target` with settings of
-    its storage or catalog.
+    ``options`` are those of ``format("kpybroker")`` that say how to reach a cluster; committed records are read unless
+    they say otherwise. ``table`` is ``delta:PATH`` or ``iceberg:NAMESPACE.TABLE``, or a `Target` with settings of its
+    storage or catalog.
     """
 
     def __init__(
