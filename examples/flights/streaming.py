@@ -94,11 +94,14 @@ def run(stream: DataFrame, bootstrap_servers: str, topic: str, checkpoint: Path,
     query.awaitTermination()
 
 
-def newest_sums(spark: SparkSession, bootstrap_servers: str, topic: str) -> tuple[Daily, int]:
-    """The last value of every key in the topic, read by Spark's batch source, and how many records it took."""
+def newest_sums(
+    spark: SparkSession, bootstrap_servers: str, topic: str, source: str = "kafka", isolation: str = "read_uncommitted"
+) -> tuple[Daily, int]:
+    """The last value of every key in the topic, read as a batch, and how many records it took."""
     records = (
-        spark.read.format("kafka")
+        spark.read.format(source)
         .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("kafka.isolation.level", isolation)
         .option("subscribe", topic)
         .load()
         .selectExpr("CAST(key AS STRING) key", "CAST(value AS STRING) value", "offset", "partition")

@@ -18,6 +18,7 @@ from rich.console import Console
 from examples.flights import broker, sending
 from examples.flights.dataset import Daily, DatasetError, Flight, by_day, flights
 from examples.flights.demo import java_aside
+from examples.flights.streaming import newest_sums
 from examples.pipeline import DAILY_TOPIC, FLIGHTS_TOPIC, streaming, tables
 from examples.pipeline.page import Batch, Verdict, page
 from examples.progress import bar, waiting
@@ -180,7 +181,7 @@ def judged(
     expected = by_day(every)
     lines: list[str] = []
     with waiting(console, "Comparing all of it with the CSV"):
-        found, records = streaming.newest_sums(spark, address, DAILY_TOPIC)
+        found, records = newest_sums(spark, address, DAILY_TOPIC, "kpybroker", "read_committed")
         verdicts = [alike("sums in the topic", found, expected, f"{records:,} committed updates")]
         by_duckdb = tables.daily_by_duckdb(places)
         verdicts.append(alike("sums of the Delta table, by DuckDB", by_duckdb, expected, "DuckDB"))

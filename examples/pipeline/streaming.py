@@ -1,6 +1,5 @@
 """The streaming query: flights in, sums by day and airport out, exactly once, all by ``format("kpybroker")``."""
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from examples.flights.dataset import Daily, Sums
 from examples.flights.streaming import summed
 
 RECORDS_PER_BATCH = 120_000
@@ -53,22 +51,3 @@ def start(spark: SparkSession, address: str, source: str, sink: str, checkpoint:
         .outputMode("complete")
         .start()
     )
-
-
-def newest_sums(spark: SparkSession, address: str, topic: str) -> tuple[Daily, int]:
-    """The last committed value of every key, and the number of committed records."""
-    records = (
-        spark.read.format("kpybroker")
-        .option("kafka.bootstrap.servers", address)
-        .option("subscribe", topic)
-        .option("kafka.isolation.level", "read_committed")
-        .load()
-        .selectExpr("CAST(key AS STRING) key", "CAST(value AS STRING) value", "offset", "partition")
-        .orderBy("partition", "offset")
-        .collect()
-    )
-    newest: Daily = {}
-    for record in records:
-        key, value = json.loads(record.key), json.loads(record.value)
-        newest[key["day"], key["origin"]] = Sums(**value)
-    return newest, len(records)

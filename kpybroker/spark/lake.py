@@ -113,16 +113,9 @@ class Lake:
         origin = table.origin()
         assert origin is not None
         limits = self._limits or (LIMITS if origin.mode == "append" else Limits())
-        writer = SparkWriter(
-            topic,
-            topic_id,
-            table,
-            partial(dead_letters_of, self._target, origin),
-            self._values(origin.values),
-            limits,
-            random.getrandbits(62),
-        )
-        writer.use(self._spark, Reading(self._options, origin, topic_id, self._registry_url))
+        reading = Reading(self._options, origin, topic_id, self._registry_url)
+        dead_letters = partial(dead_letters_of, self._target, origin)
+        writer = SparkWriter(self._spark, reading, topic, table, dead_letters, limits, random.getrandbits(62))
         writer.take_over(self._target.dead_letters().open())
         writer.begin(backfill=False)
         return writer

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from kpybroker.client.connection import Unreachable
 from kpybroker.lake.coverage import Covered, Step
-from kpybroker.lake.errors import LakeError, NotCommitted
-from kpybroker.lake.planning import tasks
-from kpybroker.lake.tables import ATTEMPTS, UPSERT
-from kpybroker.lake.writing import Taken, Writer, newest
+from kpybroker.lake.errors import LakeError, NotCommitted, told
+from kpybroker.lake.planning import Limits, tasks
+from kpybroker.lake.tables import ATTEMPTS, UPSERT, Table
+from kpybroker.lake.writing import Source, Taken, Writer, newest
 from kpybroker.scan.connecting import client_of
 from kpybroker.scan.lent_files import borrowed
 from kpybroker.scan.ranges import Range
-from kpybroker.spark.lake_reading import Outcome, Reading, further
+from kpybroker.spark.lake_reading import Failed, Outcome, Reading, further
 from kpywire.uuid import from_string
 
 if TYPE_CHECKING:
@@ -31,10 +32,19 @@ MOST_ROUNDS: Final = 50
 
 
 class SparkWriter(Writer):
-    """Writes with the executors of a session; `use` names it."""
+    """Writes with the executors of a session."""
 
-    def use(self, spark: "SparkSession", reading: Reading) -> None:
-        """Read by jobs of this session from now on."""
+    def __init__(
+        self,
+        spark: "SparkSession",
+        reading: Reading,
+        source: Source,
+        table: Table,
+        dead_letters: Callable[[], Table],
+        limits: Limits,
+        number: int,
+    ) -> None:
+        super().__init__(source, reading.topic_id, table, dead_letters, reading.values(), limits, number)
         self._spark = spark
         self._reading = reading
 
@@ -70,12 +80,16 @@ class SparkWriter(Writer):
             lent = borrowed(options, client, parts, sizes)
         finally:
             client.close()
+        task = self._reading.task(schema, files, lent)
         try:
-            task = self._reading.task(schema, files, lent)
-            found: list[Outcome] = self._spark.sparkContext.parallelize(parts, len(parts)).map(task).collect()
+            with told(LakeError, "the job of Spark failed"):
+                found = self._spark.sparkContext.parallelize(parts, len(parts)).map(task).collect()
         finally:
             if lent is not None:
                 lent.end()
+        for each in found:
+            if isinstance(each, Failed):
+                raise Unreachable(each.text) if each.may_pass else LakeError(each.text)
         return found
 
     def _add_columns(self, outcomes: Sequence[Outcome], schema: pa.Schema) -> None:

@@ -9,6 +9,8 @@ import pytest
 from kafka import KafkaProducer
 from pyspark import cloudpickle
 
+from kpybroker.client.client import Client, Spot
+from kpybroker.client.offset_requests import delete_records
 from kpybroker.lake.errors import LakeError, NotCommitted
 from kpybroker.lake.generations import Wish
 from kpybroker.lake.planning import Limits
@@ -145,7 +147,7 @@ def test_files_of_a_job_that_failed_and_a_lost_answer_leave_each_record_once(
     topic, target, spark = f"failing-{kind}", target_in(tmp_path, kind), Spark()
     produce(broker, topic, *((str(n), {"n": n}) for n in range(6)))
     spark.failing = [1]
-    with pytest.raises(RuntimeError, match="executor is gone"):
+    with pytest.raises(LakeError, match=r"^the job of Spark failed: an executor is gone$"):
         list(lake_of(broker, topic, target, spark).once())
     assert rows_in(target) == []
     table = target.open()
@@ -172,3 +174,22 @@ def test_a_table_of_another_maker_or_none_is_named(broker: Broker, tmp_path: Pat
     wish = Wish(values="json", partition_by=("n",))
     with pytest.raises(LakeError, match="has partitions, and files for it cannot be written apart"):
         list(lake_of(broker, "named", target, Spark(), wish).once())
+
+
+def test_records_that_retention_took_end_the_job_with_one_line(broker: Broker, tmp_path: Path) -> None:
+    target, spark = target_in(tmp_path, "delta"), Spark()
+    produce(broker, "lost", *((str(n), {"n": n}) for n in range(4)))
+    lake = lake_of(broker, "lost", target, spark)
+    list(lake.once())
+    produce(broker, "lost", ("x", {"n": 4}), ("y", {"n": 5}))
+    with Client(broker.bootstrap_servers, 10) as client:
+        delete_records(client, {Spot("lost", 0): 5})
+    with pytest.raises(
+        LakeError, match=r"START_OFFSET_RESET.* lost-0 \[4, 6\): offset 4 is gone, the log begins at 5\."
+    ):
+        list(lake.once())
+    assert [row["n"] for row in rows_in(target)] == [0, 1, 2, 3]
+    going_on = {"kafka.bootstrap.servers": broker.bootstrap_servers, "failOnDataLoss": "false"}
+    session: Any = spark
+    list(Lake(session, going_on, "lost", target).once())
+    assert [row["n"] for row in rows_in(target)] == [0, 1, 2, 3, 5]
