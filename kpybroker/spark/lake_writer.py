@@ -12,7 +12,7 @@ import pyarrow as pa
 from kpybroker.client.connection import Unreachable
 from kpybroker.lake.coverage import Covered, Step
 from kpybroker.lake.errors import LakeError, NotCommitted, told
-from kpybroker.lake.planning import Limits, tasks
+from kpybroker.lake.planning import Limits, budget_offsets, tasks
 from kpybroker.lake.tables import ATTEMPTS, UPSERT, Table
 from kpybroker.lake.writing import Source, Taken, Writer, newest
 from kpybroker.scan.connecting import client_of
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TASK_OFFSETS: Final = 250_000
-"""The most offsets of a task: their documents are in its memory."""
+TASK_BYTES: Final = 64 * 1024 * 1024
+"""The most offsets and about the most bytes of a task: its documents are in memory, several times as large."""
 LEAST_OFFSETS: Final = 5_000
 """Tasks are not cut smaller than this to keep all cores busy."""
 MOST_ROUNDS: Final = 50
@@ -65,10 +66,11 @@ class SparkWriter(Writer):
     def _ranges(self, steps: Sequence[Step]) -> list[Range]:
         cores = self._spark.sparkContext.defaultParallelism
         each = -(-sum(step.offsets for step in steps) // cores)
+        most = budget_offsets(Limits(TASK_OFFSETS, TASK_BYTES), self._bytes_per_offset)
         topic_id = from_string(self._topic_id)
         return [
             Range(self._source.name, topic_id, step.partition, step.start, step.end)
-            for step in tasks(steps, min(max(each, LEAST_OFFSETS), TASK_OFFSETS))
+            for step in tasks(steps, min(max(each, LEAST_OFFSETS), most))
         ]
 
     def _run(self, parts: list[Range], schema: pa.Schema) -> list[Outcome]:
