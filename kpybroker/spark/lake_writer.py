@@ -89,10 +89,12 @@ class SparkWriter(Writer):
         finally:
             if lent is not None:
                 lent.end()
+        outcomes: list[Outcome] = []
         for each in found:
             if isinstance(each, Failed):
                 raise Unreachable(each.text) if each.may_pass else LakeError(each.text)
-        return found
+            outcomes.append(each)
+        return outcomes
 
     def _add_columns(self, outcomes: Sequence[Outcome], schema: pa.Schema) -> None:
         """Give the table the columns that these have; the first of a name decides on its type."""
