@@ -55,6 +55,10 @@ demo: setup ## 336 776 real flights through kafka-python, the broker and Spark, 
 payments: setup ## transactions, Spark with a checkpoint, exact totals while all is killed at random (OPTIONS=--seconds 600)
 	@$(BIN)/python -m examples.payments $(OPTIONS)
 
+.PHONY: pipeline
+pipeline: setup ## the flights live: producers, Spark, an exactly-once sink, Delta and Iceberg, DuckDB, an audit, a page with plots (OPTIONS=--limit 50000)
+	@$(BIN)/python -m examples.pipeline $(OPTIONS)
+
 .PHONY: setup
 setup: $(VENV)/.tests ## only set up: .venv with everything that tests, demo and benchmarks use
 
