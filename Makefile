@@ -74,6 +74,13 @@ kerberos: setup ## install what the tests of Kerberos need: Debian's packages (a
 	if command -v krb5-config > /dev/null; then $(BIN)/python -m pip install --quiet --editable '.[kerberos]'; \
 	else echo "Kerberos is not installed: its tests are skipped"; fi
 
+.PHONY: browser
+browser: setup ## install what the tests of the console need: Debian's Chromium (as root, with apt-get)
+	@if ! command -v chromium > /dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; \
+	then echo "Installing Chromium"; apt-get -qq update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends chromium fonts-dejavu-core > /dev/null; fi; \
+	command -v chromium > /dev/null || echo "Chromium is not installed: its tests are skipped"
+
 ## Working on it
 
 .PHONY: test
@@ -160,6 +167,10 @@ readme-figures: setup $(BENCHED)/bin/kpybroker ## play the rows that README.md s
 	-$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --minutes 30 $(OPTIONS) \
 	    --rows $$($(BIN)/python -m benchmarks.readme --rows) --output build/bench/readme
 	$(BIN)/python -m benchmarks.readme --take build/bench/readme
+
+.PHONY: pictures
+pictures: setup ## takes the pictures of docs/console.md again, with Chromium
+	PYTHONPATH=compat-tests $(BIN)/python tests/console/pictures.py
 
 .PHONY: budget
 budget: setup ## what a request costs in calls and memory, beside the budget that the tests hold
