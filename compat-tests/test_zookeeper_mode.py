@@ -6,23 +6,22 @@ The tests share one cluster and play in their order: brokers 1 and 3 are Apache 
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions
 from kazoo.client import KazooClient
 
 from oracle import BrokerProcessError, jars, java
+from zookeeper_clients import PATIENCE_S, consume, create, is_in_sync, partitions_of, produce, until
 from zookeeper_clusters import KafkaOnZooKeeper, KpyOnZooKeeper, ZooKeeperCluster
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 KPY = 2
 PROGRAM = (sys.executable, "-m", "kpybroker")
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -44,69 +43,6 @@ def tree(cluster: ZooKeeperCluster) -> Iterator[KazooClient]:
 @pytest.fixture
 def admin(cluster: ZooKeeperCluster) -> AdminClient:
     return AdminClient({"bootstrap.servers": cluster.brokers[KPY].bootstrap_servers})
-
-
-def until(is_so: Callable[[], Any]) -> Any:
-    """Wait until something is true; return it."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            found = is_so()
-        except KafkaException:
-            found = None
-        if found:
-            return found
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.1)
-
-
-def create(admin: AdminClient, name: str, partitions: int, replicas: int = 2, **config: str) -> None:
-    topic = NewTopic(name, partitions, replicas, config={key.replace("_", "."): value for key, value in config.items()})
-    admin.create_topics([topic])[name].result(30)
-
-
-def partitions_of(admin: AdminClient, topic: str) -> dict[int, Any]:
-    found = admin.list_topics(timeout=10).topics[topic]
-    return {} if found.error else dict(found.partitions)
-
-
-def is_in_sync(admin: AdminClient, topic: str) -> bool:
-    found = partitions_of(admin, topic).values()
-    return bool(found) and all(sorted(each.isrs) == sorted(each.replicas) and each.leader >= 0 for each in found)
-
-
-def produce(servers: str, topic: str, count: int, first: int = 0, **more: str) -> None:
-    refused: list[Any] = []
-    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 5, **more})
-    for number in range(first, first + count):
-        producer.produce(
-            topic, str(number).encode(), str(number).encode(), on_delivery=lambda e, _m: e and refused.append(e)
-        )
-        producer.poll(0)
-    assert producer.flush(PATIENCE_S) == 0
-    assert not refused
-
-
-def consume(servers: str, topic: str, count: int, group: str = "readers") -> list[int]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-        }
-    )
-    consumer.subscribe([topic])
-    values: list[int] = []
-    deadline = time.monotonic() + PATIENCE_S
-    while len(values) < count and time.monotonic() < deadline:
-        message = consumer.poll(0.5)
-        if message is not None and message.error() is None:
-            values.append(int(message.value() or b"-1"))
-    if values:
-        consumer.commit(asynchronous=False)
-    consumer.close()
-    return sorted(values)
 
 
 def test_the_registration_has_the_fields_of_apache_kafkas(cluster: ZooKeeperCluster, tree: KazooClient) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of clusters in ZooKeeper ask of them as clients."""
+"""Clients of clusters in ZooKeeper, for tests: topics, and records that are numbers."""
 
 import time
 from collections.abc import Callable

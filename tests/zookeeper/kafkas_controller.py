@@ -23,8 +23,7 @@ from kpywire.messages.leader_and_isr import (
 from kpywire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from kpywire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from oracle.process import HOST
-from oracle.zookeeper import ZooKeeper
-from oracle.zookeeper_broker import ZooKeeperBroker
+from oracle.zookeeper import KafkaOnZooKeeper, ZooKeeper
 from raw_client import RawClient
 
 CONTROLLER_ID = 0
@@ -132,7 +131,7 @@ class KafkasSide:
         self._zookeeper.__enter__()
         connect = self._zookeeper.bootstrap_servers + CHROOT
         settings = {"auto.leader.rebalance.enable": "false", "controlled.shutdown.enable": "false"}
-        self._controller = ZooKeeperBroker(CONTROLLER_ID, connect, settings)
+        self._controller = KafkaOnZooKeeper(CONTROLLER_ID, connect, settings)
         self._connect = connect
         self._controller.__enter__()
         self.admin = KazooClient(hosts=connect)

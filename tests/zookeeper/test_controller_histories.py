@@ -132,7 +132,7 @@ class History:
         active.on_step = replace
 
     def check(self) -> None:
-        """What holds when nothing happens any more."""
+        """Check the invariants of a cluster in which nothing happens any more."""
         cluster, context = self.cluster, self.active.controller.reign.context  # type: ignore[union-attr]
         assert sum(each.controller.is_active for each in cluster.candidates) == 1
         assert set(context.brokers) == set(cluster.brokers)

@@ -20,7 +20,7 @@ EPOCH_DURING_DELETE: Final = -2
 
 
 class LeaderAndIsrPartition(NamedTuple):
-    """What a broker learns of a partition that it leads or follows."""
+    """The facts that a broker learns of a partition that it leads or follows."""
 
     leadership: Leadership
     assignment: ReplicaAssignment
@@ -28,7 +28,7 @@ class LeaderAndIsrPartition(NamedTuple):
 
 
 class MetadataPartition(NamedTuple):
-    """What all brokers learn of a partition. ``leader`` is -2 while its topic is being deleted."""
+    """The facts that all brokers learn of a partition. ``leader`` is -2 while its topic is being deleted."""
 
     controller_epoch: int
     leader: int

@@ -44,7 +44,7 @@ class PartitionReplica(NamedTuple):
 
 
 class Leadership(NamedTuple):
-    """What ``state`` holds, with its data version, which is the partition epoch (``LeaderIsrAndControllerEpoch``)."""
+    """The content of ``state``, with its data version, the partition epoch (``LeaderIsrAndControllerEpoch``)."""
 
     state: PartitionState
     partition_epoch: int

@@ -1,4 +1,4 @@
-"""Who leads a partition next (Kafka's ``Election`` and ``PartitionLeaderElectionAlgorithms``).
+"""Elections: which replica leads a partition next (Kafka's ``Election`` and ``PartitionLeaderElectionAlgorithms``).
 
 Every election gives the next leader epoch. None as the state says that nobody may lead.
 """

@@ -189,7 +189,7 @@ def _stop_replica(request: StopReplica, controller_id: int) -> StopReplicaReques
 
 
 def by_topic(partitions: Mapping[TopicPartition, _T]) -> dict[str, list[tuple[int, _T]]]:
-    """What belongs to each partition, by topic."""
+    """The values of partitions, by topic."""
     grouped: dict[str, list[tuple[int, _T]]] = {}
     for (topic, number), each in partitions.items():
         grouped.setdefault(topic, []).append((number, each))

@@ -170,7 +170,7 @@ class PartitionStates:
         return updated.retried
 
     def _unclean_topics(self, found: Mapping[TopicPartition, Leadership], *, everybody: bool) -> Steps[set[str]]:
-        """Of the topics with partitions whose whole ISR is away, those where another replica may lead."""
+        """The topics with partitions whose whole ISR is away, and where another replica may lead."""
         lost = {
             partition.topic
             for partition, (state, _) in found.items()

@@ -162,7 +162,7 @@ class Reassignments:
         """Send the next leader epoch, with the same leader and ISR, to all replicas. Added ones choose a directory."""
         leadership = yield from self._raise_epoch(partition)
         if leadership is None:
-            self._reign.log(f"{name(partition)} has no state, so its replicas cannot be told of the reassignment")
+            self._reign.log(f"{name(partition)} has no state, so its replicas cannot learn of the reassignment")
             return
         self._reign.batch.leader_and_isr(assignment.origin, partition, leadership, is_new=False)
         self._reign.batch.leader_and_isr(assignment.adding, partition, leadership, is_new=True)

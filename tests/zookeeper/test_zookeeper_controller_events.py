@@ -1,4 +1,4 @@
-"""What the controller in ZooKeeper does about each event."""
+"""The events of the controller in ZooKeeper, one after the other."""
 
 from reigning import Candidate, Cluster
 

@@ -263,7 +263,7 @@ def _sorted(topic: Any) -> list[Any]:
 
 
 def _plain_tree(tree: dict[str, tuple[bytes | None, int]]) -> dict[str, Any]:
-    """What the controller writes: JSON as values, without times."""
+    """The znodes that the controller writes: JSON as values, without times."""
     written = (paths.TOPICS, "/admin", "/config/topics", paths.LOG_DIR_EVENTS, paths.ISR_CHANGES, "/controller")
     plain = {}
     for path, (content, version) in tree.items():
