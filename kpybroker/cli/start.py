@@ -23,6 +23,9 @@ from kpybroker.config.environment import from_environment
 if TYPE_CHECKING:
     from kpybroker.cli.secure_setup import Laid
     from kpybroker.node import Node
+    from kpybroker.zookeeper_node import ZooKeeperNode
+
+    Running = Node | ZooKeeperNode
 
 HTTP_LISTENER = "kpybroker.http.listener"
 USUAL_HTTP_PORT = 9404
@@ -227,15 +230,17 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return "" if host in EVERY_INTERFACE else host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _announce_member(node: "Node") -> None:
+def _announce_member(node: "Running") -> None:
     click.echo(_started(node))
 
 
-def _started(node: "Node") -> str:
+def _started(node: "Running") -> str:
+    if node.config.is_in_zookeeper_mode:
+        return f"[KafkaServer id={node.config.node_id}] started"
     return f"[KafkaRaftServer nodeId={node.config.node_id}] Kafka Server started"
 
 
-def _announce(node: "Node", *, container: bool, laid: "Laid | None" = None) -> None:
+def _announce(node: "Running", *, container: bool, laid: "Laid | None" = None) -> None:
     """Announce that clients are served, in the words that people and scripts wait for, and what to paste next."""
     config = node.config
     lines = [f"[KafkaServer id={config.node_id}] started"] if container else []
