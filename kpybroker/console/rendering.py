@@ -81,7 +81,7 @@ def template_of(name: str) -> Any:
 async def page_of(template: str, path: str, viewer: Viewer, values: dict[str, Any]) -> list[bytes]:
     """A page, rendered in pieces between which the loop serves others. Raises Refused where Jinja2 is missing."""
     if environment() is None:
-        line = "the pages need Jinja2: pip install 'kpybroker[console]'; /api/ works without it"
+        line = "the pages need Jinja2: pip install jinja2; /api/ works without it"
         raise Refused(HTTPStatus.NOT_IMPLEMENTED, line)
     compiled = await asyncio.to_thread(template_of, template)
     pieces = compiled.generate(values, path=path, viewer=viewer)
