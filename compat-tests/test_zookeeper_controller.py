@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from zookeeper_clients import consume, create, is_in_sync, partitions_of, produce, until
 from zookeeper_clusters import KafkaOnZooKeeper, KpyOnZooKeeper, ZooKeeperCluster
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = pytest.mark.java
 
 
 @pytest.fixture(scope="module")
