@@ -109,6 +109,7 @@ KIPS = {
     1142: "Listing what has configs",
     1152: "Transactions listed by a pattern",
     1166: "Followers of the quorum hear of its high watermark at once",
+    1206: "Share groups: a strict limit of records in one acquisition; in no request yet",
     1226: "Share groups: the deliveries that are completed are counted, for lag",
     1228: "Markers say which generation ended the transaction",
 }
