@@ -28,6 +28,7 @@ SECONDS ?= 3600
 OPTIONS ?=
 SEEDS ?= 0-999
 UPGRADES ?= 5
+KILLS ?= 200
 ROUNDS ?= 100
 SPARK ?= 4.0.0
 SPARKS := 3.5.1 4.0.0 4.2.0
@@ -182,6 +183,10 @@ parity: setup ## record again what Java's tools and Admin do on Apache Kafka and
 exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…, OPTIONS='--brokers 3')
 	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET) $(OPTIONS)
 
+.PHONY: sink-kills
+sink-kills: setup ## a Spark query writes exactly once while its driver, workers and the broker are killed 200 times (KILLS=200 TARGET=…)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m sink_kills --target $(TARGET) --kills $(KILLS) $(OPTIONS)
+
 .PHONY: upgrade
 upgrade: setup ## a cluster of the version before is upgraded under load, and back, and again (UPGRADES=5); then clusters of older levels
 	$(BIN)/python -m pytest compat-tests/test_rolling_upgrade.py compat-tests/test_cluster_levels.py -q --upgrades $(UPGRADES)
@@ -233,6 +238,11 @@ acls: setup ## a million decisions on random ACLs, here and by Kafka's own autho
 .PHONY: compaction
 compaction: setup ## compact many more random logs beside Kafka's own cleaner
 	$(PYTEST) tests/storage/test_cleaner_oracle.py -o timeout=0 --cleaner-histories 100 --cleaner-seed $$(date +%s)
+
+.PHONY: lake
+lake: setup ## lake tables whose writers are killed a hundred times while the topic grows: table = topic, row by row
+	$(PYTEST) tests/lake -s -o timeout=0 --lake-kills 100
+	$(BIN)/python -m benchmarks.micro lake
 
 .PHONY: flips
 flips: setup ## thousands of flipped bits in every kind of file: kpybroker check finds them, and a broker survives them

@@ -35,6 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--cleaner-seed", type=int, default=1, help="the seed of the first of them")
     group = parser.getgroup("durability")
     group.addoption("--durability-cuts", type=int, default=5, help="at how many points a recorded disk is cut; 0: all")
+    group = parser.getgroup("lake")
+    group.addoption("--lake-kills", type=int, default=5, help="how many writers of lake tables are killed")
     group = parser.getgroup("moving")
     group.addoption(
         "--flips", type=int, default=60, help="how many flipped bits must be found; a tenth is started with"

@@ -24,16 +24,19 @@ from kpywire.messages.describe_quorum import (
 from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from kpywire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from kpywire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kpywire.messages.list_config_resources import ListConfigResourcesRequest
 from kpywire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
+from kpywire.messages.push_telemetry import PushTelemetryRequest
 from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from kpywire.uuid import ZERO_UUID
 from quorum_requests import addition_of, removal_of
 from quota_requests import alteration, entry
 
@@ -93,6 +96,8 @@ def plausible_admin(version: int, topic: str) -> dict[int, Any]:
             topic_partitions=[TopicPartitions(topic=topic, partitions=[0])], timeout_ms=1000
         ),
         api.EXPIRE_DELEGATION_TOKEN: ExpireDelegationTokenRequest(hmac=b"token", expiry_time_period_ms=1000),
+        api.GET_TELEMETRY_SUBSCRIPTIONS: GetTelemetrySubscriptionsRequest(client_instance_id=ZERO_UUID),
+        api.PUSH_TELEMETRY: PushTelemetryRequest(client_instance_id=bytes(range(16)), metrics=b""),
         api.LIST_CONFIG_RESOURCES: ListConfigResourcesRequest(resource_types=[TOPIC_TYPE] if by_type else []),
         api.ALTER_PARTITION_REASSIGNMENTS: AlterPartitionReassignmentsRequest(
             topics=[ReassignableTopic(name=topic, partitions=[ReassignablePartition(partition_index=0)])]

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -10,7 +11,6 @@ from typing import Self
 from kpybroker.sasl.jaas import KRB5_MODULE
 from oracle import free_port
 from oracle.process import HOST, die_with_parent
-from waiting import eventually
 
 REALM = "KPYBROKER.TEST"
 PASSWORD = "a password of Kerberos"
@@ -18,6 +18,11 @@ PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 MISSING = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
 WHY_MISSING = f"Debian's krb5-kdc, krb5-admin-server and krb5-user are not installed: {', '.join(MISSING)} is missing"
+
+START_TIMEOUT_S = 60.0
+"""Also on a machine that does much else."""
+ATTEMPTS = 3
+"""A port that was free may be taken before the KDC has it."""
 
 
 def with_keytab(principal: str, keytab: Path, **options: str) -> str:
@@ -84,6 +89,16 @@ class Kdc:
 
     def __enter__(self) -> Self:
         self.run("kdb5_util", "create", "-s", "-W", "-P", "master")
+        for _ in range(ATTEMPTS):
+            if self._serves():
+                return self
+            self.port = free_port()
+            self._write_configurations()
+        raise AssertionError(f"the KDC does not start: {self._log()[-2000:]}")
+
+    def _serves(self) -> bool:
+        """Start the process; whether it serves. It ends if its port is taken."""
+        said = len(self._log())
         self._server = subprocess.Popen(
             ["krb5kdc", "-n"],
             env={**os.environ, **self.environment, "PATH": PATH},
@@ -92,9 +107,17 @@ class Kdc:
             stderr=subprocess.STDOUT,
             preexec_fn=die_with_parent,
         )
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while self._server.poll() is None and time.monotonic() < deadline_s:
+            if "commencing operation" in self._log()[said:]:
+                return True
+            time.sleep(0.05)
+        self.stop()
+        return False
+
+    def _log(self) -> str:
         log = self.directory / "kdc.log"
-        eventually(lambda: log.exists() and "commencing operation" in log.read_text(), "the KDC", 20, 0.05)
-        return self
+        return log.read_text() if log.exists() else ""
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None

@@ -1,5 +1,6 @@
 """The permissions of clients, beside Apache Kafka: users with one permission each, and what shows of a response."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,6 +29,9 @@ SHOWN = frozenset(
      "cluster_authorized_operations", "is_internal"}
 )  # fmt: skip
 """The fields that are compared, beside errors: what tells a client of a resource."""
+
+REQUEST = re.compile(r"Request Request\(.*\) (?=needs )", re.DOTALL)
+"""The text of a request in Kafka's errors, with addresses and numbers of connections."""
 
 
 def user_without(permission: str) -> str:
@@ -89,6 +93,8 @@ def shown(message: Any) -> Any:
         value = getattr(message, name)
         if name.endswith("error_code") or name in SHOWN:
             found[name] = value
+        elif name.endswith("error_message"):
+            found[name] = REQUEST.sub("Request ", value or "")
         elif isinstance(value, list) and value and hasattr(type(value[0]), "FIELDS"):
             found[name] = shown(value)
     return sorted(found.items())

@@ -69,12 +69,12 @@ class Secured(NamedTuple):
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     directory = tmp_path_factory.mktemp("kerberos")
-    ports = {name: free_port() for name in LISTENERS}
     with pytest.MonkeyPatch.context() as patch, Kdc(directory) as kdc:
         for name, value in kdc.environment.items():
             patch.setenv(name, value)
         names = (BROKER, "alice", "svc-orders", "other/localhost", "a/b/c")
         keytabs = {name: kdc.add(name) for name in names}
+        ports = {name: free_port() for name in LISTENERS}
         broker = KpyBroker(
             {
                 "listener.security.protocol.map": ",".join(
@@ -96,6 +96,13 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
             broker.properties[key] += "".join(f",{name}://{host}:{port}" for name, port in ports.items())
         with broker:
             yield Secured(kdc, broker, ports, keytabs)
+
+
+def test_the_kdc_takes_another_port_where_its_own_is_taken(tmp_path: Path) -> None:
+    kdc = Kdc(tmp_path)
+    with socket.create_server((HOST, kdc.port)) as other, kdc:
+        assert kdc.port != other.getsockname()[1]
+        kdc.tickets("alice", kdc.add("alice"))
 
 
 def of_kafka_python(secured: Secured, **further: Any) -> dict[str, Any]:

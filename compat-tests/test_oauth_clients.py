@@ -11,6 +11,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as AsyncTokenProvider
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from kafka import KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
@@ -22,6 +23,7 @@ from kpybroker.testing.oidc import LISTENER, TOKEN, OidcProvider
 from oauth_wire import ALLOWED
 from oracle import BrokerProcess, free_port
 from targets import KpyBroker
+from topics import create_topic
 from waiting import eventually
 
 TOPIC = "tokens"
@@ -64,6 +66,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         for key in ("listeners", "advertised.listeners"):
             broker.properties[key] += f",{LISTENER}://localhost:{port}"
         with broker:
+            create_topic(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), TOPIC)
             yield Secured(broker, provider, f"localhost:{port}", trusted)
         for secret in ("eyJ", "the secret"):
             assert secret not in broker.output.read_text(encoding="utf-8")

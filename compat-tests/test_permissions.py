@@ -11,10 +11,15 @@ from functools import partial
 import pytest
 
 from kpybroker import handlers
-from kpywire import api
+from kpywire import api, error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.describe_cluster import DescribeClusterRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kpywire.messages.init_producer_id import InitProducerIdRequest
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from oracle import ApacheKafka, free_port
@@ -111,3 +116,26 @@ def test_each_api_answers_users_without_a_permission_as_kafka_does(kafka: tuple[
         kafkas.close()
         our.close()
     assert not found, "\n".join(found)
+
+
+@pytest.mark.java
+def test_configs_of_a_broker_are_refused_as_kafka_refuses_them(kafka: tuple[int, int], ours: int) -> None:
+    """Malformed values come first, then the permission. What a listener can use is tried for those who may set it."""
+    values = {"listener.name.none.ssl.keystore.location": "/no/such", "num.io.threads": "-1", "log.dirs": "x"}
+    found = []
+    for client in (logged_in(kafka[1], NOBODY), RawClient(ours, client_id=PREFIX + NOBODY)):
+        with client:
+            found.append([set_config(client, name, value) for name, value in values.items()])
+    assert found[1] == found[0]
+    assert [code for code, _ in found[0]] == [
+        error_codes.CLUSTER_AUTHORIZATION_FAILED,
+        error_codes.INVALID_REQUEST,
+        error_codes.INVALID_REQUEST,
+    ]
+
+
+def set_config(client: RawClient, name: str, value: str) -> tuple[int, str | None]:
+    config = AlterableConfig(name=name, value=value, config_operation=0)
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[config])
+    answer = client.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=True), 1).responses[0]
+    return answer.error_code, answer.error_message

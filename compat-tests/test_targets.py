@@ -1,5 +1,6 @@
 """The targets themselves: a container is described as Docker wants it, and no row of the known differences is new."""
 
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 from testcontainers.core.config import testcontainers_config
 
 from fake_engine import FakeEngine, fake_engine
-from oracle import container
+from oracle import container, free_port
 from oracle.container import ContainedKafka
 from oracle.jars import KAFKA_VERSION
 
@@ -26,6 +27,11 @@ def rows(text: str) -> list[str]:
 def test_the_known_differences_only_become_fewer() -> None:
     """A row that ``expected/known_differences.txt`` lacks is a mistake to mend; one that has gone goes there too."""
     assert sorted(rows(KNOWN_DIFFERENCES.read_text())) == ALLOWED.read_text().splitlines()
+
+
+def test_a_port_is_given_to_one_server_alone() -> None:
+    """Several are chosen before the first of their servers listens."""
+    assert free_port(random.Random(1)) != free_port(random.Random(1))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ It holds no queue and decides nothing itself; `kpybroker.assembly` builds it, `k
 import logging
 import os
 import random
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.config.broker import BrokerConfig
@@ -38,6 +38,9 @@ from kpybroker.serving.context import Controller
 from kpybroker.serving.expected_topics import ExpectedTopics
 from kpybroker.serving.refused_creations import RefusedCreations
 from kpybroker.serving.topic_answers import TopicAnswers
+
+if TYPE_CHECKING:
+    from kpybroker.telemetry.receiver import Receiver
 
 log = logging.getLogger("kpybroker.config")
 
@@ -127,6 +130,7 @@ class Broker:
         self.expected_topics = ExpectedTopics(scheduler)
         self.refused_creations = RefusedCreations()
         self._rng = rng
+        self._telemetry: Receiver | None = None
 
     def start(self) -> None:
         """Start the work in the background, once clients may be served."""
@@ -163,6 +167,8 @@ class Broker:
         if self._must_register(image, delta):
             self.lifecycle.register_again()
         self.expected_topics.look(image.topics)
+        if self._telemetry is not None:
+            self._telemetry.configs_changed(image.configs, delta.configs)
 
     def _must_register(self, image: MetadataImage, delta: MetadataDelta) -> bool:
         """Whether this broker was unregistered, or a higher ``metadata.version`` can now hold its directories."""
@@ -182,6 +188,23 @@ class Broker:
         self.fetchers.reconfigure()
         self.replicas.directories.cordon(cordoned_paths(self.config))
         self.lifecycle.report()
+
+    @property
+    def telemetry(self) -> "Receiver":
+        """The receiver of client metrics, made when the first client asks."""
+        if self._telemetry is None:
+            from kpybroker.telemetry.receiver import Bounds, Receiver
+
+            config = self.config
+            bounds = Bounds(config["telemetry.max.bytes"], config["kpybroker.client.metrics.max.series"])
+            labels = [entry.partition("=")[0].strip() for entry in config["kpybroker.metrics.static.labels"]]
+            self._telemetry = Receiver(self.image.configs, bounds, self._rng, labels)
+        return self._telemetry
+
+    @property
+    def has_telemetry(self) -> bool:
+        """Whether any client has asked for its subscription."""
+        return self._telemetry is not None
 
     @property
     def unready(self) -> str | None:

@@ -30,11 +30,30 @@ WITH_A_MESSAGE = frozenset(
         api.DESCRIBE_CONFIGS,
         api.DESCRIBE_QUORUM,
         api.FIND_COORDINATOR,
+        api.READ_SHARE_GROUP_STATE,
+        api.READ_SHARE_GROUP_STATE_SUMMARY,
         api.REMOVE_RAFT_VOTER,
         api.UNREGISTER_BROKER,
+        api.WRITE_SHARE_GROUP_STATE,
     }
 )
 """Responses that carry the error in words too."""
+REFUSED_WITH_A_MESSAGE = frozenset({api.DELETE_SHARE_GROUP_STATE, api.INITIALIZE_SHARE_GROUP_STATE})
+"""Responses that carry CLUSTER_AUTHORIZATION_FAILED in words, and no other error."""
+WITH_A_REASON = frozenset(
+    {
+        api.ALTER_PARTITION_REASSIGNMENTS,
+        api.ALTER_USER_SCRAM_CREDENTIALS,
+        api.CREATE_ACLS,
+        api.DELETE_ACLS,
+        api.DESCRIBE_ACLS,
+        api.ELECT_LEADERS,
+        api.LIST_PARTITION_REASSIGNMENTS,
+        api.UNREGISTER_BROKER,
+        api.UPDATE_FEATURES,
+    }
+)
+"""Responses that carry the words of the exception, where it has words of its own."""
 OF_A_FETCH_SESSION = frozenset(
     {
         error_codes.FETCH_SESSION_ID_NOT_FOUND,
@@ -72,11 +91,14 @@ _UNKNOWN = {
 """Values that say "none" and are not the defaults of their fields."""
 
 
-def failed_response(request: Any, api_version: int, code: int) -> Any:
-    """The response to ``request`` that carries ``code`` wherever Kafka would, and a message where Kafka has one."""
+def failed_response(request: Any, api_version: int, code: int, reason: str | None = None) -> Any:
+    """The response to ``request`` that carries ``code`` wherever Kafka would, and a message where Kafka has one.
+
+    ``reason`` is the message of the exception, if it has one of its own.
+    """
     key = type(request).KEY
     response = api.response_class(key)()
-    failing = _Failing(key, api_version, code)
+    failing = _Failing(key, api_version, code, reason)
     is_whole = failing.mark(response)
     of_entries = code not in OF_A_FETCH_SESSION if key == api.FETCH else not is_whole or key in IN_EVERY_ENTRY_TOO
     if of_entries:
@@ -135,10 +157,14 @@ _REPEATS: Final[dict[int, Callable[[Any, Any, "_Failing"], None]]] = {
 class _Failing:
     """An error that is written into a response."""
 
-    def __init__(self, key: int, api_version: int, code: int) -> None:
+    def __init__(self, key: int, api_version: int, code: int, reason: str | None) -> None:
         self.key = key
         self.api_version = api_version
         self.code = code
+        is_refused = code == error_codes.CLUSTER_AUTHORIZATION_FAILED and key in REFUSED_WITH_A_MESSAGE
+        self.message = error_codes.message(code) if is_refused or key in WITH_A_MESSAGE else None
+        if reason is not None and key in WITH_A_REASON:
+            self.message = reason
 
     def mark(self, part: Any) -> bool:
         """Set the error fields of a part of the response. Return whether it has any."""
@@ -148,7 +174,7 @@ class _Failing:
                 setattr(part, field.name, self.code)
                 marked = True
             elif field.name == "error_message":
-                setattr(part, field.name, error_codes.message(self.code) if self.key in WITH_A_MESSAGE else None)
+                setattr(part, field.name, self.message)
             elif (self.key, field.name) in _UNKNOWN:
                 value = _UNKNOWN[self.key, field.name]
                 setattr(part, field.name, None if value == "" and self.api_version in field.nullable else value)

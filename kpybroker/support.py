@@ -52,11 +52,6 @@ GAPS = (
         "KIP-1071's protocol. Kafka Streams works by the classic protocol.",
         frozenset({"StreamsGroupHeartbeat", "StreamsGroupDescribe"}),
     ),
-    Gap(
-        "Client metrics",
-        "KIP-714: clients are not asked for their metrics, as by an Apache Kafka without a plug-in that takes them.",
-        frozenset({"GetTelemetrySubscriptions", "PushTelemetry"}),
-    ),
 )
 
 WITHOUT_API = (

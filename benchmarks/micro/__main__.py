@@ -8,7 +8,7 @@ from rich.table import Table
 
 from benchmarks.micro import clock
 
-SUBJECTS = ("codec", "batches", "columns", "appending", "handling", "authorizing", "scraping", "auditing")
+SUBJECTS = ("codec", "batches", "columns", "appending", "handling", "authorizing", "scraping", "auditing", "lake")
 
 
 @click.command()

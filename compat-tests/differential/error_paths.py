@@ -8,7 +8,14 @@ API without paths fails `test_differential`, so a new one cannot be forgotten. W
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from differential import admin_paths, group_paths, record_paths, share_paths, transaction_paths
+from differential import (
+    admin_paths,
+    group_paths,
+    record_paths,
+    share_paths,
+    telemetry_paths,
+    transaction_paths,
+)
 from differential.any_steps import harmless, ordinary, versions_of
 from differential.steps import Call, Hangup, Pause, Step
 from differential.topic_steps import ADMIN
@@ -24,6 +31,7 @@ PATHS: Mapping[int, Paths] = {
     **admin_paths.PATHS,
     **record_paths.PATHS,
     **group_paths.PATHS,
+    **telemetry_paths.PATHS,
     **transaction_paths.PATHS,
     **share_paths.PATHS,
 }

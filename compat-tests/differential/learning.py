@@ -33,6 +33,9 @@ class Learnings:
                 self.memory["producer_epoch", actor] = answer.producer_epoch
             case api.JOIN_GROUP if answer.member_id and answer.member_id != request.member_id:
                 self._made_up("member_id", actor, answer.member_id)
+            case api.GET_TELEMETRY_SUBSCRIPTIONS if answer.error_code == 0:
+                self._made_up("instance_id", actor, answer.client_instance_id)
+                self._made_up("subscription_id", actor, answer.subscription_id)
             case api.FETCH if answer.session_id:
                 self._made_up("session_id", actor, answer.session_id)
         if key == api.JOIN_GROUP and answer.error_code == 0:

@@ -56,6 +56,10 @@ def _symbol(value: Any, view: View) -> Any:
     return view.symbols.get(value, value)
 
 
+def _sorted(value: Any, view: View) -> Any:  # noqa: ARG001
+    return sorted(value)
+
+
 def _port(value: Any, view: View) -> Any:
     return "<port>" if value == view.port else value
 
@@ -106,6 +110,20 @@ RULES = (
         _port,
     ),
     Rule("producer ids", "each broker hands out its own", _fields("producer_id"), _symbol),
+    Rule(
+        "client metrics",
+        "each broker makes up ids of clients, and what numbers a subscription by the order of a hash set",
+        _fields("client_instance_id subscription_id"),
+        _symbol,
+        frozenset({api.GET_TELEMETRY_SUBSCRIPTIONS}),
+    ),
+    Rule(
+        "wanted metrics",
+        "Apache Kafka has them in a hash set",
+        _fields("requested_metrics"),
+        _sorted,
+        frozenset({api.GET_TELEMETRY_SUBSCRIPTIONS}),
+    ),
     Rule("fetch sessions", "their ids are random", _fields("session_id"), _symbol),
     Rule(
         "groups of partitions",

@@ -17,7 +17,7 @@ from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.init_producer_id import InitProducerIdRequest
 from kpywire.uuid import to_string
-from oracle import SMALL_JVM, ApacheKafka, BrokerProcess
+from oracle import RECEIVER, SMALL_JVM, ApacheKafka, BrokerProcess
 from oracle.broker import SMALL_PROPERTIES
 from raw_client import RawClient, connect
 from share_requests import SOME_ID, reading_state
@@ -30,6 +30,7 @@ ALIKE = {
     "group.min.session.timeout.ms": "500",
     "group.max.size": "4",
     "num.partitions": "2",
+    **RECEIVER,
 }
 """Properties of both. On a busy machine no broker may be fenced: its partitions would have other epochs then."""
 

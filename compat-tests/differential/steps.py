@@ -25,6 +25,8 @@ NOTHING_LEARNED: Mapping[str, Any] = {
     "member_id": "",
     "generation": -1,
     "session_id": 0,
+    "instance_id": UNKNOWN_ID,
+    "subscription_id": 0,
 }
 
 

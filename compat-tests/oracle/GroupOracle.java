@@ -13,11 +13,16 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Properties;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.message.ConsumerGroupDescribeRequestData;
+import org.apache.kafka.common.message.ConsumerGroupDescribeResponseData;
+import org.apache.kafka.common.message.ConsumerGroupHeartbeatRequestData;
+import org.apache.kafka.common.message.ConsumerGroupHeartbeatResponseData;
 import org.apache.kafka.common.message.DeleteGroupsRequestData;
 import org.apache.kafka.common.message.DeleteGroupsResponseData;
 import org.apache.kafka.common.message.DescribeGroupsRequestData;
@@ -37,6 +42,9 @@ import org.apache.kafka.common.message.OffsetFetchResponseData;
 import org.apache.kafka.common.message.SyncGroupRequestData;
 import org.apache.kafka.common.message.SyncGroupResponseData;
 import org.apache.kafka.common.message.TxnOffsetCommitRequestData;
+import org.apache.kafka.common.metadata.PartitionRecord;
+import org.apache.kafka.common.metadata.RemoveTopicRecord;
+import org.apache.kafka.common.metadata.TopicRecord;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.network.ClientInformation;
 import org.apache.kafka.common.network.ListenerName;
@@ -59,13 +67,19 @@ import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorExecutor;
-import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorResult;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorTimer;
+import org.apache.kafka.coordinator.common.runtime.KRaftCoordinatorMetadataDelta;
+import org.apache.kafka.coordinator.common.runtime.KRaftCoordinatorMetadataImage;
 import org.apache.kafka.coordinator.group.classic.ClassicGroup;
 import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetrics;
+import org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroup;
 import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfig;
+import org.apache.kafka.image.MetadataDelta;
+import org.apache.kafka.image.MetadataImage;
+import org.apache.kafka.image.MetadataProvenance;
+import org.apache.kafka.image.TopicImage;
 import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
@@ -73,7 +87,11 @@ import org.apache.kafka.timeline.SnapshotRegistry;
  * line of input, tab-separated, gets one line of output:
  *
  * <pre>
- * reset   DELAY MAX_SIZE        a new shard, with these two configs, at time 1 000 000
+ * reset   DELAY MAX_SIZE CONFIGS  a new shard with these two configs and others (NAME=VALUE;...), at time 1 000 000
+ * topic   NAME ID PARTITIONS    a topic is created, or has more partitions
+ * drop    NAME                  a topic is deleted; "topics" says what becomes of its offsets
+ * group   NAME VALUE            the group "g" has a config of its own
+ * run                           the tasks of the executor run: regular expressions are resolved
  * do      KEY VERSION TICKET HEX  a request's body
  * next                          the time of the next timer
  * advance TIME                  moves the clock and lets timers fire
@@ -96,6 +114,12 @@ public class GroupOracle {
     private final List<Object[]> log = new ArrayList<>();
     private final List<String> output = new ArrayList<>();
     private final GroupCoordinatorConfig config;
+    private final GroupConfigManager groupConfigs;
+    private final List<Task<?>> tasks = new ArrayList<>();
+    private MetadataImage image = MetadataImage.EMPTY;
+    private final Map<String, Uuid> dropped = new HashMap<>();
+    private long metadataOffset;
+    private RuntimeException failure;
     private final Clock clock = new Clock();
     private Timers timers;
     private SnapshotRegistry snapshots;
@@ -109,17 +133,22 @@ public class GroupOracle {
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split("\t", -1);
             if (words[0].equals("reset")) {
-                oracle = new GroupOracle(words[1], words[2]);
+                oracle = new GroupOracle(words[1], words[2], words.length > 3 ? words[3] : "");
             }
             out.println(oracle.answer(words));
             out.flush();
         }
     }
 
-    private GroupOracle(String delay, String maxSize) {
-        config = GroupCoordinatorConfig.fromProps(Map.of(
-            GroupCoordinatorConfig.GROUP_INITIAL_REBALANCE_DELAY_MS_CONFIG, delay,
-            GroupCoordinatorConfig.GROUP_MAX_SIZE_CONFIG, maxSize));
+    private GroupOracle(String delay, String maxSize, String others) {
+        Map<String, String> configs = new HashMap<>();
+        configs.put(GroupCoordinatorConfig.GROUP_INITIAL_REBALANCE_DELAY_MS_CONFIG, delay);
+        configs.put(GroupCoordinatorConfig.GROUP_MAX_SIZE_CONFIG, maxSize);
+        for (String each : others.isEmpty() ? new String[0] : others.split(";")) {
+            configs.put(each.split("=")[0], each.split("=")[1]);
+        }
+        config = GroupCoordinatorConfig.fromProps(configs);
+        groupConfigs = new GroupConfigManager(Map.of(), config, ShareGroupConfig.fromProps(Map.of()));
         open();
     }
 
@@ -130,17 +159,17 @@ public class GroupOracle {
             new com.yammer.metrics.core.MetricsRegistry(), new Metrics());
         var metricsShard = metrics.newMetricsShard(snapshots, new TopicPartition("__consumer_offsets", 0));
         timers = new Timers();
+        tasks.clear();
         groups = new GroupMetadataManager.Builder()
             .withLogContext(context).withSnapshotRegistry(snapshots).withTime(clock).withTimer(timers)
-            .withExecutor(new NoExecutor()).withConfig(config)
-            .withGroupConfigManager(
-                new GroupConfigManager(Map.of(), config, ShareGroupConfig.fromProps(Map.of())))
-            .withMetadataImage(CoordinatorMetadataImage.EMPTY).withGroupCoordinatorMetricsShard(metricsShard)
+            .withExecutor(new Executor()).withConfig(config).withGroupConfigManager(groupConfigs)
+            .withMetadataImage(new KRaftCoordinatorMetadataImage(image)).withGroupCoordinatorMetricsShard(metricsShard)
             .withAuthorizerPlugin(Optional.empty()).build();
         OffsetMetadataManager offsets = new OffsetMetadataManager.Builder()
             .withLogContext(context).withSnapshotRegistry(snapshots).withTime(clock)
             .withGroupMetadataManager(groups).withGroupCoordinatorConfig(config)
-            .withMetadataImage(CoordinatorMetadataImage.EMPTY).withGroupCoordinatorMetricsShard(metricsShard).build();
+            .withMetadataImage(new KRaftCoordinatorMetadataImage(image))
+            .withGroupCoordinatorMetricsShard(metricsShard).build();
         shard = new GroupCoordinatorShard(
             context, groups, offsets, clock, timers, config, metrics, metricsShard);
         for (int offset = 0; offset < log.size(); offset++) {
@@ -153,7 +182,7 @@ public class GroupOracle {
                 shard.replay(offset, (long) entry[1], (short) 0, record);
             }
         }
-        shard.onLoaded(CoordinatorMetadataImage.EMPTY);
+        shard.onLoaded(new KRaftCoordinatorMetadataImage(image));
     }
 
     private String answer(String[] words) throws Exception {
@@ -175,7 +204,8 @@ public class GroupOracle {
                 break;
             case "topics":
                 take(shard.onTopicsDeleted(Arrays.stream(words[1].split(","))
-                    .map(name -> new GroupCoordinatorShard.DeletedTopic(Uuid.ZERO_UUID, name)).toList()), -1);
+                    .map(name -> new GroupCoordinatorShard.DeletedTopic(
+                        dropped.getOrDefault(name, Uuid.ZERO_UUID), name)).toList()), -1);
                 break;
             case "marker":
                 TransactionResult result = TransactionResult.forId(words[2].equals("1"));
@@ -184,6 +214,36 @@ public class GroupOracle {
                 break;
             case "load":
                 log.add(new Object[] {HEX.parseHex(words[1]), -1L, words[2].equals("-") ? null : HEX.parseHex(words[2])});
+                break;
+            case "topic":
+                change(delta -> {
+                    Uuid id = Uuid.fromString(words[2]);
+                    TopicImage before = image.topics().getTopic(words[1]);
+                    int known = before == null ? 0 : before.partitions().size();
+                    if (before == null) {
+                        delta.replay(new TopicRecord().setName(words[1]).setTopicId(id));
+                    }
+                    for (int index = known; index < Integer.parseInt(words[3]); index++) {
+                        delta.replay(new PartitionRecord().setTopicId(id).setPartitionId(index)
+                            .setReplicas(List.of(0)).setIsr(List.of(0)).setLeader(0));
+                    }
+                });
+                break;
+            case "drop":
+                dropped.put(words[1], image.topics().getTopic(words[1]).id());
+                change(delta -> delta.replay(
+                    new RemoveTopicRecord().setTopicId(image.topics().getTopic(words[1]).id())));
+                break;
+            case "group":
+                Properties properties = new Properties();
+                properties.setProperty(words[1], words[2]);
+                groupConfigs.updateGroupConfig(GROUP, properties);
+                break;
+            case "run":
+                for (Task<?> task : List.copyOf(tasks)) {
+                    tasks.remove(task);
+                    task.run();
+                }
                 break;
             case "restart":
                 open();
@@ -195,8 +255,19 @@ public class GroupOracle {
         return String.join("\t", output);
     }
 
+    private void change(java.util.function.Consumer<MetadataDelta> replay) {
+        MetadataDelta delta = new MetadataDelta.Builder().setImage(image).build();
+        replay.accept(delta);
+        image = delta.apply(new MetadataProvenance(++metadataOffset, 0, 0, true));
+        shard.onMetadataUpdate(new KRaftCoordinatorMetadataDelta(delta), new KRaftCoordinatorMetadataImage(image));
+    }
+
     private void describe() throws Exception {
         try {
+            if (groups.group(GROUP, LATEST) instanceof ConsumerGroup consumer) {
+                output.add("M " + String.join(",", consumer.members().keySet()));
+                return;
+            }
             ClassicGroup group = groups.classicGroup(GROUP, LATEST);
             output.add("L " + (group.leaderOrNull() == null ? "" : group.leaderOrNull()));
             var pending = ClassicGroup.class.getDeclaredField("pendingJoinMembers");
@@ -250,6 +321,8 @@ public class GroupOracle {
             }
             case OFFSET_COMMIT: {
                 var request = new OffsetCommitRequestData(in, version);
+                request.topics().stream().filter(each -> image.topics().getTopic(each.name()) != null).forEach(
+                    each -> each.setTopicId(image.topics().getTopic(each.name()).id()));  // as KafkaApis does
                 reply(ticket, attempt(() -> shard.commitOffset(context, request), error ->
                     OffsetCommitRequest.getErrorResponse(request, error)), version);
                 break;
@@ -265,8 +338,14 @@ public class GroupOracle {
                 var group = request.groups().get(0);
                 snapshots.idempotentCreateSnapshot(log.size());
                 long epoch = request.requireStable() ? LATEST : log.size();
-                reply(ticket, new OffsetFetchResponseData().setGroups(List.of(
-                    shard.fetchOffsets(group, epoch))), version);
+                OffsetFetchResponseData.OffsetFetchResponseGroup found;
+                try {
+                    found = shard.fetchOffsets(group, epoch);
+                } catch (org.apache.kafka.common.errors.ApiException error) {
+                    found = new OffsetFetchResponseData.OffsetFetchResponseGroup().setGroupId(group.groupId())
+                        .setErrorCode(Errors.forException(error).code());
+                }
+                reply(ticket, new OffsetFetchResponseData().setGroups(List.of(found)), version);
                 snapshots.deleteSnapshot(log.size());
                 break;
             }
@@ -274,6 +353,19 @@ public class GroupOracle {
                 var request = new OffsetDeleteRequestData(in, version);
                 reply(ticket, attempt(() -> shard.deleteOffsets(context, request), error ->
                     new OffsetDeleteResponseData().setErrorCode(error.code())), version);
+                break;
+            }
+            case CONSUMER_GROUP_HEARTBEAT: {
+                var request = new ConsumerGroupHeartbeatRequestData(in, version);
+                reply(ticket, attempt(() -> shard.consumerGroupHeartbeat(context, request), error ->
+                    new ConsumerGroupHeartbeatResponseData().setErrorCode(error.code())
+                        .setErrorMessage(failure.getMessage())), version);
+                break;
+            }
+            case CONSUMER_GROUP_DESCRIBE: {
+                var request = new ConsumerGroupDescribeRequestData(in, version);
+                reply(ticket, new ConsumerGroupDescribeResponseData()
+                    .setGroups(shard.consumerGroupDescribe(request.groupIds(), LATEST)), version);
                 break;
             }
             case DESCRIBE_GROUPS: {
@@ -313,6 +405,7 @@ public class GroupOracle {
         try {
             return take(operation.get(), producerId);
         } catch (RuntimeException error) {
+            failure = error;
             Object answer = onError.apply(Errors.forException(error));
             return answer instanceof Boolean ? null : (T) answer;
         }
@@ -431,19 +524,50 @@ public class GroupOracle {
         }
     }
 
-    private static final class NoExecutor implements CoordinatorExecutor<CoordinatorRecord> {
+    private final class Task<R> {
+        private final String key;
+        private final CoordinatorExecutor.TaskRunnable<R> task;
+        private final CoordinatorExecutor.TaskOperation<CoordinatorRecord, R> operation;
+
+        private Task(
+            String key, CoordinatorExecutor.TaskRunnable<R> task,
+            CoordinatorExecutor.TaskOperation<CoordinatorRecord, R> operation
+        ) {
+            this.key = key;
+            this.task = task;
+            this.operation = operation;
+        }
+
+        private void run() {
+            R result = null;
+            Throwable thrown = null;
+            try {
+                result = task.run();
+            } catch (Throwable error) {
+                thrown = error;
+            }
+            take(operation.onComplete(result, thrown), -1);
+        }
+    }
+
+    private final class Executor implements CoordinatorExecutor<CoordinatorRecord> {
         @Override
         public <R> boolean schedule(String key, TaskRunnable<R> task, TaskOperation<CoordinatorRecord, R> operation) {
-            return false;
+            if (isScheduled(key)) {
+                return false;
+            }
+            tasks.add(new Task<>(key, task, operation));
+            return true;
         }
 
         @Override
         public boolean isScheduled(String key) {
-            return false;
+            return tasks.stream().anyMatch(each -> each.key.equals(key));
         }
 
         @Override
         public void cancel(String key) {
+            tasks.removeIf(each -> each.key.equals(key));
         }
     }
 }

@@ -11,11 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from oracle.jars import KAFKA_VERSION, LOGGING, classpath, java
+from oracle.jars import HERE, KAFKA_VERSION, LOGGING, classpath, compile_java, java
 from oracle.process import HOST, BrokerProcess, BrokerProcessError, free_port
 
 CLUSTER_ID = "a3B5YnJva2VyLW9yYWNsZQ"
 
+RECEIVER: Final = {"metric.reporters": "TelemetryReceiver"}
+"""Properties with which Apache Kafka receives clients' metrics; to kpybroker they say nothing."""
 SMALL_JVM: Final = ("-Xmx384m", "-Xms64m", "-Xss512k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 SERVER_JVM: Final = (
     "-Xmx1G",
@@ -123,7 +125,9 @@ class ApacheKafka(BrokerProcess):
             raise BrokerProcessError(f"kafka-storage format:\n{formatted.stdout}{formatted.stderr}")
 
     def command(self) -> Sequence[str]:
-        jars = classpath(release=self.release)
+        receives = self.properties.items() >= RECEIVER.items()
+        classes = [compile_java(HERE / "TelemetryReceiver.java")] if receives else []
+        jars = classpath(*classes, release=self.release)
         return ["java", *self.jvm, LOGGING, "-cp", jars, "kafka.Kafka", str(self.properties_file)]
 
     def __exit__(

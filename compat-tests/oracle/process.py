@@ -16,10 +16,11 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 HOST = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
@@ -31,16 +32,23 @@ class BrokerProcessError(RuntimeError):
     """The broker ended, or did not answer in time; the text holds the end of what it wrote."""
 
 
+_given: Final[deque[int]] = deque(maxlen=1000)
+"""The last ports that this process has given away. Nobody may listen there yet."""
+
+
 def free_port(rng: random.Random | None = None) -> int:
-    """A TCP port nobody listens on, below the range the kernel gives to clients.
+    """A TCP port nobody listens on, below the range the kernel gives to clients, and another one each time.
 
     A client that keeps connecting to a dead broker's port can be given that very port, and then talks to itself.
     """
     rng = rng or random.Random()
     while True:
         port = rng.randrange(15_000, 32_000)
+        if port in _given:
+            continue
         with socket.socket() as candidate, contextlib.suppress(OSError):
             candidate.bind((HOST, port))
+            _given.append(port)
             return port
 
 

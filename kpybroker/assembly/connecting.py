@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kpybroker.assembly.node_tokens import NodeToken
     from kpybroker.network.sessions import Account, LoginConnect
     from kpybroker.network.tls_stream import ClientContext
-    from kpybroker.oauth.token_login import TokenLogin
 
 log = logging.getLogger("kpybroker.network")
 
@@ -76,12 +75,17 @@ class NodeLogin:
     """The login of this node at one kind of nodes, which follows its JAAS config."""
 
     def __init__(
-        self, dialled: Callable[[BrokerConfig], Dialled], credentials: NodeCredentials, account: "Account"
+        self,
+        dialled: Callable[[BrokerConfig], Dialled],
+        credentials: NodeCredentials,
+        account: "Account",
+        token: "NodeToken | None" = None,
     ) -> None:
-        """``dialled`` finds the kind of nodes in a configuration."""
+        """``dialled`` finds the kind of nodes in a configuration. ``token``: the token that is shown there."""
         self._dialled = dialled
         self._credentials = credentials
         self._account = account
+        self._token = token
         self._connects: list[LoginConnect] = []
 
     def over(self, scheduler: LoopScheduler, connect: Connect, rng: random.Random) -> Connect:
@@ -92,18 +96,21 @@ class NodeLogin:
         return self._connects[-1]
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Take over another configuration, for the logins that begin from now on. Tokens go on being renewed by the
-        configuration of the start."""
-        credentials = self._dialled(config).credentials
-        if isinstance(credentials, TokenCredentials):
+        """Take over another configuration, for the logins that begin from now on."""
+        dialled = self._dialled(config)
+        credentials = dialled.credentials
+        if credentials is None or credentials == self._credentials:
             return
-        if credentials is not None and credentials != self._credentials:
-            self._credentials, self._account = credentials, account_of(credentials)
-            for connect in self._connects:
-                connect.account = self._account
-            log.info(
-                "This node logs in to listener %s as %a from now on", self._dialled(config).listener, self._account.user
-            )
+        if isinstance(credentials, TokenCredentials):
+            if self._token is None or not self._token.follow(credentials.source):
+                return
+            self._account = self._token.account
+        else:
+            self._account = account_of(credentials)
+        self._credentials = credentials
+        for connect in self._connects:
+            connect.account = self._account
+        log.info("This node logs in to listener %s as %a from now on", dialled.listener, self._account.user)
 
 
 class _Builder:
@@ -119,7 +126,7 @@ class _Builder:
         self.contexts: dict[str, ClientContext] = {}
         """By the names of their listeners."""
         self.logins: list[NodeLogin] = []
-        self.tokens: dict[TokenLogin, NodeToken] = {}
+        self.tokens: list[NodeToken] = []
 
     def timed(self, connect: Connect) -> Connect:
         """A way with the timeouts of ``socket.connection.setup.timeout``."""
@@ -136,7 +143,14 @@ class _Builder:
         credentials = find(self._config).credentials
         if credentials is None:
             return None
-        self.logins.append(NodeLogin(find, credentials, self._account(credentials)))
+        if isinstance(credentials, TokenCredentials):
+            from kpybroker.assembly.node_tokens import NodeToken
+
+            token = NodeToken(credentials.source, self._scheduler, self._rng)
+            self.tokens.append(token)
+            self.logins.append(NodeLogin(find, credentials, token.account, token))
+        else:
+            self.logins.append(NodeLogin(find, credentials, account_of(credentials)))
         return self.logins[-1]
 
     def to(self, dialled: Dialled, login: "NodeLogin | None", buffer_bytes: int = -1) -> Connect:
@@ -154,16 +168,6 @@ class _Builder:
         if login is not None:
             connect = login.over(self._scheduler, connect, self._rng)
         return self.timed(PatientConnect(self._scheduler, connect, dialled.listener))
-
-    def _account(self, credentials: NodeCredentials) -> "Account":
-        if not isinstance(credentials, TokenCredentials):
-            return account_of(credentials)
-        from kpybroker.assembly.node_tokens import NodeToken
-
-        source = credentials.source
-        if source not in self.tokens:
-            self.tokens[source] = NodeToken(source, self._scheduler, self._rng)
-        return self.tokens[source].account
 
 
 def ways_of(
@@ -187,7 +191,7 @@ def ways_of(
         login = build.login(between_nodes.brokers)
         to_brokers = build.to(brokers, login)
         to_leaders = build.to(brokers, login, config.asked("replica.socket.receive.buffer.bytes"))
-    parts = tuple(build.contexts.values()), tuple(build.logins), tuple(build.tokens.values())
+    parts = tuple(build.contexts.values()), tuple(build.logins), tuple(build.tokens)
     return Ways(to_controllers, to_brokers, to_leaders, build.plain(), *parts)
 
 

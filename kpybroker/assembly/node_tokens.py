@@ -1,11 +1,12 @@
 """The token by which this node logs in to others with OAUTHBEARER: fetched at the start, renewed before it expires.
 
 It is renewed by Kafka's rules (``sasl.login.refresh.*``), in a thread. When that fails, the token stays, and the next
-attempt follows 10 s later.
+attempt follows 10 s later. Another source is followed as soon as its first token is there.
 """
 
 import logging
 import random
+from functools import partial
 from typing import Final
 
 from kpybroker.io.one_off import in_thread
@@ -32,9 +33,14 @@ class NodeToken:
         self._rng = rng
         self._token: AccessToken | None = None
         self._timer: Timer | None = None
+        self._extensions = source.extensions
         self._is_closed = False
+        self.account = self._account()
+
+    def _account(self) -> Account:
+        source = self._source
         name = "an unsigned token" if source.endpoint is None else source.endpoint.url
-        self.account = Account(NAME, source.client.client_id if source.client else name, self._new_login)
+        return Account(NAME, source.client.client_id if source.client else name, self._new_login)
 
     def load(self) -> None:
         """Get the first token. Blocks. Raises StartRefused."""
@@ -47,6 +53,17 @@ class NodeToken:
         """Begin to renew it."""
         self._wait()
 
+    def follow(self, source: TokenLogin) -> bool:
+        """Take tokens from another source; the present one stays until the first is there. Whether it is another."""
+        if source == self._source:
+            return False
+        self._source = source
+        self.account = self._account()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._renew()
+        return True
+
     def close(self) -> None:
         """Renew it no more."""
         self._is_closed = True
@@ -55,7 +72,7 @@ class NodeToken:
 
     def _new_login(self, _host: str) -> Login:
         assert self._token is not None, "loaded at the start"
-        return Login(NAME, OAuthBearerClient(self._token.text, dict(self._source.extensions)))
+        return Login(NAME, OAuthBearerClient(self._token.text, dict(self._extensions)))
 
     def _wait(self) -> None:
         token, now_ms = self._token, self._scheduler.now_ms()
@@ -64,17 +81,23 @@ class NodeToken:
         if now_ms <= token.expires_ms:
             due_ms = self._source.window.due_ms(token.begins_ms, token.expires_ms, now_ms, self._rng.random())
             wait_ms = max(due_ms - now_ms, 0) or AGAIN_AFTER_MS
+        self._renew_after(wait_ms)
+
+    def _renew_after(self, wait_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = self._scheduler.call_later(wait_ms, self._renew)
 
     def _renew(self) -> None:
-        in_thread(self._scheduler, lambda: new_token(self._source), self._renewed, "kpybroker-token")
+        source = self._source
+        in_thread(self._scheduler, lambda: new_token(source), partial(self._renewed, source), "kpybroker-token")
 
-    def _renewed(self, token: AccessToken | None, error: BaseException | None) -> None:
-        if self._is_closed:
+    def _renewed(self, source: TokenLogin, token: AccessToken | None, error: BaseException | None) -> None:
+        if self._is_closed or source != self._source:
             return
         if token is None:
             log.warning("the token to log in to other nodes by %s stays as it is: %s", NAME, error)
-            self._timer = self._scheduler.call_later(AGAIN_AFTER_MS, self._renew)
+            self._renew_after(AGAIN_AFTER_MS)
             return
-        self._token = token
+        self._token, self._extensions = token, source.extensions
         self._wait()

@@ -14,7 +14,7 @@ class Client:
 
     __slots__ = (
         "calls", "host", "in_transactions", "listener_name", "on_close", "port", "principal", "reading",
-        "security_protocol", "software",
+        "security_protocol", "software", "telemetry",
     )  # fmt: skip
 
     def __init__(self, host: str, port: int, listener_name: str, security_protocol: str = PLAINTEXT) -> None:
@@ -30,6 +30,8 @@ class Client:
         """Request headers that the dispatcher has read before, by api key and version."""
         self.reading: Any = None
         """The partitions of its last fetch outside of a session. They are closed with the connection."""
+        self.telemetry: Any = None
+        """Its connection to the receiver of client metrics, once it has asked for it. It is closed with this one."""
         self.on_close: Callable[[], object] | None = None
         """Called when the connection closes."""
         self.in_transactions = False
@@ -48,6 +50,9 @@ class Client:
         if self.reading is not None:
             self.reading.close()
             self.reading = None
+        if self.telemetry is not None:
+            self.telemetry.close()
+            self.telemetry = None
         on_close, self.on_close = self.on_close, None
         if on_close is not None:
             on_close()

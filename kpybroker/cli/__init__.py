@@ -29,6 +29,7 @@ COMMANDS = {
     "dump-log": "Print what is in Kafka's files.",
     "format": "Prepare log directories for a node.",
     "groups": "List, describe and delete consumer groups, reset their offsets.",
+    "lake": "Keep topics as Delta or Iceberg tables, and check that table = topic.",
     "metadata": "Look around in a metadata log or snapshot.",
     "offsets": "Show offsets of partitions and groups, delete old records.",
     "produce": "Write lines as records to a topic.",

@@ -1,15 +1,20 @@
 """``kpybroker doctor``: what is wrong with a cluster, seen from here, and how to mend it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 import click
 
-from kpybroker.cli import examination
+from kpybroker.cli import command_config, examination
 from kpybroker.cli.diagnoses import GOOD, HINT, LEVELS, PROBLEM, UNKNOWN, WARNING, Finding
+from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, json_output, said
+from kpybroker.cli.scrape import Login, Way
 from kpybroker.cli.tables import plural, show_json
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Unreachable
+from kpybroker.config.definition import ConfigError
+from kpybroker.config.properties import read_properties
 from kpybroker.errors import KafkaError
 
 MARKS = {PROBLEM: "PROBLEM", WARNING: "warning", HINT: "hint", UNKNOWN: "?", GOOD: "ok"}
@@ -25,23 +30,37 @@ Check = Callable[[], Iterable[Finding]]
     metavar="HOST:PORT",
     help="The address where the broker serves /metrics. [default: port 9404 of each broker]",
 )
+@click.option(
+    "--http-login",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A file with a line name=password, for a /metrics that demands a login. An https port is trusted as "
+    "--command-config says.",
+)
 @click.option("--write", is_flag=True, help="Also write a record to a topic made for it, to compare clocks.")
 @click.option("--patience", "patience_s", type=click.FloatRange(0), default=5.0, show_default=True, metavar="SECONDS")
 @json_output
 @bootstrap_server
-def command(http: str | None, write: bool, patience_s: float, as_json: bool, server: str) -> None:
+def command(
+    http: str | None, http_login: Path | None, write: bool, patience_s: float, as_json: bool, server: str
+) -> None:
     """Say what is wrong with a cluster as it is seen from here, and how to mend it.
 
-        Looks at advertised addresses, certificates and logins of listeners, clients that do not come back, clocks,
-    limits on files and connections, disks and log directories, corrupt batches, configs and ACLs without effect,
-    partitions, groups that rebalance without an end and clients that ask for metadata without a pause. A group that
-    rebalances gets some PATIENCE before it counts as stuck; groups with members are watched for that long. The exit
-    code is 4 if there is a problem.
+    Looks at its own files with passwords, advertised addresses, certificates and logins of listeners, clients that do
+    not come back, clocks, limits on files and connections, disks and log directories, corrupt batches, configs and
+    ACLs without effect, partitions, groups that rebalance without an end and clients that ask for metadata without a
+    pause. A group that rebalances gets some PATIENCE before it counts as stuck; groups with members are watched for
+    that long. The exit code is 4 if there is a problem.
     """
+    http = None if http is None else http.removeprefix("https://").removeprefix("http://").rstrip("/")
     if http is not None and not http.rpartition(":")[2].isdecimal():
         raise click.BadParameter(f"{http!r} is not HOST:PORT", param_hint="--http")
+    login, own_files = _login(http_login), _own_files(http_login)
     with connected(server) as client:
-        findings = list(_findings(client, http, write=write, patience_s=patience_s))
+        protection = client.settings.protection
+        has_tls = protection is not None and protection.has_tls
+        way = Way(lambda: protection.context, login) if protection is not None and has_tls else Way(login=login)
+        findings = [*own_files, *_findings(client, http, way, write=write, patience_s=patience_s)]
     findings.sort(key=lambda each: LEVELS.index(each.level))
     if as_json:
         show_json([each._asdict() for each in findings])
@@ -51,12 +70,41 @@ def command(http: str | None, write: bool, patience_s: float, as_json: bool, ser
         raise SystemExit(NOT_IN_ORDER)
 
 
-def _findings(client: Client, http: str | None, *, write: bool, patience_s: float) -> Iterator[Finding]:
+def _login(path: Path | None) -> Login | None:
+    """The first user of a file such as that of ``kpybroker.http.users``."""
+    if path is None:
+        return None
+    try:
+        users = read_properties(path)
+    except ConfigError as error:
+        raise click.BadParameter(str(error), param_hint="--http-login") from None
+    for name, each in users.items():
+        if each.value:
+            return Login(name, each.value)
+    raise click.BadParameter(f"{path} has no line name=password", param_hint="--http-login")
+
+
+def _own_files(http_login: Path | None) -> list[Finding]:
+    """The files with secrets that this command reads, where other users of the machine may read them too."""
+    context = click.get_current_context()
+    named = command_config.path_of(context)
+    paths = {} if http_login is None else {str(http_login): "a password"}
+    if named is not None:
+        paths |= secrets_in(named, command_config.properties(context))
+    return [
+        Finding(
+            "files with secrets", WARNING, f"other users can read {path}, which holds {secret}", f"chmod 600 {path}"
+        )
+        for path, secret in exposed(paths)
+    ]
+
+
+def _findings(client: Client, http: str | None, way: Way, *, write: bool, patience_s: float) -> Iterator[Finding]:
     usual_s, client.timeout_s = client.timeout_s, max(patience_s, examination.CONNECT_TIMEOUT_S)
     try:
         client.nodes()
     except Unreachable:  # nothing else can be said of a cluster that does not answer at all
-        why = list(examination.full(client.servers, http))
+        why = list(examination.full(client.servers, http, way))
         if not why:
             raise
         yield from why
@@ -65,11 +113,11 @@ def _findings(client: Client, http: str | None, *, write: bool, patience_s: floa
     yield from _examine("advertised address", lambda: examination.advertised(client))
     found: list[examination.Broker] = []
     try:
-        found = examination.brokers(client, http)
+        found = examination.brokers(client, http, way)
     except (KafkaError, Unreachable) as error:
         yield _unknown("brokers", error)
     checks: dict[str, Check] = {
-        "metrics page": lambda: examination.unread(client, http),
+        "metrics page": lambda: examination.unread(client, http, way),
         "listeners": lambda: examination.listeners(client, found),
         "clients that never come back": lambda: examination.newcomers(found),
         "process": lambda: examination.process(found),
@@ -79,7 +127,7 @@ def _findings(client: Client, http: str | None, *, write: bool, patience_s: floa
         "partitions": lambda: examination.partitions(client),
         "corrupt batches": lambda: examination.damage(found),
         "groups": lambda: examination.groups(client, patience_s),
-        "metadata requests": lambda: examination.over_time(found, patience_s),
+        "metadata requests": lambda: examination.over_time(found, patience_s, way),
     }
     if write:
         checks["clock"] = lambda: examination.clock_by_record(client)

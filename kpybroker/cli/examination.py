@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kpybroker.cli import diagnoses, scrape
 from kpybroker.cli.diagnoses import PROBLEM, UNKNOWN, Address, Finding, PartitionHealth
 from kpybroker.cli.options import said
+from kpybroker.cli.scrape import Way
 from kpybroker.client import acl_requests, cluster_requests, config_requests, group_requests, topic_requests
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.config_requests import Kind, Resource
@@ -96,7 +97,7 @@ def _address(node_id: int, host: str, port: int, protection: Protection | None) 
         connection.close()
 
 
-def brokers(client: Client, http: str | None) -> list[Broker]:
+def brokers(client: Client, http: str | None, way: Way) -> list[Broker]:
     """The live brokers, with their metrics pages where they have one. ``http``: where to read it instead."""
     found = []
     for node in client.nodes():
@@ -104,7 +105,7 @@ def brokers(client: Client, http: str | None) -> list[Broker]:
             configured = _config_values(client, node.node_id).get(HTTP_CONFIG)
         except (KafkaError, Unreachable):
             configured = None
-        page = _page(node.host, http or configured) or _found_page(node.host, node.port)
+        page = _page_or_none(node.host, http or configured, way) or _found_page(node.host, node.port, way)
         ours = configured is not None or (page is not None and any(_is_ours(each) for each in page.samples))
         found.append(Broker(node.node_id, node.host, node.port, page, ours))
     return found
@@ -124,11 +125,20 @@ def listeners(client: Client, found: list[Broker]) -> Iterator[Finding]:
     yield from listeners(configs, client.settings.protocol)
 
 
-def unread(client: Client, http: str | None) -> Iterator[Finding]:
-    """Whether the page that the user named could not be read at all. Others may still be found."""
-    if http is None:
-        return
-    if not any(_page(node.host, http) for node in client.nodes()):
+def unread(client: Client, http: str | None, way: Way) -> Iterator[Finding]:
+    """The pages that were named, by the user or by a broker's config, and could not be read."""
+    refusals: dict[str, None] = {}
+    is_read = False
+    for node in client.nodes():
+        try:
+            address = http or _config_values(client, node.node_id).get(HTTP_CONFIG)
+            is_read |= _page(node.host, address, way) is not None
+        except scrape.Refused as refused:
+            refusals[f"the page of broker {node.node_id} at {address} cannot be read: {refused}"] = None
+        except (KafkaError, Unreachable):
+            continue
+    yield from (Finding("metrics page", UNKNOWN, message) for message in refusals)
+    if http is not None and not is_read and not refusals:
         yield Finding("metrics page", UNKNOWN, f"nothing like metrics answers at {http}", "Name another with --http.")
 
 
@@ -140,27 +150,38 @@ def connections(page: scrape.Page) -> Iterator[Finding]:
         yield from diagnoses.connections(full, count)
 
 
-def full(servers: Sequence[tuple[str, int]], http: str | None) -> Iterator[Finding]:
+def full(servers: Sequence[tuple[str, int]], http: str | None, way: Way) -> Iterator[Finding]:
     """The reason why brokers that answer no client may do so: their pages show that all connections are used up."""
     for host, port in servers:
-        page = _page(host, http) or _found_page(host, port)
+        page = _page_or_none(host, http, way) or _found_page(host, port, way)
         if page is not None:
             yield from (each for each in connections(page) if each.level == PROBLEM)
 
 
-def _page(broker_host: str, address: str | None) -> scrape.Page | None:
-    """The page at an address that the user named."""
+def _page(broker_host: str, address: str | None, way: Way) -> scrape.Page | None:
+    """The page at an address that the user or the broker's config names. Raises `scrape.Refused`."""
     host, _, port = (address or "").rpartition(":")
     if not port.isdecimal():
         return None
     host = broker_host if host in EVERYWHERE else host.removeprefix("[").removesuffix("]")
-    return scrape.fetch(host, int(port), CONNECT_TIMEOUT_S)
+    return scrape.fetch(host, int(port), CONNECT_TIMEOUT_S, way)
 
 
-def _found_page(host: str, port: int) -> scrape.Page | None:
-    """The page of this broker on one of the usual ports. A page of another broker would describe another cluster."""
+def _page_or_none(broker_host: str, address: str | None, way: Way) -> scrape.Page | None:
+    try:
+        return _page(broker_host, address, way)
+    except scrape.Refused:
+        return None  # `unread` says so
+
+
+def _found_page(host: str, port: int, way: Way) -> scrape.Page | None:
+    """The page of this broker on one of the usual ports. A page of another broker would describe another cluster, and
+    nobody knows who listens there: no login is sent."""
     for number in HTTP_PORTS:
-        page = scrape.fetch(host, number, LOOK_TIMEOUT_S)
+        try:
+            page = scrape.fetch(host, number, LOOK_TIMEOUT_S, way._replace(login=None))
+        except scrape.Refused:
+            continue
         if page is None:
             continue
         if any(each.name == BROKER_INFO and each.labels.get("address") == f"{host}:{port}" for each in page.samples):
@@ -303,7 +324,7 @@ def _states(client: Client) -> dict[str, str]:
     return {each.group_id: each.group_state for each in group_requests.list_groups(client)}
 
 
-def over_time(found: list[Broker], patience_s: float) -> Iterator[Finding]:
+def over_time(found: list[Broker], patience_s: float, way: Way) -> Iterator[Finding]:
     """The facts that take two readings of a metrics page: clients that ask all the time, groups that keep
     rebalancing."""
     for broker in found:
@@ -311,7 +332,10 @@ def over_time(found: list[Broker], patience_s: float) -> Iterator[Finding]:
         if before is None:
             continue
         time.sleep(max(0.0, min(LEAST_SPAN_S, patience_s) - (time.monotonic() - before.read_s)))
-        after = scrape.fetch(*before.place, CONNECT_TIMEOUT_S)
+        try:
+            after = scrape.fetch(*before.place, CONNECT_TIMEOUT_S, way)
+        except scrape.Refused:
+            after = None
         if after is None:
             yield Finding("metadata requests", UNKNOWN, f"the metrics page of broker {broker.node_id} is gone")
             continue

@@ -1,10 +1,14 @@
 """Reading a broker's second port for ``kpybroker doctor``: its metrics, and its time."""
 
 import re
+import ssl
 import time
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
-from http.client import HTTPConnection, HTTPException
+from http import HTTPStatus
+from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPSConnection
+from ipaddress import ip_address
 from typing import NamedTuple
 
 READ_TIMEOUT_S = 5.0
@@ -20,6 +24,36 @@ class Sample(NamedTuple):
     name: str
     labels: Mapping[str, str]
     value: float
+
+
+class Login(NamedTuple):
+    """A user of second ports (``kpybroker.http.users``)."""
+
+    name: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Login({self.name!r}, [hidden])"
+
+    @property
+    def header(self) -> str:
+        """The value of ``Authorization``."""
+        return f"Basic {b64encode(f'{self.name}:{self.password}'.encode()).decode()}"
+
+
+class Way(NamedTuple):
+    """The way to pages behind https or a login."""
+
+    context: Callable[[], ssl.SSLContext] = ssl.create_default_context
+    login: Login | None = None
+
+
+class Refused(Exception):
+    """A page is there, and is not shown. The message says why."""
+
+
+class _SpeaksTls(Exception):
+    """A port says that it speaks https."""
 
 
 class Page(NamedTuple):
@@ -45,23 +79,59 @@ class Page(NamedTuple):
         return next((each.value for each in self.samples if each.name == name), None)
 
 
-def fetch(host: str, port: int, connect_timeout_s: float) -> Page | None:
+def fetch(host: str, port: int, connect_timeout_s: float, way: Way) -> Page | None:
     """The metrics page of a port; None if no server answers there with one. A server that accepts the connection may
-    take longer."""
-    connection = HTTPConnection(host, port, timeout=connect_timeout_s)
+    take longer. https is tried where a port ends plain HTTP, or says so. Raises Refused."""
+    try:
+        try:
+            connection = HTTPConnection(host, port, timeout=connect_timeout_s)
+            return _asked(connection, way, is_safe=_is_this_machine(host))
+        except (_SpeaksTls, BadStatusLine, ConnectionResetError):  # http.client's RemoteDisconnected is the last two
+            connection = HTTPSConnection(host, port, timeout=connect_timeout_s, context=way.context())
+            return _asked(connection, way, is_safe=True)
+    except ssl.SSLCertVerificationError as error:
+        why = f"its certificate is not accepted ({error.verify_message})"
+        raise Refused(f"{why}; name the issuer by ssl.truststore.location in the file of --command-config") from None
+    except (OSError, HTTPException):
+        return None
+
+
+def _asked(connection: HTTPConnection, way: Way, *, is_safe: bool) -> Page | None:
+    """The page, with the login if it demands one. ``is_safe``: whether a password may be sent."""
     try:
         connection.connect()
         connection.sock.settimeout(READ_TIMEOUT_S)
-        connection.request("GET", "/metrics", headers={"Accept": "text/plain"})
-        answer = connection.getresponse()
-        text = answer.read(MAX_BYTES).decode("utf-8", "replace")
-        if answer.status != 200:
-            return None
-        return Page(parse(text), _date_of(answer.getheader("Date")), (host, port), time.monotonic())
-    except (OSError, HTTPException):
-        return None
+        status, text, date = _answer(connection)
+        if status == HTTPStatus.UNAUTHORIZED:
+            if way.login is None:
+                raise Refused("it demands a login; name a file with a line name=password by --http-login")
+            if not is_safe:
+                raise Refused("it demands a login without TLS; a password is sent so within this machine alone")
+            status, text, date = _answer(connection, {"Authorization": way.login.header})
     finally:
         connection.close()
+    if way.login is not None and status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS):
+        raise Refused(f"it refuses the login of {way.login.name!r}: {text.strip()[:200]}")
+    if way.login is not None and status == HTTPStatus.FORBIDDEN:
+        raise Refused(f"{way.login.name!r} may not read it: that needs DESCRIBE on the cluster")
+    if status == HTTPStatus.BAD_REQUEST and "https" in text.lower() and not isinstance(connection, HTTPSConnection):
+        raise _SpeaksTls
+    if status != HTTPStatus.OK:
+        return None
+    return Page(parse(text), _date_of(date), (connection.host, connection.port), time.monotonic())
+
+
+def _answer(connection: HTTPConnection, headers: Mapping[str, str] | None = None) -> tuple[int, str, str | None]:
+    connection.request("GET", "/metrics", headers={"Accept": "text/plain", **(headers or {})})
+    answer = connection.getresponse()
+    return answer.status, answer.read(MAX_BYTES).decode("utf-8", "replace"), answer.getheader("Date")
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _date_of(text: str | None) -> float | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kpybroker.cli import DEFAULT_SERVER, loading
+from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.log_lines import LineFormatter
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
@@ -99,13 +100,23 @@ def command(
     except (ConfigError, OSError) as error:
         click.echo(f"kpybroker: {error}", err=True)
         sys.exit(1)
-    for warning in config.warnings:
+    for warning in (*config.warnings, *_exposed(properties, config)):
         logging.getLogger("kpybroker.config").warning("%s", warning)
     with loading():
         from kpybroker.node import run
     if member:
         _end_with_input()
     sys.exit(run(config, _announce_member if member else partial(_announce, container=container, laid=laid)))
+
+
+def _exposed(properties: Path | None, config: BrokerConfig) -> list[str]:
+    """Warnings about files with secrets of this node that other users may read."""
+    if properties is None:
+        return []
+    files = exposed(secrets_in(str(properties), config.originals))
+    return [
+        f"{path} can be read by other users of this machine, and holds {secret}; chmod 600 it" for path, secret in files
+    ]
 
 
 def _log(level_name: str) -> None:

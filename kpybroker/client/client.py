@@ -35,6 +35,7 @@ LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 READ_COMMITTED = 1
 GROUP = 0
+TRANSACTION = 1
 
 T = TypeVar("T")
 
@@ -66,6 +67,8 @@ class Settings(NamedTuple):
     backoff_s: float = 0.1
     backoff_max_s: float = 0.1
     metadata_age_s: float = 300.0
+    expects_cluster: bool = False
+    """Whether brokers that were never reached are tried again, too."""
     protection: "Protection | None" = None
     """TLS and a login; None for neither."""
 
@@ -100,7 +103,7 @@ class Client:
         self._nodes: dict[int, tuple[str, int]] = {}
         self._detours: dict[int, tuple[str, int]] = {}
         self._topics: dict[str, tuple[float, MetadataResponseTopic]] = {}
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -152,18 +155,24 @@ class Client:
         Unreachable."""
         return self.call_node(self.coordinator(group), request, wait_s, newest)
 
+    def call_transaction_coordinator(self, transactional_id: str, request: Any, newest: int | None = None) -> Any:
+        """Send a request to the coordinator of a transactional id. Raises as `call_coordinator`."""
+        return self.call_node(self.coordinator(transactional_id, TRANSACTION), request, newest=newest)
+
     def detour(self, node_id: int, address: tuple[str, int]) -> None:
         """Reach a broker at this address from now on, whatever address it advertises."""
         self._detours[node_id] = address
 
-    def coordinator(self, group: str) -> int:
-        """The coordinator of a group, as last known. Raises KafkaError, retriable while there is none."""
-        node_id = self._coordinators.get(group)
+    def coordinator(self, key: str, key_type: int = GROUP) -> int:
+        """The coordinator of a group or a transactional id, as last known. Raises KafkaError, retriable while there is
+        none."""
+        node_id = self._coordinators.get((key_type, key))
         if node_id is None:
-            answer = self.call(FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[group]))
+            answer = self.call(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]))
             (found,) = answer.coordinators
-            raise_for(found.error_code, f"coordinator of group {group}", found.error_message)
-            node_id = self._coordinators[group] = found.node_id
+            what = "group" if key_type == GROUP else "transactional id"
+            raise_for(found.error_code, f"coordinator of {what} {key}", found.error_message)
+            node_id = self._coordinators[key_type, key] = found.node_id
             self._nodes[node_id] = (found.host, found.port)
         return node_id
 
@@ -224,10 +233,11 @@ class Client:
         self._coordinators.clear()
 
     def may_pass(self, error: KafkaError | Unreachable) -> bool:
-        """Whether a retry may succeed later: for retriable errors, and for brokers that have been reached before."""
+        """Whether a retry may succeed later: for retriable errors, and for brokers that have been reached before or
+        are expected."""
         if isinstance(error, KafkaError):
             return error_codes.retriable(error.code)
-        return bool(self._nodes)
+        return bool(self._nodes) or self.settings.expects_cluster
 
     def hurry(self, within_s: float) -> None:
         """Wait no longer than this for anything from now on: a command that ends does not wait for a broker that is

@@ -47,9 +47,11 @@ Settling = Generator[None, None, Settled]
 """A computation that yields once for each resource."""
 
 
-def settle_incremental(request: incremental.IncrementalAlterConfigsRequest, view: View) -> Settling:
+def settle_incremental(
+    request: incremental.IncrementalAlterConfigsRequest, view: View, *, is_allowed: bool = True
+) -> Settling:
     """Settle the resources of an IncrementalAlterConfigs that need no controller. Loggers are set unless
-    ``validate_only``."""
+    ``validate_only``. ``is_allowed``: whether the sender may change configs of brokers."""
 
     def judge(resource: incremental.AlterConfigsResource) -> bool:
         nulls = [
@@ -62,7 +64,7 @@ def settle_incremental(request: incremental.IncrementalAlterConfigsRequest, view
         if resource.resource_type == BROKER:
             _check_broker_name(resource.resource_name, view)
             stored = view.configs_of(BROKER, resource.resource_name)
-            _check_broker_configs(resource.resource_name, _applied(stored, resource), view)
+            _check_broker_configs(resource.resource_name, _applied(stored, resource), view, is_allowed=is_allowed)
         else:
             _check_type(resource.resource_type)
         return False
@@ -70,8 +72,8 @@ def settle_incremental(request: incremental.IncrementalAlterConfigsRequest, view
     return (yield from _settle(request.resources, judge, (yield from _repeated(request.resources))))
 
 
-def settle_legacy(request: legacy.AlterConfigsRequest, view: View) -> Settling:
-    """Settle the resources of an AlterConfigs that need no controller."""
+def settle_legacy(request: legacy.AlterConfigsRequest, view: View, *, is_allowed: bool = True) -> Settling:
+    """Settle the resources of an AlterConfigs that need no controller. ``is_allowed`` as above."""
 
     def judge(resource: legacy.AlterConfigsResource) -> bool:
         nulls = [config.name for config in resource.configs if config.value is None]
@@ -79,7 +81,7 @@ def settle_legacy(request: legacy.AlterConfigsRequest, view: View) -> Settling:
         if resource.resource_type == BROKER:
             _check_broker_name(resource.resource_name, view)
             configs = {config.name: config.value or "" for config in resource.configs}
-            _check_broker_configs(resource.resource_name, configs, view)
+            _check_broker_configs(resource.resource_name, configs, view, is_allowed=is_allowed)
         else:
             _check_type(resource.resource_type)
         return False
@@ -190,8 +192,13 @@ def _node_id(name: str) -> int:
         raise _invalid_request(f"Node id must be an integer, but it is: {name}") from None
 
 
-def _check_broker_configs(name: str, configs: Mapping[str, str], view: View) -> None:
-    dynamic.validate(configs, view.config, of_one_broker=bool(name))
+def _check_broker_configs(name: str, configs: Mapping[str, str], view: View, *, is_allowed: bool) -> None:
+    """Only a sender that may change the configs learns what the files and the present configs of a broker do not
+    allow. The controller refuses others."""
+    if is_allowed:
+        dynamic.validate(configs, view.config, of_one_broker=bool(name))
+    else:
+        dynamic.check_names_and_values(configs, of_one_broker=bool(name))
 
 
 def _applied(stored: Mapping[str, str], resource: incremental.AlterConfigsResource) -> dict[str, str]:

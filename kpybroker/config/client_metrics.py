@@ -1,14 +1,17 @@
 """The configuration of a client metrics subscription: what a request may set (KIP-714). Pure.
 
-Errors are worded as Kafka's ``ClientMetricsConfigs`` words them.
+Errors are worded as Kafka's ``ClientMetricsConfigs`` words them. Patterns are Java's as far as RE2 knows them, since
+the texts that they are matched with come from clients: a pattern with a lookahead is refused.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Final
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS
+from kpybroker.java_patterns import Unusable, compiled
 from kpywire.error_codes import INVALID_REQUEST
 
 _MIN_INTERVAL_MS: Final = 100
@@ -39,15 +42,33 @@ def validate(name: str, configs: Mapping[str, str]) -> None:
         )
     patterns = values.get("match", ())
     assert isinstance(patterns, tuple)
-    for pattern in patterns:
-        _check_pattern(pattern)
+    patterns_of(patterns)
 
 
-def _check_pattern(pattern: str) -> None:
-    name, separator, expression = pattern.partition("=")
+def patterns_of(texts: Iterable[str]) -> dict[str, Any]:
+    """The compiled patterns of ``match``, by the attribute of the client that each has to match as a whole. Raises
+    ConfigError."""
+    return dict(map(_pattern, texts))
+
+
+def _pattern(text: str) -> tuple[str, Any]:
+    name, _, expression = text.rstrip("=").partition("=")  # Java's split takes no notice of "=" at the end
+    name, expression = name.strip(), expression.strip()
+    refusal = f"Illegal client matching pattern: {text}"
+    if not expression or "=" in expression or name not in _MATCHED:
+        raise ConfigError(refusal)
     try:
-        if not separator or not expression or "=" in expression or name.strip() not in _MATCHED:
-            raise ValueError(pattern)
-        re.compile(expression.strip())
-    except (ValueError, re.error):
-        raise ConfigError(f"Illegal client matching pattern: {pattern}") from None
+        return name, compiled(expression)
+    except Unusable as error:
+        raise ConfigError(f"{refusal}: {error}" if _is_known_elsewhere(expression) else refusal) from None
+
+
+def _is_known_elsewhere(expression: str) -> bool:
+    """Whether a pattern that RE2 refuses is one for engines that backtrack, such as Java's, so that a reason helps."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of nested sets
+        try:
+            re.compile(expression)
+        except (re.error, RecursionError, OverflowError):
+            return False
+    return True

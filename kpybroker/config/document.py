@@ -10,7 +10,7 @@ from pathlib import Path
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import ConfigKey, Definitions, to_text
 from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
-from kpybroker.config.honoured import HONOURED, HONOURED_TOPIC, NEVER
+from kpybroker.config.honoured import HONOURED, HONOURED_TOPIC, NEVER, REFUSED
 from kpybroker.config.own_configs import OWN_CONFIGS, OWN_DOCUMENTATION
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
@@ -27,14 +27,15 @@ column:
 - **yes**: the broker acts on it. Three count only where somebody has set them: without, `socket.send.buffer.bytes` is
   204800, `socket.receive.buffer.bytes` the system's, and `socket.listen.backlog.size` 1024.
 - **no effect**, with the reason: it belongs to something that does not exist here.
+- **refused**, with the reason: a node does not start with it.
 - **not yet**: the feature it belongs to is still missing. Setting it changes nothing, and the start says so.
 
-What asks for protection that is not there is refused at the start rather than ignored: a listener with TLS or with a
-mechanism that is not served, security of one listener (`listener.name.NAME.ssl.…`), an authorizer, tokens, and a key of
-that kind that is not known. [security.md](security.md) says what is served. `ssl.…`, `sasl.…` and
-`connections.max.reauth.ms` for all listeners are a warning where every listener is PLAINTEXT: there they lock nothing
-on Apache Kafka either. Any other key that is not known is ignored with a warning. What each config means stands in
-Kafka's documentation, and in the answer of `kafka-configs --describe --all`.
+A node does not start where it is asked for protection that it does not have: a mechanism, an authorizer, a login module
+or a class that it does not know, a key of security that it does not know, or a key of a listener
+(`listener.name.NAME.ssl.…`) that this listener does not read. [security.md](security.md) says what there is. `ssl.…`,
+`sasl.…` and `connections.max.reauth.ms` for all listeners are a warning where every listener is PLAINTEXT: there they
+lock nothing on Apache Kafka either. Any other key that is not known is ignored with a warning. What each config means
+stands in Kafka's documentation, and in the answer of `kafka-configs --describe --all`.
 """
 _BROKER_HEAD = """
 ## Brokers
@@ -106,6 +107,8 @@ def _broker_row(key: ConfigKey) -> str:
         honoured = "yes"
     else:
         honoured = f"no effect: {NEVER[key.name]}" if key.name in NEVER else "not yet"
+        if key.name in REFUSED:
+            honoured = f"refused: {REFUSED[key.name]}"
     return _row(key.name, key.type, _default(key), _valid(key), key.update, honoured)
 
 

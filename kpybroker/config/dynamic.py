@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import PER_BROKER, READ_ONLY, ConfigError, ConfigKey, java_string
 from kpybroker.config.endpoints import WITH_TLS
+from kpybroker.config.honoured import NEVER
 from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
-from kpybroker.config.refusals import SECURITY_WORK, is_of_oauthbearer
+from kpybroker.config.refusals import is_of_oauthbearer
 from kpybroker.config.synonyms import base_of_listener_config
 from kpywire.error_codes import INVALID_REQUEST
 
@@ -70,6 +71,15 @@ def valid_part(configs: Mapping[str, str], *, of_one_broker: bool) -> dict[str, 
             continue
         usable[name] = text
     return usable
+
+
+def check_names_and_values(configs: Mapping[str, str], *, of_one_broker: bool) -> None:
+    """Raise ConfigError for names that cannot be set so, and values that no broker has: this depends neither on a file
+    nor on the present configs."""
+    try:
+        _check_names(configs, of_one_broker=of_one_broker)
+    except ConfigError as error:
+        raise ConfigError(error.message, INVALID_REQUEST) from None
 
 
 def validate(configs: Mapping[str, str], config: "BrokerConfig", *, of_one_broker: bool) -> None:
@@ -132,9 +142,7 @@ def _check_transition(old: "BrokerConfig", new: "BrokerConfig") -> None:
             "kafka.server.DynamicMetricsReporters"
         )
     for name in changed:
-        if name.startswith("sasl."):
-            raise ConfigError(f"{name}: {SECURITY_WORK}")
-        if name.startswith("ssl."):
+        if name.startswith(("sasl.", "ssl.")) and name not in NEVER:
             raise ConfigError(f"{name}: a running broker does not change it; restart it")
     for name in sorted(old.originals.keys() | new.originals.keys()):
         if old.originals.get(name) != new.originals.get(name) and is_of_oauthbearer(

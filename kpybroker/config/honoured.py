@@ -212,6 +212,7 @@ HONOURED: Final = frozenset(
         "ssl.truststore.location",
         "ssl.truststore.password",
         "ssl.truststore.type",
+        "telemetry.max.bytes",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.max.timeout.ms",
         "transaction.partition.verification.enable",
@@ -234,6 +235,22 @@ _OPENSSL = "TLS is that of OpenSSL, without the JVM's providers"
 _ONE_LOOP = "one event loop; there is no pool of this kind"
 
 # Broker configs without effect for good, and why.
+REFUSED: Final = {
+    "alter.config.policy.class.name": "policies written in Java cannot be loaded",
+    "client.quota.callback.class": "callbacks written in Java cannot be loaded",
+    "config.providers": "config providers are not available yet",
+    "create.topic.policy.class.name": "policies written in Java cannot be loaded",
+    "principal.builder.class": "classes written in Java cannot be loaded",
+    "remote.log.storage.system.enable": "tiered storage is not available yet",
+    "sasl.client.callback.handler.class": "callbacks written in Java cannot be loaded",
+    "sasl.login.class": "logins written in Java cannot be loaded",
+    "sasl.oauthbearer.assertion.claim.iss": "assertions are not available yet",
+    "sasl.oauthbearer.assertion.file": "assertions are not available yet",
+    "security.providers": "security providers written in Java cannot be loaded",
+    "ssl.engine.factory.class": "engines written in Java cannot be loaded",
+}
+"""Configs that refuse the start where something would read them, and why."""
+
 NEVER: Final = {
     "alter.log.dirs.replication.quota.window.num": _NO_WINDOW,
     "alter.log.dirs.replication.quota.window.size.seconds": _NO_WINDOW,

@@ -27,6 +27,8 @@ METRIC_LABELS: Final = frozenset(
         *(
             "address",
             "client_host",
+            "client_instance_id",
+            "client_rack",
             "clientId",
             "client_id",
             "clientid",
@@ -42,6 +44,7 @@ METRIC_LABELS: Final = frozenset(
             "error",
             "generation",
             "group",
+            "group_id",
             "id",
         ),
         *(
@@ -55,7 +58,7 @@ METRIC_LABELS: Final = frozenset(
             "network_processor",
             "partition",
         ),
-        *("patchlevel", "quantile", "request", "result", "topic", "user", "version"),
+        *("metric", "patchlevel", "quantile", "request", "result", "topic", "transactional_id", "user", "version"),
     }
 )
 """The label names that metrics use themselves."""
@@ -82,6 +85,7 @@ class StaticLabels:
 
 OWN_CONFIGS: Definitions = define(
     [
+        ConfigKey("kpybroker.client.metrics.max.series", INT, 20_000, LOW, at_least(0)),
         ConfigKey("kpybroker.http.listener", STRING, "127.0.0.1:9404", LOW, HostAndPort()),
         ConfigKey("kpybroker.http.open.paths", LIST, ("/live", "/ready"), LOW, list_of()),
         ConfigKey("kpybroker.http.ssl.key.password", PASSWORD, None, LOW),
@@ -104,6 +108,10 @@ OWN_CONFIGS: Definitions = define(
 )
 
 OWN_DOCUMENTATION: Final = {
+    "kpybroker.client.metrics.max.series": (
+        "How many series of clients' metrics are kept and shown (KIP-714, docs/metrics.md); 0 for none: then clients "
+        "are not asked for their metrics, as by Kafka without a plug-in that receives them."
+    ),
     "kpybroker.http.listener": (
         "The address of /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "
         "port is taken, the next free one up to 9413 is used."

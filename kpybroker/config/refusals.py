@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.endpoints import WITH_TLS
-from kpybroker.config.honoured import HONOURED, NEVER
+from kpybroker.config.honoured import HONOURED, NEVER, REFUSED
 from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.synonyms import base_of_listener_config
@@ -53,14 +53,8 @@ _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _AUTHORIZER: Final = "authorizer.class.name"
 _OF_AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
 """The keys that only the authorizer reads; Kafka does not define them."""
-SECURITY_WORK: Final = "authentication, authorization and encryption are not available yet"
-_MISSING_FEATURES: Final = {
-    "alter.config.policy.class.name": "policies written in Java cannot be loaded",
-    "client.quota.callback.class": "callbacks written in Java cannot be loaded",
-    "config.providers": "config providers are not available yet",
-    "create.topic.policy.class.name": "policies written in Java cannot be loaded",
-    "remote.log.storage.system.enable": "tiered storage is not available yet",
-}
+_MISSING_FEATURES: Final = [name for name in REFUSED if not name.startswith(("sasl.", "ssl."))]
+_CLASSES_OF_LOGINS: Final = ("sasl.client.callback.handler.class", "sasl.login.class")
 _REPLICA_SELECTORS: Final = (
     "org.apache.kafka.common.replica.LeaderSelector",
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -103,8 +97,10 @@ def check_names(originals: Mapping[str, str]) -> None:
         known = base in BROKER_CONFIGS
         if known and is_of_oauthbearer(name, base):
             continue
-        why = SECURITY_WORK if known else "this security setting is not understood; correct or remove it"
-        raise ConfigError(f"{name}: {why}")
+        if base in _HANDLERS:
+            raise ConfigError(f"{name}: callbacks written in Java cannot be loaded; remove it")
+        why = "it cannot be set for one listener" if known else "this security setting is not understood"
+        raise ConfigError(f"{name}: {why}; correct or remove it")
 
 
 def is_of_oauthbearer(name: str, base: str | None) -> bool:
@@ -118,12 +114,12 @@ def check_security(config: "BrokerConfig") -> None:
     """Raise ConfigError if any listener or setting asks for a protection that this broker does not have."""
     for listener in [*config.listeners, *config.advertised_listeners, *config.advertised_controller_listeners]:
         if listener.protocol not in _PROTOCOLS:
-            raise ConfigError(f"listeners: {listener} uses {listener.protocol}; {SECURITY_WORK}")
+            raise ConfigError(f"listeners: {listener} uses {listener.protocol}; known are {', '.join(_PROTOCOLS)}")
     for name in _explicit(config, BROKER_CONFIGS):
         if name in HONOURED or name == _AUTHORIZER:
             continue
         if name.startswith(_SECURITY_PREFIXES) and not name.startswith(_INERT_PREFIXES):
-            raise ConfigError(f"{name}: {SECURITY_WORK}")
+            raise ConfigError(f"{name}: classes written in Java cannot be loaded; remove it")
     _check_tls(config)
     _check_logins(config)
 
@@ -157,6 +153,8 @@ def _check_logins(config: "BrokerConfig") -> None:
     for name in _explicit(config, _HANDLERS):
         prefixed = f"listener.name.LISTENER.oauthbearer.{name}, in lower case"
         raise ConfigError(f"{name}: callbacks written in Java cannot be loaded; for OAUTHBEARER set {prefixed}")
+    for name in _explicit(config, _CLASSES_OF_LOGINS):
+        raise ConfigError(f"{name}: {REFUSED[name]}; remove it")
     for listener in with_sasl:
         logins_of(config, listener.name)
         check_mechanisms_named(config, listener.name)
@@ -171,7 +169,7 @@ def check_features(config: "BrokerConfig") -> list[str]:
 
 def _refuse_missing_features(config: "BrokerConfig") -> None:
     for name in _explicit(config, _MISSING_FEATURES):
-        raise ConfigError(f"{name}: {_MISSING_FEATURES[name]}")
+        raise ConfigError(f"{name}: {REFUSED[name]}")
 
 
 def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:

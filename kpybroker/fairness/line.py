@@ -60,14 +60,17 @@ class Line:
         self,
         scheduler: Scheduler,
         events: Callable[[], int],
+        served_ns: Callable[[], int],
         now_ns: Callable[[], int] = perf_counter_ns,
         *,
         gives_moments: bool = False,
     ) -> None:
-        """``events`` counts how often a connection was readable or writable. ``gives_moments``: time passes while the
-        loop only polls (not so in a simulation), so the line can wait for a moment."""
+        """``events`` counts how often a connection was readable or writable, and ``served_ns`` is the time when one was
+        last served at once. ``gives_moments``: time passes while the loop only polls (not so in a simulation), so the
+        line can wait for a moment."""
         self._scheduler = scheduler
         self._events = events
+        self._served_ns = served_ns
         self._now_ns = now_ns
         self._queue: deque[tuple[Callable[[], object], int]] = deque()
         """The pieces in their order, each with its part of the time (1 in ...)."""
@@ -79,11 +82,6 @@ class Line:
         """Whether the node's own work is next."""
         self._gives_moments = gives_moments
         self._is_turn = False
-        self.lined_up = 0
-        """How many of the events put a connection into the line."""
-        self._served = 0
-        self._served_ns = now_ns() - MOMENT_NS
-        """The time when a cheap connection was last seen to be served."""
         self._worked_ns = now_ns() - MOST_MOMENTS_NS
         """The time when the last piece ended, or the first one joined."""
         self._noticed = 0
@@ -149,10 +147,7 @@ class Line:
         return self._was_served_just_now(now_ns) and now_ns - self._worked_ns < MOST_MOMENTS_NS
 
     def _was_served_just_now(self, now_ns: int) -> bool:
-        served = self._events() - self.lined_up
-        if served != self._served:
-            self._served, self._served_ns = served, now_ns
-        return now_ns - self._served_ns < MOMENT_NS
+        return now_ns - self._served_ns() < MOMENT_NS
 
     def _serve(self) -> None:
         now_ns, queue = self._now_ns, self._queue

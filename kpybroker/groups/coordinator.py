@@ -16,12 +16,20 @@ from typing import TYPE_CHECKING, Any
 from kpybroker.coordination.events import Loaded, MetadataChanged
 from kpybroker.coordination.sweeps import PAUSE_MS
 from kpybroker.groups import deletion, listing
-from kpybroker.groups.classic import describe, heartbeat, join, leave, sync
+from kpybroker.groups.classic import describe, join, leave, sync
 from kpybroker.groups.classic.asleep import AsleepGroup, wake
 from kpybroker.groups.classic.replay import take_group
+from kpybroker.groups.consumer import heartbeat as consumer_heartbeat
+from kpybroker.groups.consumer.consumer_group import ConsumerGroup
+from kpybroker.groups.consumer.describe import describe_consumer_group
+from kpybroker.groups.consumer.regexes import ResolveRegexes, resolve_regexes
+from kpybroker.groups.consumer.replay import KEYS as CONSUMER_KEYS
+from kpybroker.groups.consumer.replay import take_consumer_group
+from kpybroker.groups.consumer.timeouts import begin_timeouts
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import (
     DeleteGroup,
+    DescribeConsumerGroup,
     DescribeGroup,
     ExpireOffsets,
     GroupRequest,
@@ -29,6 +37,7 @@ from kpybroker.groups.events import (
     TimersDue,
 )
 from kpybroker.groups.foreign.replay import keep
+from kpybroker.groups.mixed import dispatch
 from kpybroker.groups.offsets import commit, expiry, offset_deletion, offset_fetch
 from kpybroker.groups.offsets.replay import take_commit, take_marker
 from kpybroker.groups.shard import GroupShard
@@ -37,6 +46,7 @@ from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey
 from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey
 from kpywire.group_records.offset_commit import OffsetCommitKey
+from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kpywire.messages.heartbeat import HeartbeatRequest
 from kpywire.messages.join_group import JoinGroupRequest
 from kpywire.messages.leave_group import LeaveGroupRequest
@@ -52,6 +62,7 @@ if TYPE_CHECKING:
 
     from kpybroker.groups.record import Record
     from kpybroker.groups.settings import GroupSettings
+    from kpybroker.metadata.topic_view import TopicView
 
 WORK_AT_ONCE = 1_000
 """How many groups, members and offsets one slice of a sweep covers. Each takes well under a microsecond."""
@@ -61,19 +72,22 @@ REPLIES_AT_ONCE = 2_000
 
 _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpoch | None]] = {
     DeleteGroup: deletion.delete_group,
+    ConsumerGroupHeartbeatRequest: consumer_heartbeat.consumer_group_heartbeat,
+    DescribeConsumerGroup: describe_consumer_group,
     DescribeGroup: describe.describe_group,
-    HeartbeatRequest: heartbeat.heartbeat,
-    JoinGroupRequest: join.join_group,
-    LeaveGroupRequest: leave.leave_group,
+    HeartbeatRequest: dispatch.heartbeat,
+    JoinGroupRequest: dispatch.join_group,
+    LeaveGroupRequest: dispatch.leave_group,
     ListGroups: listing.list_groups,
     OffsetCommitRequest: commit.commit_offsets,
     OffsetDeleteRequest: offset_deletion.delete_offsets,
     OffsetFetchRequestGroup: offset_fetch.fetch_offsets,
-    SyncGroupRequest: sync.sync_group,
+    SyncGroupRequest: dispatch.sync_group,
     TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
 }
 
 _REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
+    ConsumerGroupHeartbeatRequest: consumer_heartbeat.refuse_heartbeat,
     DeleteGroup: deletion.refuse_deletion,
     JoinGroupRequest: join.refuse,
     LeaveGroupRequest: leave.refuse,
@@ -84,7 +98,10 @@ _REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
 """The refusals of requests whose records may not fit into a batch. SyncGroup is not here: its refusal affects the whole
 group."""
 
-_REPLAYS: dict[type, Callable[[GroupShard, Any, Any], None]] = {GroupMetadataKey: take_group}
+_REPLAYS: dict[type, Callable[[GroupShard, Any, Any], None]] = {
+    GroupMetadataKey: take_group,
+    **dict.fromkeys(CONSUMER_KEYS, take_consumer_group),
+}
 """The replays of the records of each kind of group, by the type of their key. All other records are of groups that are
 not served."""
 
@@ -93,10 +110,14 @@ class GroupCoordinator:
     """The state machine for the groups of one partition. It starts empty, is filled by a replay and gets `Loaded`; then
     it takes requests."""
 
-    def __init__(self, settings: Callable[[], GroupSettings], rng: random.Random) -> None:
-        """``settings`` is read for every decision; ``rng`` makes the ids of members, which should be hard to guess."""
+    def __init__(
+        self, settings: Callable[[], GroupSettings], topics: Callable[[], TopicView], rng: random.Random
+    ) -> None:
+        """``settings`` and ``topics`` are read for every decision; ``rng`` makes the ids of members, which should be
+        hard to guess."""
         self.shard = GroupShard()
         self._settings = settings
+        self._topics = topics
         self._rng = rng
 
     def decide(self, event: Any, now_ms: int) -> Effects:
@@ -104,7 +125,7 @@ class GroupCoordinator:
         if isinstance(event, TooLarge):
             return self._decide_too_large(event.event, now_ms)
         shard = self.shard
-        decision = Decision(now_ms, event.timestamp_ms, self._settings(), self._rng, shard.timers, shard.loaded_ms)
+        decision = self._new_decision(event, now_ms)
         producer = None
         if type(event) is GroupRequest:
             producer = _DECIDERS[type(event.message)](shard, event, decision)
@@ -112,6 +133,8 @@ class GroupCoordinator:
             self._run_timers(decision)
         elif type(event) is Loaded:
             self._begin(decision)
+        elif type(event) is ResolveRegexes:
+            resolve_regexes(shard, event, decision)
         elif type(event) is ExpireOffsets:
             expiry.expire_offsets(shard)
         elif type(event) is MetadataChanged:
@@ -119,7 +142,7 @@ class GroupCoordinator:
         else:
             raise TypeError(f"The group coordinator is not told of {type(event).__name__}")
         shard.sweeps.due_ms = now_ms + PAUSE_MS
-        return Effects(decision.records, producer, decision.replies)
+        return Effects(decision.records, producer, decision.replies, then=decision.then)
 
     def apply(self, record: Record | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""
@@ -150,6 +173,11 @@ class GroupCoordinator:
         deadline_ms = shard.timers.next_deadline_ms()
         return shard.sweeps.sooner(deadline_ms) if shard.sweeps.waiting else deadline_ms
 
+    def _new_decision(self, event: Any, now_ms: int) -> Decision:
+        shard = self.shard
+        settings, topics = self._settings(), self._topics()
+        return Decision(now_ms, event.timestamp_ms, settings, topics, self._rng, shard.timers, shard.loaded_ms)
+
     def _begin(self, decision: Decision) -> None:
         self.shard.loaded_ms = decision.now_ms
         asleep = [
@@ -159,6 +187,9 @@ class GroupCoordinator:
         ]
         if asleep:
             self.shard.sweeps.begin(asleep, _wake)
+        consumers = [each for each, group in self.shard.groups.items() if isinstance(group.membership, ConsumerGroup)]
+        if consumers:
+            self.shard.sweeps.begin(consumers, begin_timeouts)
 
     def _run_timers(self, decision: Decision) -> None:
         timers = self.shard.timers
@@ -176,7 +207,7 @@ class GroupCoordinator:
     def _decide_too_large(self, event: Any, now_ms: int) -> Effects:
         """Refuse an event whose records did not fit into a batch, as Kafka does."""
         shard = self.shard
-        decision = Decision(now_ms, event.timestamp_ms, self._settings(), self._rng, shard.timers, shard.loaded_ms)
+        decision = self._new_decision(event, now_ms)
         message = getattr(event, "message", None)
         if type(message) is SyncGroupRequest:
             sync.refuse_too_large(shard, event, decision)

@@ -11,19 +11,21 @@ if TYPE_CHECKING:
 
     from kpybroker.groups.settings import GroupSettings
     from kpybroker.groups.timers import Timer, Timers
+    from kpybroker.metadata.topic_view import TopicView
 
 
 class Decision(CoordinatorDecision[Any]):
     """The records, some of them perhaps prepared, and the replies of one decision, with all that it depends on in
     addition to the groups."""
 
-    __slots__ = ("loaded_ms", "rng", "settings", "timers")
+    __slots__ = ("loaded_ms", "rng", "settings", "then", "timers", "topics")
 
     def __init__(
         self,
         now_ms: int,
         timestamp_ms: int,
         settings: GroupSettings,
+        topics: TopicView,
         rng: random.Random,
         timers: Timers,
         loaded_ms: int,
@@ -31,16 +33,23 @@ class Decision(CoordinatorDecision[Any]):
         self.now_ms = now_ms
         self.timestamp_ms = timestamp_ms
         self.settings = settings
+        self.topics = topics
         self.rng = rng
         self.timers = timers
         self.loaded_ms = loaded_ms
         """The time when the log was loaded, on the clock of ``now_ms``."""
+        self.then: Any = None
+        """An event that follows when the records are committed."""
         self.records = []
         self.replies = []
 
     def set_timer(self, timer: Timer, delay_ms: int) -> None:
         """Set a timer to fire after this time."""
         self.timers.set(timer, self.now_ms + delay_ms)
+
+    def settings_of(self, group_id: str) -> GroupSettings:
+        """The settings of one group."""
+        return self.settings.of_group(group_id)
 
     def new_uuid(self) -> str:
         """A random UUID in its usual notation (RFC 4122, version 4)."""

@@ -6,7 +6,7 @@ does not remove members. ``timestamp_ms`` of an event is the wall clock, which r
 retention).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from kpybroker.journal import Prepared
@@ -30,10 +30,18 @@ class GroupRequest(NamedTuple):
     """For an OffsetFetch: partitions with pending transactional commits are UNSTABLE_OFFSET_COMMIT (KIP-447)."""
     prepared: Prepared | None = None
     """For a large OffsetCommit: the records to write if it is accepted."""
+    visible: Callable[[Collection[str]], Collection[str]] | None = None
+    """For a heartbeat with a regular expression: of some topics, those that its sender may describe. None: all."""
 
 
 class DescribeGroup(NamedTuple):
     """Describe one group. It is answered by a ``DescribedGroup``."""
+
+    group_id: str
+
+
+class DescribeConsumerGroup(NamedTuple):
+    """Describe one consumer group. It is answered by a ``DescribedGroup`` of ConsumerGroupDescribe."""
 
     group_id: str
 

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from kpybroker.groups.decision import Decision
+from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.record import Record
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey
@@ -36,13 +37,13 @@ class Membership:
         """The (type, state, protocol type) that ListGroups shows."""
         return "classic", EMPTY, ""
 
-    def check_commit(self, _group: "Group", _message: Any, generation_id: int, _decision: Decision) -> int:
+    def check_commit(self, _group: "Group", _request: GroupRequest, generation_id: int, _decision: Decision) -> int:
         """Whether the sender of an OffsetCommit may commit: an error code or NONE. A negative generation is that of a
         client which commits by hand."""
         return error_codes.NONE if generation_id < 0 else error_codes.UNKNOWN_MEMBER_ID
 
     def check_transactional_commit(
-        self, _group: "Group", _message: Any, generation_id: int, _decision: Decision
+        self, _group: "Group", _request: GroupRequest, generation_id: int, _decision: Decision
     ) -> int:
         """Whether the sender of a TxnOffsetCommit may commit (KIP-447): an error code or NONE."""
         return error_codes.NONE if generation_id < 0 else error_codes.UNKNOWN_MEMBER_ID

@@ -1,6 +1,14 @@
 """The broker configs of groups (Kafka: ``GroupCoordinatorConfig``)."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+Overrides = Mapping[str, Any]
+"""Settings that a group has of its own, by the names of `GroupSettings`."""
+
+
+def _no_overrides(_group_id: str) -> Overrides:
+    return {}
 
 
 class GroupSettings(NamedTuple):
@@ -12,3 +20,16 @@ class GroupSettings(NamedTuple):
     max_session_timeout_ms: int = 1_800_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
+    consumer_max_size: int = 2_147_483_647
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_assignment_interval_ms: int = 1_000
+    consumer_regex_refresh_interval_ms: int = 600_000
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    consumer_migration_policy: str = "bidirectional"
+    overrides_of: Callable[[str], Overrides] = _no_overrides
+
+    def of_group(self, group_id: str) -> "GroupSettings":
+        """The settings of one group."""
+        overrides = self.overrides_of(group_id)
+        return self._replace(**overrides) if overrides else self

@@ -6,13 +6,23 @@ Invariant: what a record changes here depends on the records before it alone, so
 
 from kpybroker.coordination.sweeps import Sweeps
 from kpybroker.groups.group import Group
-from kpybroker.groups.timers import Timers
+from kpybroker.groups.timers import Timer, Timers
 
 
 class GroupShard:
     """The groups of one partition, their timers and the sweeps that are under way."""
 
-    __slots__ = ("groups", "loaded_ms", "next_offset", "open_transactions", "sweeps", "timers", "topics")
+    __slots__ = (
+        "groups",
+        "loaded_ms",
+        "member_timers",
+        "next_offset",
+        "open_transactions",
+        "resolving_since_ms",
+        "sweeps",
+        "timers",
+        "topics",
+    )
 
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
@@ -21,6 +31,10 @@ class GroupShard:
         self.open_transactions: dict[int, set[tuple[str, str, int]]] = {}
         """The pending offsets of each producer id as (group id, topic, partition)."""
         self.timers = Timers()
+        self.member_timers: dict[tuple[str, str, str], Timer] = {}
+        """The timers of members of consumer groups: by purpose, group id and member id."""
+        self.resolving_since_ms: dict[str, int] = {}
+        """The groups whose regular expressions are being resolved, and since when on the clock of ``now_ms``."""
         self.sweeps = Sweeps()
         self.next_offset = 0
         self.loaded_ms = 0

@@ -22,6 +22,7 @@ class Reason(str):
 
 Need = Operation | str | Reason
 
+OF_ITSELF: Final = Reason("a client tells how it fares itself, and names nothing else")
 FOR_EVERYBODY: Final = Reason("everybody may send it: it is how a client gets to know the node and logs in")
 AT_CONTROLLER: Final = Reason("it is forwarded, and authorised by the active controller")
 BY_HANDLER: Final = Reason("the handler asks for each topic: its answer is made of kept parts")
@@ -41,6 +42,8 @@ AT_BROKER: Final[dict[int, Need]] = {
     api.SYNC_GROUP: "groups:member",
     api.DESCRIBE_GROUPS: "groups:describe_groups",
     api.LIST_GROUPS: "groups:list_groups",
+    api.CONSUMER_GROUP_HEARTBEAT: "groups:consumer_group_heartbeat",
+    api.CONSUMER_GROUP_DESCRIBE: "groups:consumer_group_describe",
     api.SASL_HANDSHAKE: FOR_EVERYBODY,
     api.API_VERSIONS: FOR_EVERYBODY,
     api.SASL_AUTHENTICATE: FOR_EVERYBODY,
@@ -83,6 +86,8 @@ AT_BROKER: Final[dict[int, Need]] = {
     api.UNREGISTER_BROKER: AT_CONTROLLER,
     api.DESCRIBE_TRANSACTIONS: "transactions:describe_transactions",
     api.LIST_TRANSACTIONS: "transactions:list_transactions",
+    api.GET_TELEMETRY_SUBSCRIPTIONS: OF_ITSELF,
+    api.PUSH_TELEMETRY: OF_ITSELF,
     api.LIST_CONFIG_RESOURCES: Operation.DESCRIBE_CONFIGS,
     api.DESCRIBE_TOPIC_PARTITIONS: BY_HANDLER,
     api.ADD_RAFT_VOTER: AT_CONTROLLER,
@@ -164,6 +169,12 @@ def _on_cluster(operation: Operation) -> Guard:
     def guard(node: GuardedImage, request: Any, call: Call) -> Verdict:
         if may_on_cluster(node, call, operation):
             return None
-        return refused(request, call, error_codes.CLUSTER_AUTHORIZATION_FAILED)
+        return refused(request, call, error_codes.CLUSTER_AUTHORIZATION_FAILED, _lacking(call, operation))
 
     return guard
+
+
+def _lacking(call: Call, operation: Operation) -> str:
+    """The reason in Kafka's words. In the brackets Kafka also names threads, connections and buffers."""
+    asked = f"api={api.API_KEYS[call.api_key].name}, principal={call.principal}, clientAddress={call.host}"
+    return f"Request Request({asked}) needs {operation.name} permission."

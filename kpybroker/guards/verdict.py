@@ -27,6 +27,6 @@ Verdict = Refusal | Reduced | None
 Guard = Callable[[GuardedImage, Any, Call], Verdict]
 
 
-def refused(request: Any, call: Call, code: int) -> Refusal:
+def refused(request: Any, call: Call, code: int, reason: str | None = None) -> Refusal:
     """The refusal of a whole request, in the form of its API (``getErrorResponse``)."""
-    return Refusal(failed_response(request, call.api_version, code))
+    return Refusal(failed_response(request, call.api_version, code, reason))

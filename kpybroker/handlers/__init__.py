@@ -55,6 +55,7 @@ SERVED = (
     "fetch",
     "fetch_snapshot",
     "find_coordinator",
+    "get_telemetry_subscriptions",
     "heartbeat",
     "incremental_alter_configs",
     "init_producer_id",
@@ -72,6 +73,7 @@ SERVED = (
     "offset_fetch",
     "offset_for_leader_epoch",
     "produce",
+    "push_telemetry",
     "read_share_group_state",
     "read_share_group_state_summary",
     "remove_raft_voter",
@@ -87,6 +89,9 @@ SERVED = (
     "write_share_group_state",
     "write_txn_markers",
 )
+
+NOT_ADVERTISED = ("consumer_group_describe", "consumer_group_heartbeat")
+"""Handlers of features that no cluster can finalise yet: ``group.version``. They join `SERVED` together with it."""
 
 ADVERTISED_FROM_ZERO = frozenset({0})
 """The API keys advertised from version 0. Produce is served from 3, but old librdkafka enables codecs only if version 0
@@ -104,6 +109,10 @@ def _served() -> list[api.ApiKey]:
 def served_versions() -> dict[int, tuple[int, int]]:
     """The versions of each api key that a broker's listener serves: ``{key: (first, last)}``, both included."""
     return {entry.key: (entry.min_version, entry.max_version) for entry in _served() if ON_BROKER in entry.listeners}
+
+
+OF_CLIENT_METRICS = frozenset({api.GET_TELEMETRY_SUBSCRIPTIONS, api.PUSH_TELEMETRY})
+"""The API keys of KIP-714. Without a receiver they are served and not advertised, as by Kafka without a plug-in."""
 
 
 CONTROLLER_SERVED = frozenset(

@@ -4,13 +4,14 @@
   calls `unsupported_version` for that.
 - v3: client software name and version, which must be plain words, else INVALID_REQUEST (KIP-511); features as tagged
   fields (KIP-584).
+- The APIs of client metrics are listed where this broker is a receiver of them (KIP-714).
 - v4: lists features whose lowest level is 0. Earlier versions leave them out: old clients would fail (KAFKA-17011).
 """
 
 import re
 
 from kpybroker.calls.call import Call
-from kpybroker.handlers import ADVERTISED_FROM_ZERO
+from kpybroker.handlers import ADVERTISED_FROM_ZERO, OF_CLIENT_METRICS
 from kpybroker.metadata.image import KRAFT_VERSION
 from kpybroker.serving.context import Context
 from kpywire import error_codes
@@ -38,7 +39,11 @@ def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersi
     finalized = {name: level for name, level in features.items() if level > 0}
     return ApiVersionsResponse(
         error_code=error_codes.NONE,
-        api_keys=[_advertised(key, first, last) for key, (first, last) in sorted(call.versions.items())],
+        api_keys=[
+            _advertised(key, first, last)
+            for key, (first, last) in sorted(call.versions.items())
+            if key not in OF_CLIENT_METRICS or broker.config["kpybroker.client.metrics.max.series"]
+        ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=first, max_version=last)
             for name, (first, last) in broker.supported_features.items()

@@ -3,14 +3,17 @@
 - Resources are topics, brokers (an empty name is the cluster-wide default), client metrics and groups.
 - Loggers of this node (KIP-412) are set at once and not stored.
 - The broker refuses malformed changes and values that it could not run with itself; the controller decides the rest.
+- A sender without ALTER_CONFIGS on the cluster learns nothing about the files and the present configs of a broker.
 """
 
+from kpybroker.authorization.resources import Operation
 from kpybroker.calls.call import Call
 from kpybroker.calls.steps import Work
 from kpybroker.config import alter
 from kpybroker.config.view import BrokerView
 from kpybroker.serving.config_changes import forward_rest
 from kpybroker.serving.context import Context, is_asked_as_controller
+from kpybroker.serving.permissions import may_on_cluster
 from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -23,7 +26,8 @@ def handle(broker: Context, request: IncrementalAlterConfigsRequest, call: Call)
     if is_asked_as_controller(broker, call):
         settled = yield from alter.settle_on_controller(request, BrokerView(broker))
     else:
-        settled = yield from alter.settle_incremental(request, BrokerView(broker))
+        is_allowed = may_on_cluster(broker, call, Operation.ALTER_CONFIGS, logs_denial=False)
+        settled = yield from alter.settle_incremental(request, BrokerView(broker), is_allowed=is_allowed)
     return (
         yield from forward_rest(
             broker, request, call, settled, IncrementalAlterConfigsResponse, AlterConfigsResourceResponse

@@ -12,11 +12,11 @@ from kpybroker.calls.call import Call
 from kpybroker.calls.gathered import gathered
 from kpybroker.calls.pending import Pending
 from kpybroker.calls.steps import Work
+from kpybroker.coordination.pattern import InvalidPattern, whole_match
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import coordinator_error
 from kpybroker.transactions.describe import listing
 from kpybroker.transactions.events import ListTransactions
-from kpybroker.transactions.pattern import InvalidPattern, whole_match
 from kpybroker.transactions.transaction import STATE_NAMES
 from kpywire import error_codes
 from kpywire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState

@@ -3,11 +3,12 @@
 (Kafka: ``GroupCoordinatorService``.) The machine is imported with the first shard: a node without groups needs none.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.hosting.followed_topics import FollowedTopics
 from kpybroker.hosting.kind import Kind
 from kpybroker.hosting.shards import Shards
 from kpybroker.io.scheduler import Scheduler
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from kpybroker.groups.settings import GroupSettings
 
 MINUTE_MS = 60_000
+_OF_A_GROUP = {
+    "consumer_session_timeout_ms": "consumer.session.timeout.ms",
+    "consumer_heartbeat_interval_ms": "consumer.heartbeat.interval.ms",
+    "consumer_assignment_interval_ms": "consumer.assignment.interval.ms",
+}
+"""The settings that a group may have of its own, with the names of their configs."""
 
 
 def group_coordinator(
@@ -28,10 +35,11 @@ def group_coordinator(
     def period_ms() -> int:
         return int(config()["offsets.retention.check.interval.ms"])
 
-    return Shards(GROUP_OFFSETS_TOPIC, period_ms, lambda: _kind(config, rng), scheduler, replicas)
+    topics = FollowedTopics()
+    return Shards(GROUP_OFFSETS_TOPIC, period_ms, lambda: _kind(config, topics, rng), scheduler, replicas, topics.apply)
 
 
-def _kind(config: Callable[[], BrokerConfig], rng: Random) -> Kind:
+def _kind(config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Random) -> Kind:
     from kpybroker.groups.coordinator import GroupCoordinator
     from kpybroker.groups.events import ExpireOffsets, TimersDue
     from kpybroker.groups.record import decode
@@ -41,11 +49,11 @@ def _kind(config: Callable[[], BrokerConfig], rng: Random) -> Kind:
     def settings() -> "GroupSettings":
         now = config()
         if not known or known[0][0] is not now:
-            known[:] = [(now, _settings(now))]
+            known[:] = [(now, _settings(now, topics))]
         return known[0][1]
 
     return Kind(
-        new_machine=lambda: GroupCoordinator(settings, rng),
+        new_machine=lambda: GroupCoordinator(settings, topics.now, rng),
         decode=decode,
         timers_due=TimersDue,
         periodic=ExpireOffsets,
@@ -54,8 +62,16 @@ def _kind(config: Callable[[], BrokerConfig], rng: Random) -> Kind:
     )
 
 
-def _settings(config: BrokerConfig) -> "GroupSettings":
+def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
+    from kpybroker.config.group import effective
     from kpybroker.groups.settings import GroupSettings
+
+    def overrides_of(group_id: str) -> Mapping[str, Any]:
+        overrides = topics.group_configs(group_id)
+        if not overrides:
+            return overrides
+        values: Mapping[str, Any] = effective(overrides, config)
+        return {setting: _within(config, name, int(values[name])) for setting, name in _OF_A_GROUP.items()}
 
     return GroupSettings(
         initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
@@ -64,4 +80,18 @@ def _settings(config: BrokerConfig) -> "GroupSettings":
         max_session_timeout_ms=config["group.max.session.timeout.ms"],
         offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
         offsets_retention_ms=config["offsets.retention.minutes"] * MINUTE_MS,
+        consumer_max_size=config["group.consumer.max.size"],
+        consumer_session_timeout_ms=config["group.consumer.session.timeout.ms"],
+        consumer_heartbeat_interval_ms=config["group.consumer.heartbeat.interval.ms"],
+        consumer_assignment_interval_ms=config["group.consumer.assignment.interval.ms"],
+        consumer_regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
+        consumer_assignors=tuple(config["group.consumer.assignors"]),
+        consumer_migration_policy=config["group.consumer.migration.policy"].lower(),
+        overrides_of=overrides_of,
     )
+
+
+def _within(config: BrokerConfig, name: str, value: int) -> int:
+    """The value of a group's config within the bounds of the broker, which may have changed since it was set."""
+    kind, rest = name.split(".", 1)
+    return max(int(config[f"group.{kind}.min.{rest}"]), min(value, int(config[f"group.{kind}.max.{rest}"])))

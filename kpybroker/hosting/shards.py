@@ -31,11 +31,14 @@ class Shards:
         load_kind: Callable[[], Kind],
         scheduler: Scheduler,
         replicas: Replicas,
+        follow: Callable[[MetadataImage, MetadataDelta], None] = lambda _image, _delta: None,
     ) -> None:
         """Periodic work is due every ``period_ms``. ``load_kind`` is called for the first shard, since most nodes start
-        without one, and the machine with its messages is expensive to import."""
+        without one, and the machine with its messages is expensive to import. ``follow`` gets every committed change
+        before the machines do."""
         self.topic = topic
         self._period_ms = period_ms
+        self._follow_metadata = follow
         self._load_kind = load_kind
         self._kind: Kind | None = None
         self.shards: dict[int, HostedShard] = {}
@@ -75,6 +78,7 @@ class Shards:
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take over a committed change, after the replicas did."""
+        self._follow_metadata(image, delta)
         self._topics = image.topics
         topic = image.topics.get(self.topic)
         self.partitions = 0 if topic is None else len(topic.partitions)

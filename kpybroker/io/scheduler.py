@@ -224,7 +224,8 @@ class ManualScheduler:
     def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
         self._soon.append((callback, arguments))
 
-    call_soon_threadsafe = call_soon
+    def call_soon_threadsafe(self, callback: Callable[..., object], *arguments: Any) -> None:
+        self.call_soon(callback, *arguments)
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> Timer:
         timer = _ManualTimer()
@@ -243,7 +244,8 @@ class ManualScheduler:
     def submit_urgent(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
         self.submit_blocking(work, done)
 
-    submit_waiting = submit_urgent
+    def submit_waiting(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        self.submit_blocking(work, done)
 
     def run(self) -> None:
         """Run everything that is due now, and everything that becomes due by it."""

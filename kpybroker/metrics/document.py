@@ -24,6 +24,7 @@ from kpybroker.metrics import (
     quotas,
     replication,
     requests,
+    telemetry,
 )
 from kpybroker.metrics.table import (
     CONFLUENT,
@@ -90,6 +91,17 @@ of groups and readers are left out, and `kpybroker_partitions_left_out` and `kpy
 - **The event loop** serves everybody, so both of Kafka's idle percentages are its idleness, and
   `kpybroker_loop_lag_seconds` is how long nobody was served. From `kpybroker.loop.lag.warn.ms` on, the log says so
   and names the request that took longest.
+- **Clients' own metrics** (KIP-714) are there once a subscription asks for them, as
+  `kafka-client-metrics.sh --alter --name readers --metrics org.apache.kafka.consumer. --interval 10000` or
+  `kpybroker configs alter --client-metrics readers --set metrics=org.apache.kafka.consumer. --set interval.ms=10000`
+  makes one. Clients push to one of the brokers. `org.apache.kafka.consumer.fetch.manager.fetch.latency.avg` becomes
+  `kafka_client_consumer_fetch_manager_fetch_latency_avg`, in every dialect, with `client_id`, `client_instance_id`,
+  `client_software_name`, `client_software_version`, what the client says of itself (`client_rack`, `group_id`,
+  `transactional_id`) and the labels of the metric. Gauges have their last value, counters the sum of what was pushed. A
+  client's series end with its connection, or after three silent intervals and a minute at least.
+  `kpybroker_client_metric` has the median, the 95th percentile and the maximum of each gauge over the clients, each
+  with its largest value. `kpybroker.client.metrics.max.series` (20 000) bounds the series: beyond it the client whose
+  last push is the longest ago loses its own, and a client has at most 2 000. 0 switches the receiver off.
 - **Errors** are counted by API and Kafka's name of the error; unlike Kafka, answers without one are not.
 """
 
@@ -106,6 +118,7 @@ SECTIONS: Final = (
         (partitions.TOPICS, partitions.TOPIC_PARTITIONS, partitions.PARTITIONS, partitions.OF_LAG_EXPORTER),
     ),
     ("Permissions", (authorization.ACLS, authorization.DECISIONS)),
+    ("Clients' own metrics", (telemetry.RECEIVER, telemetry.OVER_CLIENTS)),
     ("Quotas", (quotas.PRODUCE, quotas.FETCH, quotas.REQUEST, quotas.DELAYED)),
     ("Damage", (damage.DAMAGED,)),
     ("Leases on segments", (lending.LEASES,)),

@@ -14,7 +14,6 @@ from urllib.request import Request, urlopen
 from kpybroker.leases.manifest import Manifest, PartitionManifest, Wish, from_json
 from kpybroker.scan.errors import ScanError
 from kpybroker.scan.ranges import Range, Spot
-from kpystorage.lending import LentSegment
 
 TIMEOUT_S: Final = 30.0
 MOST_ANSWER_BYTES: Final = 256 * 1024 * 1024
@@ -84,7 +83,7 @@ class Borrowed(NamedTuple):
         for part in parts:
             if part.spot in manifests:
                 manifest = manifests[part.spot]
-                needed = [each for each in manifest.segments if _overlap(each, part)]
+                needed = [each for each in manifest.segments if part.overlaps(each.base_offset, each.next_offset)]
                 manifests[part.spot] = manifest._replace(segments=needed)
         return self._replace(manifests=manifests, refused={})
 
@@ -97,10 +96,6 @@ class Borrowed(NamedTuple):
         """Give everything back."""
         for loan in self.loans:
             loan.end()
-
-
-def _overlap(segment: LentSegment, part: Range) -> bool:
-    return segment.next_offset > part.start_offset and segment.base_offset < part.end_offset
 
 
 def borrow(ports: Iterable[SecondPort], wanted: Sequence[Wish], duration_ms: int, cluster_id: str = "") -> Borrowed:

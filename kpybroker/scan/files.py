@@ -40,9 +40,7 @@ class FileTransport:
         """Whether all files of a range are there, and those that were lent."""
         manifest = self._manifests.get(part.spot)
         return manifest is not None and all(
-            self._is_there(each)
-            for each in manifest.segments
-            if each.next_offset > part.start_offset and each.base_offset < part.end_offset
+            self._is_there(each) for each in manifest.segments if part.overlaps(each.base_offset, each.next_offset)
         )
 
     def _is_there(self, segment: LentSegment) -> bool:
@@ -68,7 +66,7 @@ class FileTransport:
             if each.last_offset >= part.start_offset
         )
         for segment in manifest.segments:
-            if segment.next_offset > part.start_offset and segment.base_offset < part.end_offset:
+            if part.overlaps(segment.base_offset, segment.next_offset):
                 for data in self._read(segment, max(part.start_offset, segment.base_offset), part.end_offset):
                     yield Piece(data, aborted, first_offset)
 

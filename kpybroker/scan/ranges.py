@@ -32,6 +32,10 @@ class Range(NamedTuple):
         """The partition."""
         return self.topic, self.partition
 
+    def overlaps(self, base_offset: int, next_offset: int) -> bool:
+        """Whether some of its offsets lie in ``base_offset .. next_offset``, half-open."""
+        return next_offset > self.start_offset and base_offset < self.end_offset
+
     @property
     def offsets(self) -> int:
         """The number of offsets, of which some may have no record."""

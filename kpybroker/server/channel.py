@@ -45,6 +45,10 @@ class Channel(Protocol):
     def peek_into(self, buffer: memoryview) -> int:
         """Copy what can be received now, and keep it for `recv_into`. 0 means that the client has ended."""
 
+    def expect(self, count: int) -> None:
+        """Say that ``count`` bytes are awaited, and fewer are of no use. ``on_event`` may wait for more of them, but
+        not once all have come or the client has ended. 0 or less: any byte is of use."""
+
     @property
     def held_bytes(self) -> int:
         """The memory for bytes that wait for the client, beside those that were not sent."""
@@ -89,6 +93,9 @@ class PlainChannel:
 
     def peek_into(self, buffer: memoryview) -> int:
         return self._sock.recv_into(buffer, 0, _PEEK)
+
+    def expect(self, count: int) -> None:
+        """Do nothing: a socket brings as much as it has."""
 
     def identify(self, authenticated: Callable[[Principal], object]) -> None:
         """Do nothing: a socket knows nobody."""

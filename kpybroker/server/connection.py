@@ -102,7 +102,7 @@ class Connection(Debtor):
             return
         is_due_later = self.owed_ns or (self._body_size > LARGE_BODY_BYTES and self.server.turn.is_on)
         if is_due_later and not (self.client.in_transactions and self._goes_first(events)):
-            self.server.line.lined_up += 1
+            self.server.poller.lined_up += 1
             self._line_up(events)
             return
         if events & WRITABLE:
@@ -212,9 +212,6 @@ class Connection(Debtor):
                     return
                 self._serve_alone(view[4:count])
                 return
-        self._serve_or_keep(view, count)
-
-    def _serve_or_keep(self, view: memoryview, count: int) -> None:
         done = self._serve(view, count)
         if done < count and self._phase != CLOSED:
             self._keep(view[done:count])
@@ -303,6 +300,7 @@ class Connection(Debtor):
         self._body_filled += count
         if self._body_filled == 4 and self._body_size == 0:
             self._body_size = 4 + self._checked_size(body)
+        self.channel.expect(self._body_size - self._body_filled)
         if self._body_filled < self._body_size or self._body_size == 0:
             if self._body_filled == len(body):
                 self._grow_body()
@@ -345,6 +343,7 @@ class Connection(Debtor):
         body[:have] = rest
         self._body, self._body_filled = body, have
         self.body_since_ms = self.server.poller.now_ms
+        self.channel.expect(size - have)
         if not granted:
             self._enter(PAUSED)
 

@@ -104,7 +104,12 @@ class Server:
         self.turn = Turn(NoWrites() if writes is None else writes)
         self.poller = poller_for(loop, scheduler.monotonic_ms, self.turn, sockets)
         self.aside = Aside(self.turn, loop.call_soon, self.poller.look)
-        self.line = Line(scheduler, lambda: self.poller.events, gives_moments=isinstance(self.poller, EpollPoller))
+        self.line = Line(
+            scheduler,
+            lambda: self.poller.events,
+            lambda: self.poller.served_ns,
+            gives_moments=isinstance(self.poller, EpollPoller),
+        )
         scheduler.share_turns(self.line.beside, self.line.beside_ns)
         self.slices = Slices(self.line, is_crowded=lambda: self.turn.is_on)
         self.connections: dict[Connection, None] = {}

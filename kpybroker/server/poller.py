@@ -44,6 +44,16 @@ class Poller(Protocol):
     def events(self) -> int:
         """The number of times that a socket was readable or writable so far, without those that were discounted."""
 
+    lined_up: int
+    """How many of the events put a connection into the line."""
+
+    @property
+    def served_ns(self) -> int:
+        """The time of the last turn that served a connection at once, in ns of ``perf_counter_ns``."""
+
+    def count(self) -> None:
+        """Count an event of a channel that the sockets do not show."""
+
     def discount(self) -> None:
         """Do not count an event that brought no request, but the end of a connection or a part of a handshake."""
 
@@ -82,7 +92,8 @@ class EpollPoller:
         self._now_ms = monotonic_ms()
         self.turn_ns = perf_counter_ns()
         self.worked_ns = 0
-        self.events = 0
+        self.events = self.lined_up = 0
+        self._served = self._served_ns = 0
         self._epoll = epoll
         self._on_event: dict[int, OnEvent] = {}
         loop.add_reader(self._epoll.fileno(), self._ready)
@@ -101,6 +112,16 @@ class EpollPoller:
     def remove(self, descriptor: int) -> None:
         if self._on_event.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
+
+    @property
+    def served_ns(self) -> int:
+        served = self.events - self.lined_up
+        if served != self._served:
+            self._served, self._served_ns = served, self.turn_ns
+        return self._served_ns
+
+    def count(self) -> None:
+        self.events += 1
 
     def discount(self) -> None:
         self.events -= 1
@@ -130,6 +151,10 @@ class EpollPoller:
                 self._turn.end()
 
     def _begin(self, ready: Sequence[tuple[int, int]]) -> None:
+        # `served_ns`, written out: the turn before this one ends here.
+        served = self.events - self.lined_up
+        if served != self._served:
+            self._served, self._served_ns = served, self.turn_ns
         self._now_ms = self._monotonic_ms()
         self.turn_ns = perf_counter_ns()
         self.worked_ns = thread_time_ns()
@@ -157,7 +182,7 @@ class LoopPoller:
     def __init__(self, loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float], _turn: Turn) -> None:
         self.loop = loop
         self._monotonic_ms = monotonic_ms
-        self.events = 0
+        self.events = self.lined_up = 0
         self._on_event: dict[int, OnEvent] = {}
 
     @property
@@ -171,6 +196,14 @@ class LoopPoller:
     @property
     def worked_ns(self) -> int:
         return 0
+
+    @property
+    def served_ns(self) -> int:
+        """Now: it is not known, and no line waits for a moment here."""
+        return perf_counter_ns()
+
+    def count(self) -> None:
+        self.events += 1
 
     def add(self, descriptor: int, on_event: OnEvent, events: int = READABLE) -> None:
         self._on_event[descriptor] = on_event

@@ -11,6 +11,7 @@ loop, and ends within `HANDSHAKE_PATIENCE_MS`.
 import os
 import socket
 import ssl
+import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,7 +25,7 @@ from kpybroker.server.poller import GONE, READABLE, WRITABLE, OnEvent, Poller
 from kpybroker.server.tls_mistakes import Terms
 from kpybroker.server.tls_records import MOST_RECORD_BYTES, whole_end
 
-HANDSHAKE_PATIENCE_MS: Final = 10_000
+HANDSHAKE_PATIENCE_MS = 10_000
 FED_BYTES: Final = 20 * 1024
 """The most that OpenSSL is given at once. Its buffers keep the size that they once had, so it is little more than the
 largest record."""
@@ -34,6 +35,11 @@ MOST_RECEIVES: Final = 4
 PIECE_BYTES: Final = 128 * 1024
 MOST_ANSWERS_BYTES: Final = 256 * 1024
 """The most encrypted bytes that wait for a client which asks for new keys and does not read."""
+MOST_AWAITED_BYTES: Final = 64 * 1024
+"""The most bytes that a socket keeps until it is reported as readable, while a large frame comes in. A client that
+encrypts sends each record of 16 KB by itself."""
+LEAST_AWAITED_BYTES: Final = 16 * 1024
+_LOW_WATER: Final = getattr(socket, "SO_RCVLOWAT", None) if sys.platform == "linux" else None
 _HANDSHAKE: Final = 0x16
 """The type of the record that a TLS client sends first."""
 
@@ -82,8 +88,8 @@ class TlsChannel:
     """One connection. The names of its events are those of the decrypted side."""
 
     __slots__ = (
-        "_ahead", "_asked", "_authenticated", "_call_soon", "_error", "_has_ended", "_has_rest", "_incoming",
-        "_is_closed", "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing",
+        "_ahead", "_asked", "_authenticated", "_awaited_bytes", "_call_soon", "_error", "_has_ended", "_has_rest",
+        "_incoming", "_is_closed", "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing",
         "_patience", "_poller", "_sock", "_tail", "_taken", "_tls", "_unsent", "_wanted",
     )  # fmt: skip
 
@@ -97,7 +103,7 @@ class TlsChannel:
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
-        """Made when the first bytes have come, since these may be anything."""
+        """Made when the first record has come as a whole: its buffers are far larger than the beginning of one."""
         self._on_event: OnEvent | None = None
         self._authenticated: Authenticated | None = None
         self._wanted = self._asked = 0
@@ -114,6 +120,8 @@ class TlsChannel:
         """Whether OpenSSL holds decrypted bytes, of a record that was larger than a buffer."""
         self._is_open = self._has_ended = self._is_closed = self._is_due = self._is_lined_up = False
         self._error: OSError | None = None
+        self._awaited_bytes = 1
+        """The number of bytes with which the socket is readable."""
         self._patience: Timer | None = listener.scheduler.call_later(HANDSHAKE_PATIENCE_MS, self._lose_patience)
 
     # Receiving
@@ -148,6 +156,17 @@ class TlsChannel:
         buffer[:size] = self._ahead[:size]
         return self._given(size)
 
+    def expect(self, count: int) -> None:
+        """Let the socket keep its bytes until enough have come that reading them is worth a wake."""
+        # No record is smaller than its data, so this many bytes come in any case, but for those that are here already.
+        awaited_bytes = min(count - len(self._tail) - len(self._ahead), MOST_AWAITED_BYTES)
+        if awaited_bytes < LEAST_AWAITED_BYTES:
+            awaited_bytes = 1
+        if awaited_bytes != self._awaited_bytes and _LOW_WATER is not None:
+            self._awaited_bytes = awaited_bytes
+            with suppress(OSError):
+                self._sock.setsockopt(socket.SOL_SOCKET, _LOW_WATER, awaited_bytes)
+
     def _given(self, size: int) -> int:
         """The result of a call that received: what there is, the end, or an error."""
         if size == 0 and not self._ahead:
@@ -164,14 +183,14 @@ class TlsChannel:
         if tls is None or not self._is_open:
             return 0
         received, receives = self._listener.received, MOST_RECEIVES
-        filled = self._read(tls, view, 0)
+        filled = self._read(tls, view, 0) if self._has_rest or self._incoming.pending else 0
         while filled < most and receives and not self._has_ended and self._error is None:
             wanted = min(max(most - filled, FED_BYTES), RECEIVED_BYTES)
             count, whole = self._receive(wanted)
             receives = receives - 1 if count == wanted else 0
             position = 0
             while position < whole:
-                stop = whole if whole <= FED_BYTES else whole_end(received, position, whole, FED_BYTES)
+                stop = whole if whole - position <= FED_BYTES else whole_end(received, position, whole, FED_BYTES)
                 self._incoming.write(received[position:stop])
                 position = stop
                 if filled < most:
@@ -401,6 +420,7 @@ class TlsChannel:
     def _tell(self) -> None:
         self._is_due = False
         if self._on_event is not None and self._wanted & READABLE and self._has_something:
+            self._poller.count()
             self._on_event(READABLE)
             self._announce()
 
@@ -415,8 +435,10 @@ class TlsChannel:
             count, whole = self._receive(FED_BYTES)
             if self._error is not None:
                 raise self._error
-            tls = self._tls or (self._begin() if count else None)
-            if tls is not None and whole:
+            if count and self._tls is None:
+                self._check_first_byte()
+            if whole:
+                tls = self._tls or self._begin()
                 self._incoming.write(self._listener.received[:whole])
                 try:
                     tls.do_handshake()
@@ -425,7 +447,7 @@ class TlsChannel:
                     with suppress(OSError):
                         self._flush()  # also the alert of a failure
             if self._has_ended and not self._is_open:
-                raise ConnectionError if tls is None else tls_mistakes.left_early(self._listener.terms)
+                raise tls_mistakes.left_early(self._listener.terms) if self._has_begun else ConnectionError
         except ssl.SSLWantReadError:
             if self._has_ended:
                 self._fail(tls_mistakes.left_early(self._listener.terms))
@@ -436,10 +458,17 @@ class TlsChannel:
         self._ask()
         self._announce()
 
-    def _begin(self) -> ssl.SSLObject:
+    @property
+    def _has_begun(self) -> bool:
+        """Whether the client has sent anything of a handshake."""
+        return self._tls is not None or bool(self._tail)
+
+    def _check_first_byte(self) -> None:
         first_byte = self._listener.received[0]
         if first_byte != _HANDSHAKE:
             raise tls_mistakes.without_tls(self._listener.terms, first_byte)
+
+    def _begin(self) -> ssl.SSLObject:
         self._tls = self._listener.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         return self._tls
 

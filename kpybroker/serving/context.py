@@ -24,6 +24,7 @@ from kpybroker.serving.topic_answers import TopicAnswers
 
 if TYPE_CHECKING:
     from kpybroker.raft.local_state import LocalState
+    from kpybroker.telemetry.receiver import Receiver
 
 
 class Controller(Protocol):
@@ -75,6 +76,8 @@ class Context(Protocol):
     transactions_elsewhere: TransactionsElsewhere
     markers: Markers
     supported_features: Mapping[str, tuple[int, int]]
+    telemetry: "Receiver"
+    """The receiver of client metrics, made when it is first used."""
     nodes: Nodes
     """The other brokers."""
     alive_brokers: Container[int]

@@ -3,7 +3,7 @@
 (Kafka: ``GroupCoordinatorService``, ``CoordinatorOperationExceptionHelper``.)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from ipaddress import IPv6Address
 from typing import Any
 
@@ -32,7 +32,13 @@ def coordinator_error(code: int) -> int:
 
 
 def group_request(
-    broker: Context, message: Any, call: Call, *, require_stable: bool = False, prepared: LargeCommit | None = None
+    broker: Context,
+    message: Any,
+    call: Call,
+    *,
+    require_stable: bool = False,
+    prepared: LargeCommit | None = None,
+    visible: Callable[[Collection[str]], Collection[str]] | None = None,
 ) -> Callable[[Any], GroupRequest]:
     """Return a function that makes the event of a request from its ticket."""
     timestamp_ms = broker.scheduler.now_ms()
@@ -47,6 +53,7 @@ def group_request(
             java_address(call.client.host),
             require_stable,
             prepared,
+            visible,
         )
 
     return event

@@ -13,7 +13,7 @@ from kpybroker.spark.schema import ddl
 
 
 class KpybrokerSource(DataSource):
-    """``spark.read.format("kpybroker")`` and ``spark.readStream.format("kpybroker")``."""
+    """``format("kpybroker")`` of ``spark.read``, ``readStream``, ``write`` and ``writeStream``."""
 
     @classmethod
     def name(cls) -> str:
@@ -41,6 +41,18 @@ class KpybrokerSource(DataSource):
             options = read_options(self.options)
             _check_schema(schema, options.wanted.columns)
             return StreamReader(for_stream(options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:  # noqa: FBT001 - Spark's signature
+        from kpybroker.spark.sink import batch_writer
+
+        with one_line():
+            return batch_writer(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001, N802 - Spark's signature
+        from kpybroker.spark.sink import stream_writer
+
+        with one_line():
+            return stream_writer(self.options, schema)
 
 
 def _check_schema(schema: StructType, columns: tuple[str, ...]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kpybroker.testing.async_broker import AsyncBroker
     from kpybroker.testing.broker import Broker
+    from kpybroker.testing.client_metrics import ClientMetrics, Measurement
     from kpybroker.testing.cluster import Cluster
     from kpybroker.testing.container import KafkaContainer
     from kpybroker.testing.expectations import assert_committed, assert_records, wait_for_group_stable, wait_for_records
@@ -26,9 +27,11 @@ __all__ = [
     "AsyncBroker",
     "Broker",
     "BrokerFailed",
+    "ClientMetrics",
     "Cluster",
     "Group",
     "KafkaContainer",
+    "Measurement",
     "Member",
     "OidcProvider",
     "Record",
@@ -48,9 +51,11 @@ _HOMES = {
     "AsyncBroker": "async_broker",
     "Broker": "broker",
     "BrokerFailed": "hosts",
+    "ClientMetrics": "client_metrics",
     "Cluster": "cluster",
     "Group": "groups",
     "KafkaContainer": "container",
+    "Measurement": "client_metrics",
     "Member": "groups",
     "OidcProvider": "oidc",
     "Record": "records",

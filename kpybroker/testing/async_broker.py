@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kpybroker.errors import KafkaError
-from kpybroker.testing import groups
+from kpybroker.testing import client_metrics, groups
 from kpybroker.testing.client import EARLIEST, LATEST, Client, raise_for
+from kpybroker.testing.client_metrics import ClientMetrics
 from kpybroker.testing.controls import AsyncClock, AsyncFaults
 from kpybroker.testing.embedded import Settings, address, reachable
 from kpybroker.testing.groups import Group, Spot
@@ -404,6 +405,40 @@ class AsyncBroker:
                 return found
             if asyncio.get_running_loop().time() >= deadline:
                 raise AssertionError("\n".join([f"group {group_id}: {lines[0]}", *lines[1:]]))
+            await asyncio.sleep(PAUSE_S)
+
+    # Client metrics
+
+    async def subscribe_to_client_metrics(self, *metrics: str, interval_ms: int = 100) -> None:
+        """Ask all clients for the metrics whose names begin so, or for all; they push every ``interval_ms``
+        (KIP-714). Clients that are connected already hear of it when their interval is over, so subscribe first.
+        Raises KafkaError."""
+        (answer,) = (await self.client.call(client_metrics.subscription(metrics, interval_ms))).responses
+        raise_for(answer.error_code, "the subscription to client metrics", answer.error_message)
+
+    async def client_metrics(self, client_id: str | None = None) -> list[ClientMetrics]:
+        """The metrics that each client has pushed, or those of the clients with this id."""
+        found = [client_metrics.as_found(each) for each in await self._host.command("client_metrics")]
+        return [each for each in found if client_id in (None, each.client_id)]
+
+    async def wait_for_client_metrics(self, client_id: str, *names: str, timeout_s: float = TIMEOUT_S) -> ClientMetrics:
+        """The metrics of a client, once it has pushed some with each of these ``names``.
+
+        AssertionError if that takes longer than ``timeout_s``.
+        """
+        __tracebackhide__ = True
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            found = await self.client_metrics(client_id)
+            for each in found:
+                if all(each.values(name) for name in names):
+                    return each
+            if asyncio.get_running_loop().time() > deadline:
+                pushed = sorted({one.name for each in found for one in each.measurements})
+                lacking = (
+                    f" has not pushed {', '.join(names)}, only {', '.join(pushed)}" if pushed else " pushed nothing"
+                )
+                raise AssertionError(f"after {timeout_s} s client {client_id}{lacking}")
             await asyncio.sleep(PAUSE_S)
 
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kpybroker.testing.async_broker import TIMEOUT_S, AsyncBroker
+from kpybroker.testing.client_metrics import ClientMetrics
 from kpybroker.testing.controls import Clock, Faults
 from kpybroker.testing.groups import Group, Spot
 from kpybroker.testing.hosts import BrokerFailed
@@ -256,6 +257,21 @@ class Broker:
         """The blocking form of `AsyncBroker.assert_committed`."""
         __tracebackhide__ = True
         return self._call(self._broker.assert_committed(group_id, expected, timeout_s=timeout_s))
+
+    # Client metrics
+
+    def subscribe_to_client_metrics(self, *metrics: str, interval_ms: int = 100) -> None:
+        """The blocking form of `AsyncBroker.subscribe_to_client_metrics`."""
+        self._call(self._broker.subscribe_to_client_metrics(*metrics, interval_ms=interval_ms))
+
+    def client_metrics(self, client_id: str | None = None) -> list[ClientMetrics]:
+        """The blocking form of `AsyncBroker.client_metrics`."""
+        return self._call(self._broker.client_metrics(client_id))
+
+    def wait_for_client_metrics(self, client_id: str, *names: str, timeout_s: float = TIMEOUT_S) -> ClientMetrics:
+        """The blocking form of `AsyncBroker.wait_for_client_metrics`."""
+        __tracebackhide__ = True
+        return self._call(self._broker.wait_for_client_metrics(client_id, *names, timeout_s=timeout_s))
 
 
 def _leave_to_the_parent() -> None:

@@ -182,6 +182,23 @@ class EmbeddedNode:
             connection.close()
         return len(connections)
 
+    async def do_client_metrics(self) -> list[dict[str, Any]]:
+        """The metrics that clients have pushed, client by client."""
+        assert self._node is not None
+        broker = self._node.broker
+        if broker is None or not broker.has_telemetry:
+            return []
+        return [
+            {
+                "client_id": client.attributes["client_id"] or "",
+                "instance_id": client.attributes["client_instance_id"],
+                "software": [client.attributes["client_software_name"], client.attributes["client_software_version"]],
+                "labels": list(client.series.client_labels),
+                "measurements": [[each.metric, list(each.key.labels), each.value] for each in client.series],
+            }
+            for client in broker.telemetry.shown(broker.scheduler.monotonic_ms())
+        ]
+
     async def do_compact(self, topic: str) -> str | None:
         """Compact all partitions of a topic that this node leads, as far as they are written. Return the reason if that
         failed."""

@@ -1,8 +1,8 @@
 """DescribeTransactions and ListTransactions (KIP-664, KIP-994, KIP-1152): how transactions appear to clients."""
 
+from kpybroker.coordination.pattern import InvalidPattern, whole_match
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import DescribeTransaction, ListTransactions
-from kpybroker.transactions.pattern import InvalidPattern, whole_match
 from kpybroker.transactions.shard import TransactionShard
 from kpybroker.transactions.transaction import STATE_NAMES, Transaction
 from kpywire import error_codes

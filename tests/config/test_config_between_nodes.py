@@ -60,7 +60,10 @@ def test_a_node_without_security_dials_plain() -> None:
             NOT_ENABLED,
         ),
         ({"sasl.mechanism.inter.broker.protocol": None}, "sasl.mechanism.inter.broker.protocol must be included"),
-        ({"sasl.mechanism.controller.protocol": None}, "sasl.mechanism.controller.protocol=GSSAPI: nodes can log in"),
+        (
+            {"sasl.mechanism.controller.protocol": None},  # then it is GSSAPI
+            "listener.name.controller.gssapi.sasl.jaas.config is missing",
+        ),
         ({"sasl.mechanism.controller.protocol": "PLAIN"}, "listener.name.controller.plain.sasl.jaas.config is missing"),
         ({OF_CONTROLLERS: None}, f"{OF_CONTROLLERS} is missing"),
         ({OF_CONTROLLERS: f'{SCRAM} password="hush";'}, f"{OF_CONTROLLERS} has no username"),

@@ -86,7 +86,9 @@ def test_mechanisms_and_limits_are_read_with_the_prefix_of_their_listener() -> N
         ({"listener.name.nowhere.plain.sasl.jaas.config": JAAS}, "no listener 'nowhere' that uses SASL"),
         ({"listener.name.secured.plane.connections.max.reauth.ms": "1"}, "'plane' is no mechanism"),
         ({"sasl.server.callback.handler.class": "org.example.Handler"}, "cannot be loaded"),
-        ({"listener.name.secured.plain.sasl.server.callback.handler.class": "org.example.Handler"}, "not available"),
+        ({"sasl.client.callback.handler.class": "org.example.Handler"}, "cannot be loaded"),
+        ({"sasl.login.class": "org.example.Login"}, "logins written in Java cannot be loaded"),
+        ({"listener.name.secured.plain.sasl.server.callback.handler.class": "org.example.Handler"}, "cannot be loaded"),
         ({"listener.name.secured.sasl.nonsense": "1"}, "not understood"),
     ],
 )

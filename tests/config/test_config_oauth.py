@@ -91,7 +91,7 @@ def test_missing_checks_are_warned_of() -> None:
         ({f"{PREFIX}{HANDLER}": None}, f"{PREFIX}{HANDLER} is missing: set it to {SECURED_HANDLER}"),
         ({f"{PREFIX}{HANDLER}": "org.example.Mine"}, "is a Java class, which cannot be loaded"),
         ({HANDLER: SECURED_HANDLER}, "for OAUTHBEARER set listener.name.LISTENER.oauthbearer."),
-        ({f"listener.name.secured.{HANDLER}": SECURED_HANDLER}, "not available"),
+        ({f"listener.name.secured.{HANDLER}": SECURED_HANDLER}, "cannot be loaded"),
         ({KEYS_URL: None}, f"{KEYS_URL} is missing for the listener SECURED"),
         ({KEYS_URL: "https://keys.example/other"}, "add this URL to kpybroker.oauthbearer.allowed.urls"),
         ({KEYS_URL: "http://keys.example/jwks"}, "use https"),

@@ -145,6 +145,29 @@ def test_what_a_running_broker_cannot_become_is_refused(configs):
     assert error.value.code == 42
 
 
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"sasl.kerberos.min.time.before.relogin": "58000"},
+        {"sasl.kerberos.kinit.cmd": "/bin/kinit"},
+        {"ssl.protocol": "TLSv1.2"},
+    ],
+)
+def test_configs_without_effect_may_change_as_on_kafka(configs):
+    dynamic.validate(configs, BrokerConfig.load(), of_one_broker=True)
+
+
+def test_a_sender_without_permission_learns_nothing_of_files_and_present_configs():
+    named = request(
+        resource(4, "1", (SET, "listener.name.plaintext.ssl.keystore.location", "/no/such")),
+        resource(4, "", (SET, "num.io.threads", "1000")),
+    )
+    assert set(at_once(alter.settle_incremental(named, Node()))) == {0, 1}
+    assert at_once(alter.settle_incremental(named, Node(), is_allowed=False)) == {}
+    malformed = request(resource(4, "1", (SET, "num.io.threads", "x")), resource(4, "2", (SET, "log.dirs", "x")))
+    assert set(at_once(alter.settle_incremental(malformed, Node(), is_allowed=False))) == {0, 1}
+
+
 def test_loggers_of_this_program_are_shown_and_set():
     loggers, ours, other = Loggers(), logging.getLogger("kpybroker.a_test"), logging.getLogger("somebody.else")
     before = ours.level

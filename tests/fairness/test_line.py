@@ -46,7 +46,7 @@ class World:
         self.busy = busy
         self.soon: list[Callable[[], object]] = []
         self.timers: list[tuple[int, Callable[[], object]]] = []
-        self.line = Line(self, self.events, lambda: self.time_ns)  # type: ignore[arg-type]
+        self.line = Line(self, self.events, lambda: 0, lambda: self.time_ns)  # type: ignore[arg-type]
 
     def events(self) -> int:
         return self.time_ns // 1_000_000 if self.busy else 0
@@ -223,7 +223,7 @@ def test_what_the_node_has_to_do_and_fails_with_stops_nobody() -> None:
 def test_pieces_are_brief_while_somebody_is_served_between_them() -> None:
     found = [0]
     world = World()
-    line = Line(world, lambda: found[0], lambda: world.time_ns)  # type: ignore[arg-type]
+    line = Line(world, lambda: found[0], lambda: 0, lambda: world.time_ns)  # type: ignore[arg-type]
     assert line.slice_ns() == SLICE_NS
     for _ in range(3):
         found[0] += 1
@@ -240,11 +240,20 @@ class Moments:
     def __init__(self) -> None:
         self.world = World()
         self.events = 0
-        self.line = Line(self.world, lambda: self.events, lambda: self.world.time_ns, gives_moments=True)  # type: ignore[arg-type]
+        self.served_ns = -SECOND_NS
+        """The time when somebody was last served at once."""
+        self.line = Line(
+            self.world,  # type: ignore[arg-type]
+            lambda: self.events,
+            lambda: self.served_ns,
+            lambda: self.world.time_ns,
+            gives_moments=True,
+        )
         self.done_ns: list[int] = []
 
     def served(self) -> None:
         self.events += 1
+        self.served_ns = self.world.time_ns
 
     def do(self) -> None:
         self.done_ns.append(self.world.time_ns)
@@ -283,14 +292,14 @@ def test_pieces_wait_for_so_many_moments_and_no_more() -> None:
     assert max(waits_ns) <= MOST_MOMENTS_NS + 2 * MOMENT_NS
 
 
-def test_who_waits_in_the_line_is_given_no_moments() -> None:
+def test_a_moment_begins_when_somebody_was_served_not_when_the_line_begins() -> None:
     moments = Moments()
-    moments.pass_time(SECOND_NS // 100)
     moments.served()
-    moments.line.lined_up += 1
+    moments.pass_time(MOMENT_NS - 10_000)
     moments.line.join(moments.do)
-    moments.pass_time(2000)
-    assert len(moments.done_ns) == 1
+    began_ns = moments.world.time_ns
+    moments.pass_time(MOMENT_NS)
+    assert moments.done_ns == [began_ns + 10_000]
 
 
 def test_what_the_node_begins_itself_is_a_step_until_it_is_its_turn() -> None:

@@ -21,7 +21,7 @@ class Turns:
         self.step_ns = step_ns
         self.time_ns = 0
         self.soon: list[Callable[[], object]] = []
-        self.slices = Slices(Line(self, lambda: 0, self.now_ns), self.now_ns, self.now_ns)  # type: ignore[arg-type]
+        self.slices = Slices(Line(self, lambda: 0, lambda: 0, self.now_ns), self.now_ns, self.now_ns)  # type: ignore[arg-type]
 
     def now_ns(self) -> int:
         self.time_ns += self.step_ns
@@ -98,7 +98,7 @@ def test_where_many_are_served_the_first_piece_is_brief() -> None:
     crowd = [True]
     turns = Turns(CROWDED_NS // 2)
     turns.slices = Slices(
-        Line(turns, lambda: 0, turns.now_ns),  # type: ignore[arg-type]
+        Line(turns, lambda: 0, lambda: 0, turns.now_ns),  # type: ignore[arg-type]
         turns.now_ns,
         turns.now_ns,
         is_crowded=lambda: crowd[0],

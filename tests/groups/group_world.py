@@ -18,6 +18,8 @@ from kpybroker.groups.events import (
 from kpybroker.groups.record import FORMAT, Record
 from kpybroker.groups.settings import GroupSettings
 from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
+from kpybroker.metadata.topic import Topic
+from kpybroker.metadata.topic_view import NO_TOPICS, TopicView
 from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -89,8 +91,10 @@ PROTOCOLS = {"range": subscription("t")}
 class GroupWorld:
     """A coordinator that is loaded and whose appends are committed at once, unless a test says otherwise."""
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.settings = GroupSettings(**settings)
+        self.topics = NO_TOPICS
+        self.topic_changes: dict[str, int] = {}
         self.now_ms = START_MS
         self.log: list[Entry] = []
         self.largest_batch = 1_000_000
@@ -101,7 +105,7 @@ class GroupWorld:
         self._open([])
 
     def _open(self, log: Sequence[Entry]) -> None:
-        self.coordinator = GroupCoordinator(lambda: self.settings, self.rng)
+        self.coordinator = GroupCoordinator(lambda: self.settings, lambda: self.topics, self.rng)
         self.journal = Journal(
             self.coordinator,
             self._append,
@@ -154,6 +158,21 @@ class GroupWorld:
         found = self.awake(group_id)
         assert found is not None
         return found
+
+    def set_topics(self, created: bool, *topics: Topic) -> None:
+        """These topics are all that there are from now on."""
+        version = self.topics.version + 1
+        created_version = version if created else self.topics.created_version
+        by_name, by_id = {each.name: each for each in topics}, {each.id: each for each in topics}
+        before = self.topics.by_name
+        for name in {*before, *by_name}:
+            if (
+                name not in before
+                or name not in by_name
+                or len(before[name].partitions) != len(by_name[name].partitions)
+            ):
+                self.topic_changes[name] = version
+        self.topics = TopicView(by_name, by_id, {}, version, created_version, {}, self.topic_changes)
 
     def deleted(self, partitions: Mapping[str, Sequence[int]]) -> MetadataChanged:
         """The event that topics with these partitions were deleted."""

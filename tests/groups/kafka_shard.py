@@ -6,6 +6,7 @@ from typing import Any
 from kpybroker.groups.record import FORMAT
 from kpywire import api
 from kpywire.codec import encode
+from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from kpywire.messages.delete_groups import DeleteGroupsResponse
 from kpywire.messages.describe_groups import DescribeGroupsResponse
 from kpywire.messages.list_groups import ListGroupsResponse
@@ -52,6 +53,8 @@ def wrapped(response: Any, key: int, version: int) -> bytes:
         response = OffsetFetchResponse(groups=[response])
     elif key == api.DESCRIBE_GROUPS:
         response = DescribeGroupsResponse(groups=[response])
+    elif key == api.CONSUMER_GROUP_DESCRIBE:
+        response = ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[response])
     elif key == api.LIST_GROUPS:
         response = ListGroupsResponse(error_code=0, groups=response)
     elif key == api.DELETE_GROUPS:
@@ -68,6 +71,8 @@ def normal(message: Any) -> Any:
                 if hasattr(each, "__slots__"):
                     normal(each)
             value.sort(key=repr)
+        elif hasattr(value, "__slots__"):
+            normal(value)
     return message
 
 

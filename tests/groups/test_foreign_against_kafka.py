@@ -66,8 +66,8 @@ GROUPS = {
 @pytest.mark.parametrize("number", range(len(REQUESTS)))
 def test_the_answer_is_that_of_kafka(kafka: KafkaShard, kind: str, number: int) -> None:
     key, version, message, part = REQUESTS[number]
-    kafka.ask("reset", 3_000, 100)
-    world = GroupWorld()
+    kafka.ask("reset", 3_000, 100, "group.consumer.migration.policy=disabled")
+    world = GroupWorld(consumer_migration_policy="disabled")
     world.load(*GROUPS[kind])
     for record in GROUPS[kind]:
         key_bytes, value_bytes = record.encoded()

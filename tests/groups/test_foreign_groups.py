@@ -31,6 +31,7 @@ MEMBER = Record(
         subscribed_topic_regex=None,
         rebalance_timeout_ms=1,
         server_assignor=None,
+        classic_member_metadata=None,
     ),
     0,
 )
@@ -47,14 +48,14 @@ OFFSET = Record(
 
 
 def loaded(*records: Record) -> GroupWorld:
-    world = GroupWorld()
+    world = GroupWorld(consumer_migration_policy="disabled")
     world.load(*records)
     return world
 
 
 def test_a_consumer_group_is_shown_as_such() -> None:
     world = loaded(CONSUMER, MEMBER, OFFSET)
-    assert world.listed() == {"g": ("consumer", "Stable", "consumer")}
+    assert world.listed() == {"g": ("consumer", "Reconciling", "consumer")}
     described = world.describe()
     assert described.error_code == error_codes.GROUP_ID_NOT_FOUND
     assert described.error_message == "Group g is not a classic group."
@@ -63,7 +64,7 @@ def test_a_consumer_group_is_shown_as_such() -> None:
 @pytest.mark.parametrize("order", [(OFFSET, MEMBER, CONSUMER), (MEMBER, CONSUMER, OFFSET)])
 def test_it_is_known_whatever_compaction_has_left_first(order: tuple[Record, ...]) -> None:
     world = loaded(*order)
-    assert world.listed() == {"g": ("consumer", "Stable", "consumer")}
+    assert world.listed() == {"g": ("consumer", "Reconciling", "consumer")}
     assert world.fetch() == {("t", 0): 5}
 
 
@@ -72,16 +73,18 @@ def test_classic_members_are_refused_while_it_has_members_of_its_own() -> None:
     assert world.join().error == error_codes.INCONSISTENT_GROUP_PROTOCOL
     assert world.sync("m", 1).error == error_codes.UNKNOWN_MEMBER_ID
     assert world.heartbeat("m", 1) == error_codes.UNKNOWN_MEMBER_ID
-    assert world.leave(("m", None)) == [error_codes.UNKNOWN_MEMBER_ID]
-    assert world.commit({("t", 0): 1}, "m", 1) == {error_codes.UNKNOWN_MEMBER_ID}
+    assert world.commit({("t", 0): 1}, "m", 1) == {error_codes.STALE_MEMBER_EPOCH}
     assert world.commit({("t", 0): 1}) == {error_codes.UNKNOWN_MEMBER_ID}
     assert world.delete() == error_codes.NON_EMPTY_GROUP
-    assert world.delete_offsets({"t": [0]}).error_code == error_codes.NON_EMPTY_GROUP
+    (topic,) = world.delete_offsets({"t": [0]}).topics
+    assert topic.partitions[0].error_code == error_codes.GROUP_SUBSCRIBED_TO_TOPIC
+    assert world.leave(("m", None)) == [error_codes.NONE]  # an administrator may remove any member
+    assert world.delete() == error_codes.NONE
 
 
 def test_a_classic_member_takes_over_when_its_members_have_gone() -> None:
     world = loaded(CONSUMER, MEMBER, OFFSET)
-    world.advance(SESSION_TIMEOUT_MS)
+    world.advance(SESSION_TIMEOUT_MS + 1_000)
     member_id, ticket = world.new_member()
     world.advance(3_000)
     assert ticket.response.generation_id == 1

@@ -15,6 +15,11 @@ from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.envelope import EnvelopeRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from raw_client import RawClient
 from tests.cluster.running_cluster import RunningCluster, cluster_of
 from tests.guards.named_clients import AUTHORIZER, PREFIX, name_clients
@@ -91,6 +96,31 @@ def test_a_client_creates_and_deletes_what_it_may_through_a_controller_elsewhere
     allow(root, DELETE, "mine")
     by_name = DeleteTopicsRequest(topics=[DeleteTopicState(name="mine", topic_id=bytes(16))], timeout_ms=30_000)
     assert alice.call(by_name, 6).responses[0].error_code == error_codes.NONE
+
+
+def test_configs_of_a_broker_are_refused_before_they_are_tried(alice: RawClient, root: RawClient) -> None:
+    keystore = AlterableConfig(name="listener.name.none.ssl.keystore.location", value="/no/such", config_operation=0)
+    resource = AlterConfigsResource(resource_type=4, resource_name="2", configs=[keystore])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
+    codes = [client.call(request, 1).responses[0].error_code for client in (alice, root)]
+    assert codes == [error_codes.CLUSTER_AUTHORIZATION_FAILED, error_codes.INVALID_REQUEST]
+
+
+def test_a_refusal_on_the_cluster_names_the_permission_that_is_missing(alice: RawClient) -> None:
+    removed = DeleteAclsFilter(
+        resource_type_filter=TOPIC_KIND,
+        resource_name_filter=None,
+        pattern_type_filter=LITERAL,
+        principal_filter=None,
+        host_filter=None,
+        operation=READ,
+        permission_type=ALLOW,
+    )
+    (refused,) = alice.call(DeleteAclsRequest(filters=[removed]), 3).filter_results
+    assert refused.error_code == error_codes.CLUSTER_AUTHORIZATION_FAILED
+    assert refused.error_message == (
+        "Request Request(api=DeleteAcls, principal=User:alice, clientAddress=127.0.0.1) needs ALTER permission."
+    )
 
 
 def enveloped(client: RawClient, principal: bytes, address: bytes) -> Any:

@@ -38,7 +38,17 @@ TESTS_OF_COMPILED_MODULES = (
     "storage/test_log_directory.py",
     "transactions",
 )
-BESIDE_TESTS = ("groups", "journal", "metadata", "wire", "server", "storage", "transactions", "transactions/simulation")
+BESIDE_TESTS = (
+    "groups",
+    "groups/consumer",
+    "journal",
+    "metadata",
+    "wire",
+    "server",
+    "storage",
+    "transactions",
+    "transactions/simulation",
+)
 """The folders that these tests import from."""
 PLANTS_DEFECTS = "tests/transactions/simulation/test_simulation_finds_defects.py"
 """Which compiled code does not let anybody do."""

@@ -38,6 +38,9 @@ class NarrowChannel:
 
     held_bytes = 0
 
+    def expect(self, count: int) -> None:
+        pass
+
     def identify(self, _authenticated: Callable[..., object]) -> None:
         pass
 

@@ -8,6 +8,7 @@ import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +294,66 @@ def test_handshakes_and_ends_are_no_requests_for_the_queue(
         asked(sock)
     behaviours.wait_until(lambda: not server.server.connections)
     assert server.server.poller.events == before + 1
+
+
+def test_a_large_request_wakes_the_server_for_much_of_it_and_for_its_end(
+    start_with: Callable[[TlsListener], RunningServer],
+) -> None:
+    """Its records come one by one, and the server serves another client after each."""
+    server = start_with(listening())
+    body = request(1, 16 * tls_channel.LEAST_AWAITED_BYTES)
+    pieces = [body[at : at + 4_000] for at in range(0, len(body), 4_000)]
+    with secured(server.connect()) as sock, secured(server.connect()) as other:
+        asked(sock)
+        asked(other)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        before = server.server.poller.events
+        for piece in pieces:
+            sock.sendall(piece)
+            asked(other)
+        assert read_reply(sock) == (1, b"User:ANONYMOUS")
+        assert server.server.poller.events - before - len(pieces) <= 10 < len(pieces) // 6
+        sock.sendall(request(2))
+        assert read_reply(sock) == (2, b"User:ANONYMOUS")
+
+
+@pytest.mark.parametrize("filled", [200, 100_000, 190_000])
+def test_a_client_that_leaves_within_a_large_request_is_gone_at_once(
+    start_with: Callable[[TlsListener], RunningServer], filled: int
+) -> None:
+    server = start_with(listening())
+    sock = secured(server.connect())
+    sock.sendall(request(1, 200_000)[:filled])
+    (connection,) = server.server.connections
+    behaviours.wait_until(lambda: connection._body_size > 200_000)
+    sock.shutdown(socket.SHUT_WR)
+    behaviours.wait_until(lambda: not server.server.connections)
+    sock.close()
+
+
+@pytest.mark.parametrize("size", [1, 6, 100])
+def test_the_beginning_of_a_hello_costs_no_more_than_its_bytes(
+    start_with: Callable[[TlsListener], RunningServer], size: int
+) -> None:
+    server = start_with(listening())
+    hello = to_hello()
+    with RunningServer.connect(server) as sock:
+        sock.sendall(hello[:size])
+        behaviours.wait_until(lambda: len(server.server.connections) == 1)
+        (connection,) = server.server.connections
+        channel: Any = connection.channel
+        behaviours.wait_until(lambda: len(channel._tail) == size)
+        assert channel._tls is None
+        sock.sendall(hello[size:])
+        assert sock.recv(1) == b"\x16", "the server's hello"
+
+
+def to_hello() -> bytes:
+    """The first record of a client."""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        client_context(settings(None, AUTHORITY)).wrap_bio(to_client, to_server, server_hostname="x").do_handshake()
+    return to_server.read()
 
 
 def test_a_client_that_does_not_read_costs_one_piece(

@@ -12,6 +12,7 @@ from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.events import DeleteGroup, DescribeGroup, GroupRequest, TimersDue
 from kpybroker.groups.record import Record
 from kpybroker.groups.settings import GroupSettings
+from kpybroker.metadata.topic_view import NO_TOPICS
 from kpywire.codec import encode
 from kpywire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kpywire.messages.heartbeat import HeartbeatRequest
@@ -34,7 +35,7 @@ class GroupStory:
         self.settings = GroupSettings()
         self.log: list[Record] = []
         self.joined: dict[str, Input] = {}
-        self.coordinator = GroupCoordinator(lambda: self.settings, Random(4))
+        self.coordinator = GroupCoordinator(lambda: self.settings, lambda: NO_TOPICS, Random(4))
         self._submit(Loaded(0), 0)
 
     @property
@@ -140,7 +141,7 @@ class GroupStory:
 
     def restart(self, given: Input) -> list[str]:
         """Another coordinator reads the log."""
-        self.coordinator = GroupCoordinator(lambda: self.settings, Random(5))
+        self.coordinator = GroupCoordinator(lambda: self.settings, lambda: NO_TOPICS, Random(5))
         for offset, record in enumerate(self.log):
             self.coordinator.apply(record, offset, None)
         return self._submit(Loaded(given.now_ms), given.now_ms)

@@ -15,6 +15,7 @@ from kpywire.batch import (
     parse_header,
     stamp_max_timestamp,
     stamp_offset_and_epoch,
+    stamp_producer,
 )
 from kpywire.errors import Malformed
 from kpywire.record import Record, build_batch, read_records
@@ -82,6 +83,16 @@ def test_a_new_largest_timestamp_comes_with_a_new_crc() -> None:
     assert check_crc(log, after, len(batch))
     assert log[: len(batch)] == batch
     assert {record.timestamp for record in read_records(log[len(batch) :])} == {5000}
+
+
+@pytest.mark.parametrize("codec", [0, 3])
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_stamped_producer_is_the_one_a_batch_is_built_with(codec: int, transactional: bool) -> None:
+    producer = {"producer_id": 1 << 40, "producer_epoch": 7, "base_sequence": (1 << 31) - 1}
+    batch = bytearray(sample(codec=codec))
+    stamp_producer(batch, *producer.values(), is_transactional=not transactional)
+    stamp_producer(batch, *producer.values(), is_transactional=transactional)
+    assert bytes(batch) == sample(codec=codec, transactional=transactional, **producer)
 
 
 def test_unknown_attributes_go_when_the_field_is_written() -> None:

@@ -28,6 +28,7 @@ MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
 ATTRIBUTES_POSITION: Final = 21
 MAX_TIMESTAMP_POSITION: Final = 35
+PRODUCER_POSITION: Final = 43
 
 NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1
@@ -52,6 +53,7 @@ _OFFSET: Final = Struct(">q")
 _EPOCH: Final = Struct(">i")
 _CRC: Final = Struct(">I")
 _CRC_AND_ATTRIBUTES: Final = Struct(">Ih")
+_PRODUCER: Final = Struct(">qhi")
 
 
 class BatchHeader(NamedTuple):
@@ -198,3 +200,14 @@ def stamp_max_timestamp(
         crc = crc32c(view[position + ATTRIBUTES_POSITION : position + header.batch_length + LENGTH_END])
     _CRC.pack_into(buffer, position + CRC_POSITION, crc)
     return header._replace(attributes=attributes, max_timestamp=max_timestamp, crc=crc)
+
+
+def stamp_producer(buffer: bytearray, producer_id: int, epoch: int, sequence: int, *, is_transactional: bool) -> None:
+    """Write the producer of the batch in ``buffer``, its first sequence, and the new CRC."""
+    header = parse_header(buffer)
+    attributes = header.attributes & ~TRANSACTIONAL_MASK | is_transactional * TRANSACTIONAL_MASK
+    _CRC_AND_ATTRIBUTES.pack_into(buffer, CRC_POSITION, 0, attributes)
+    _PRODUCER.pack_into(buffer, PRODUCER_POSITION, producer_id, epoch, sequence)
+    with memoryview(buffer) as view:
+        crc = crc32c(view[ATTRIBUTES_POSITION : header.size])
+    _CRC.pack_into(buffer, CRC_POSITION, crc)

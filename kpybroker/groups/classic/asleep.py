@@ -1,12 +1,11 @@
 """Classic groups of which only the record is known, as after a load: they wake when a request needs their members."""
 
-from typing import Any
-
 from kpybroker.groups.classic.classic_group import CLASSIC_TYPE, ClassicGroup, State
 from kpybroker.groups.classic.member import Member
 from kpybroker.groups.classic.rebalance import end_session, prepare_rebalance
 from kpybroker.groups.classic.snapshot import restore
 from kpybroker.groups.decision import Decision
+from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.group import NOBODY, SINCE_COMMIT, Group, Membership
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.timers import Timer
@@ -34,13 +33,15 @@ class AsleepGroup(Membership):
         state = State.STABLE if self.recorded.members else State.EMPTY
         return CLASSIC_TYPE, state.value, self.recorded.protocol_type
 
-    def check_commit(self, group: Group, message: Any, generation_id: int, decision: Decision) -> int:
+    def check_commit(self, group: Group, request: GroupRequest, generation_id: int, decision: Decision) -> int:
         if generation_id < 0 and not self.recorded.members:
             return error_codes.NONE
-        return wake(group, decision).check_commit(group, message, generation_id, decision)
+        return wake(group, decision).check_commit(group, request, generation_id, decision)
 
-    def check_transactional_commit(self, group: Group, message: Any, generation_id: int, decision: Decision) -> int:
-        return wake(group, decision).check_transactional_commit(group, message, generation_id, decision)
+    def check_transactional_commit(
+        self, group: Group, request: GroupRequest, generation_id: int, decision: Decision
+    ) -> int:
+        return wake(group, decision).check_transactional_commit(group, request, generation_id, decision)
 
     def check_deletion(self, group: Group, decision: Decision) -> int:
         return wake(group, decision).check_deletion(group, decision)

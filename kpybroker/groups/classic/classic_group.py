@@ -9,11 +9,11 @@ and ``static_members`` names every member with an instance id.
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any
 
 from kpybroker.groups.classic.member import Member, Protocols
 from kpybroker.groups.classic.subscription import subscribed_topics
 from kpybroker.groups.decision import Decision
+from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.group import SINCE_COMMIT, Group, Membership
 from kpybroker.groups.timers import Timer
 from kpywire import error_codes
@@ -111,8 +111,9 @@ class ClassicGroup(Membership):
     def summary(self, _decision: Decision) -> tuple[str, str, str]:
         return CLASSIC_TYPE, self.state.value, self.protocol_type or ""
 
-    def check_commit(self, _group: Group, message: Any, generation_id: int, decision: Decision) -> int:
+    def check_commit(self, _group: Group, request: GroupRequest, generation_id: int, decision: Decision) -> int:
         """Check a member that commits (Kafka: ``validateOffsetCommit``). Its commit renews its session."""
+        message = request.message
         if generation_id < 0 and self.state is State.EMPTY:
             return error_codes.NONE
         if generation_id < 0 and not message.member_id and message.group_instance_id is None:
@@ -128,8 +129,11 @@ class ClassicGroup(Membership):
         decision.set_timer(member.session, member.session_timeout_ms)
         return error_codes.NONE
 
-    def check_transactional_commit(self, _group: Group, message: Any, generation_id: int, _decision: Decision) -> int:
+    def check_transactional_commit(
+        self, _group: Group, request: GroupRequest, generation_id: int, _decision: Decision
+    ) -> int:
         """Check the member if the producer names it (KIP-447). A rebalance does not reject the commit."""
+        message = request.message
         if generation_id < 0 and (
             self.state is State.EMPTY or (not message.member_id and message.group_instance_id is None)
         ):

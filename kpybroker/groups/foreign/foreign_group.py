@@ -1,34 +1,34 @@
-"""Groups of the kinds that this broker does not serve, found in a log that Apache Kafka wrote: consumer groups of
-KIP-848, share groups (KIP-932) and streams groups (KIP-1071).
+"""Groups of the kinds that this broker does not serve, found in a log that Apache Kafka wrote: share groups (KIP-932)
+and streams groups (KIP-1071).
 
 They are kept apart: listed, refused to classic members, and deleted, all as in Kafka. Their members cannot send
-heartbeats to this broker, so they expire one session after the load. An empty consumer or streams group becomes a
-classic one when a classic member joins it, again as in Kafka.
+heartbeats to this broker, so they expire one session after the load. An empty streams group becomes a classic one when
+a classic member joins it, again as in Kafka.
 """
 
 from typing import Any
 
 from kpybroker.groups.decision import Decision
+from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.group import EMPTY, SINCE_COMMIT, Group, Membership
 from kpybroker.groups.record import Record
 from kpywire import error_codes
 from kpywire.group_records import table
 
 SESSION_TIMEOUT_MS = 45_000
-"""Kafka's default for all three kinds."""
+"""Kafka's default for both kinds."""
 
-CONSUMER, SHARE, STREAMS = "consumer", "share", "streams"
+SHARE, STREAMS = "share", "streams"
 STABLE = "Stable"
 
 _MEMBERS = {
-    table.CONSUMER_GROUP_MEMBER_METADATA,
     table.SHARE_GROUP_MEMBER_METADATA,
     table.STREAMS_GROUP_MEMBER_METADATA,
 }
 _KINDS = {
-    record_type: SHARE if module.startswith("share") else STREAMS if module.startswith("streams") else CONSUMER
+    record_type: SHARE if module.startswith("share") else STREAMS
     for record_type, module in table.MODULES.items()
-    if record_type > table.GROUP_METADATA
+    if module.startswith(("share", "streams"))
 }
 
 
@@ -75,16 +75,18 @@ class ForeignGroup(Membership):
     def summary(self, decision: Decision) -> tuple[str, str, str]:
         return self.kind, EMPTY if self.is_abandoned(decision) else STABLE, self.kind
 
-    def check_commit(self, _group: Group, _message: Any, generation_id: int, decision: Decision) -> int:
-        """Check a commit. A consumer or streams group without members accepts a manual commit; a share group keeps no
+    def check_commit(self, _group: Group, _request: GroupRequest, generation_id: int, decision: Decision) -> int:
+        """Check a commit. A streams group without members accepts a manual commit; a share group keeps no
         offsets."""
         if not self.keeps_offsets:
             return error_codes.GROUP_ID_NOT_FOUND
         is_manual = generation_id < 0 and self.is_abandoned(decision)
         return error_codes.NONE if is_manual else error_codes.UNKNOWN_MEMBER_ID
 
-    def check_transactional_commit(self, group: Group, message: Any, generation_id: int, decision: Decision) -> int:
-        return self.check_commit(group, message, generation_id, decision)
+    def check_transactional_commit(
+        self, group: Group, request: GroupRequest, generation_id: int, decision: Decision
+    ) -> int:
+        return self.check_commit(group, request, generation_id, decision)
 
     def check_fetch(self, message: Any) -> int:
         """Check the member epoch, which members of such groups send (KIP-848). None of them is current here."""
@@ -102,7 +104,7 @@ class ForeignGroup(Membership):
         return SINCE_COMMIT if self.keeps_offsets and self.is_abandoned(decision) else None
 
     def gives_way(self, decision: Decision) -> bool:
-        return self.kind in (CONSUMER, STREAMS) and self.is_abandoned(decision)
+        return self.kind == STREAMS and self.is_abandoned(decision)
 
     def tombstones(self, _group_id: str) -> list[Record]:
         """The tombstones of its records, in reverse order."""

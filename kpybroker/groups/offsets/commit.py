@@ -162,7 +162,7 @@ def _check_commit(shard: GroupShard, request: GroupRequest, decision: Decision) 
     generation_id = message.generation_id_or_member_epoch
     group = shard.groups.get(message.group_id)
     if group is not None:
-        return group.membership.check_commit(group, message, generation_id, decision)
+        return group.membership.check_commit(group, request, generation_id, decision)
     if generation_id < 0:
         return error_codes.NONE  # the record makes it: a group that only commits by hand
     return (
@@ -176,7 +176,7 @@ def _check_transactional(shard: GroupShard, request: GroupRequest, decision: Dec
         return error_codes.INVALID_GROUP_ID
     group = shard.groups.get(message.group_id)
     if group is not None:
-        return group.membership.check_transactional_commit(group, message, message.generation_id, decision)
+        return group.membership.check_transactional_commit(group, request, message.generation_id, decision)
     return error_codes.NONE if message.generation_id < 0 else error_codes.ILLEGAL_GENERATION
 
 

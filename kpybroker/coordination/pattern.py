@@ -1,4 +1,4 @@
-"""Patterns of transactional ids in the syntax of RE2, as in Kafka: the time to match is proportional to the text.
+"""Patterns of clients in the syntax of RE2, as in Kafka: the time to match is proportional to the text.
 
 Python's own ``re`` has another syntax, and a client could choose a pattern whose match never ends.
 """
@@ -27,6 +27,9 @@ def whole_match(pattern: str) -> Callable[[str], bool]:
     options.max_mem = _MAX_BYTES
     try:
         compiled = re2.compile(pattern, options)
-    except (re2.error, UnicodeEncodeError) as error:
-        raise InvalidPattern(str(error)) from None
+    except UnicodeEncodeError as error:
+        raise InvalidPattern(error.reason) from None
+    except re2.error as error:
+        reason = error.args[0]
+        raise InvalidPattern(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
     return lambda text: compiled.fullmatch(text) is not None

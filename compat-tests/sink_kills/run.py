@@ -1,0 +1,178 @@
+"""The kills of a run: each comes at a random moment after the query has gone on since the one before."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from confluent_kafka.admin import AdminClient
+
+from oracle import BrokerProcess
+from sink_kills.program import ROWS_PER_BATCH
+from sink_kills.watcher import PARTITIONS, Watcher, faults
+from topics import create_topic
+
+TOPIC: Final = "numbers"
+DRIVER, WORKER, BROKER = KINDS = ("driver", "worker", "broker")
+GOES_ON_S: Final = 240.0
+LATEST_S: Final = 4.0
+"""The latest moment of a kill after the query has gone on."""
+ENDS_S: Final = 120.0
+PACKAGE: Final = Path(__file__).parents[1]
+CHECKOUT: Final = PACKAGE.parent
+
+
+class Verdict(NamedTuple):
+    """The result of a run."""
+
+    kills: Counter[str]
+    rows: int
+    faults: list[str]
+
+
+class Driver:
+    """The process of the query with its JVM and workers, which are a process group."""
+
+    def __init__(self, broker: BrokerProcess, directory: Path, way: str) -> None:
+        self.over = directory / "over"
+        self._command = [sys.executable, "-m", "sink_kills.program", broker.bootstrap_servers, TOPIC, str(directory)]
+        self._command += [way, str(self.over)]
+        self._output = directory / "driver.txt"
+        self._start()
+
+    def _start(self) -> None:
+        path = os.pathsep.join(map(str, (PACKAGE, CHECKOUT / "wire", CHECKOUT / "storage", CHECKOUT)))
+        environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command, env=environment, stdout=output, stderr=output, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        """Kill the driver with all that it has started."""
+        for pid in (*self._descendants(), self._process.pid):
+            _kill(pid)
+        self._process.wait()
+
+    def restart(self) -> None:
+        self.kill()
+        self._start()
+
+    def kill_worker(self, rng: random.Random) -> bool:
+        """Kill one of Spark's processes of Python: a task, the writing of a plan, or the commit of a micro-batch."""
+        workers = [
+            pid for pid in self._descendants() if "pyspark" in _command_of(pid) and "java" not in _command_of(pid)
+        ]
+        if workers:
+            _kill(rng.choice(workers))
+        return bool(workers)
+
+    def end(self) -> None:
+        """Let it end by itself."""
+        self.over.touch()
+        try:
+            self._process.wait(ENDS_S)
+        finally:
+            self.kill()
+
+    def tail(self) -> str:
+        return "\n".join(self._output.read_text(errors="replace").splitlines()[-15:])
+
+    def _descendants(self) -> list[int]:
+        children: dict[int, list[int]] = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal() and (parent := _parent_of(entry)) is not None:
+                children.setdefault(parent, []).append(int(entry.name))
+        found, waiting = [], [self._process.pid]
+        while waiting:
+            below = children.get(waiting.pop(), [])
+            found += below
+            waiting += below
+        return found
+
+
+def run(
+    broker: BrokerProcess, directory: Path, kinds: Sequence[str], *, way: str, seed: int, limit_s: float | None = None
+) -> Verdict:
+    """Kill once for each of ``kinds``, unless the time is over. Raises TimeoutError if the query does not go on."""
+    began_s = time.monotonic()
+    rng = random.Random(seed)
+    create_topic(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), TOPIC, PARTITIONS)
+    watcher = Watcher(broker.bootstrap_servers, TOPIC)
+    driver = Driver(broker, directory, way)
+    kills: Counter[str] = Counter()
+    with watcher.watching():
+        try:
+            for kind in kinds:
+                if limit_s is not None and time.monotonic() - began_s > limit_s:
+                    break
+                _wait_for_rows(watcher, driver)
+                time.sleep(rng.uniform(0, LATEST_S))
+                kills[kind] += _kill_one(kind, driver, broker, rng)
+                print(f"{sum(kills.values())} kills, {len(watcher)} rows: {kind}", flush=True)
+            _wait_for_rows(watcher, driver)
+            driver.end()
+        finally:
+            driver.kill()
+        _wait_for_quiet(watcher)
+    return Verdict(kills, len(watcher), faults(watcher.values, ROWS_PER_BATCH))
+
+
+def _kill_one(kind: str, driver: Driver, broker: BrokerProcess, rng: random.Random) -> int:
+    if kind == DRIVER:
+        driver.restart()
+    elif kind == BROKER:
+        broker.restart(kill=True)
+    else:
+        deadline_s = time.monotonic() + GOES_ON_S
+        while not driver.kill_worker(rng):
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"there was no worker to kill:\n{driver.tail()}")
+            time.sleep(0.01)
+    return 1
+
+
+def _wait_for_rows(watcher: Watcher, driver: Driver) -> None:
+    """Wait for rows of a micro-batch that is new."""
+    before, deadline_s = len(watcher), time.monotonic() + GOES_ON_S
+    while len(watcher) < before + ROWS_PER_BATCH:
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"no row came within {GOES_ON_S:g} s:\n{driver.tail()}")
+        time.sleep(0.05)
+
+
+def _wait_for_quiet(watcher: Watcher) -> None:
+    before = -1
+    while before != len(watcher):
+        before = len(watcher)
+        time.sleep(3)
+
+
+def _parent_of(process: Path) -> int | None:
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _is_worker(command: str) -> bool:
+    return "pyspark" in command and "java" not in command
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,34 @@
+"""The requests of the classic protocol, by the kind of the group that they meet (KIP-848)."""
+
+from collections.abc import Callable
+
+from kpybroker.groups.classic import heartbeat as classic_heartbeat
+from kpybroker.groups.classic import join as classic_join
+from kpybroker.groups.classic import leave as classic_leave
+from kpybroker.groups.classic import sync as classic_sync
+from kpybroker.groups.consumer.consumer_group import ConsumerGroup
+from kpybroker.groups.decision import Decision
+from kpybroker.groups.events import GroupRequest
+from kpybroker.groups.mixed import classic_members
+from kpybroker.groups.shard import GroupShard
+
+Decider = Callable[[GroupShard, GroupRequest, Decision], None]
+
+
+def _either(classic: Decider, mixed: Callable[[GroupShard, ConsumerGroup, GroupRequest, Decision], None]) -> Decider:
+    """Decide on a request in a consumer group with members by ``mixed``, in any other by ``classic``."""
+
+    def decide(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+        group = shard.groups.get(request.message.group_id)
+        if group is not None and isinstance(group.membership, ConsumerGroup) and group.membership.members:
+            mixed(shard, group.membership, request, decision)
+        else:
+            classic(shard, request, decision)
+
+    return decide
+
+
+join_group = _either(classic_join.join_group, classic_members.join)
+sync_group = _either(classic_sync.sync_group, classic_members.sync)
+heartbeat = _either(classic_heartbeat.heartbeat, classic_members.heartbeat)
+leave_group = _either(classic_leave.leave_group, classic_members.leave)

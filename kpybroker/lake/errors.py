@@ -1,0 +1,36 @@
+"""The errors of lake tables; each text is one line for people."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class LakeError(Exception):
+    """The work on a table cannot go on."""
+
+
+class NotCommitted(LakeError):
+    """A commit was refused, or its answer was lost: the table has to be read to know."""
+
+
+class TableChanged(LakeError):
+    """Another writer has moved the table's offsets, or something else about it is not as this writer left it."""
+
+
+def one_line(error: BaseException) -> str:
+    """An exception of a library as one line."""
+    text = " ".join(str(error).split())
+    return text[:400] or type(error).__name__
+
+
+@contextmanager
+def told(kind: type[LakeError], what: str) -> Iterator[None]:
+    """Inside the block, errors of a library become one of ours. It raises many kinds, and warns of what is usual."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except LakeError:
+        raise
+    except Exception as error:
+        raise kind(f"{what}: {one_line(error)}") from None

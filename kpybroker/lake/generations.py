@@ -1,0 +1,79 @@
+"""The table of a topic: opened, made from a first sample, and continued or not for a topic that was created again."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from kpybroker.lake.coverage import Step
+from kpybroker.lake.errors import LakeError, TableChanged
+from kpybroker.lake.tables import DEAD_LETTERS, Origin, Table
+from kpybroker.lake.target import Target
+from kpybroker.lake.values import Values, raw_of
+from kpybroker.lake.writing import Source
+
+SAMPLE_OFFSETS = 10_000
+
+
+class Wish(NamedTuple):
+    """The manner of writing that a user asks for; None for the table's own."""
+
+    mode: str | None = None
+    values: str | None = None
+    new_generation: bool = False
+    """Whether a topic that was deleted and created again is written behind the old one."""
+    partition_by: tuple[str, ...] = ()
+
+
+def origin_for(found: Origin | None, wish: Wish, topic: str, topic_id: str, name: str) -> Origin:
+    """The origin of a table from now on. LakeError if it cannot be written like this."""
+    if found is None:
+        raise TableChanged(f"table {name} was not made by kpybroker lake; choose another name")
+    if found.topic != topic:
+        raise LakeError(f"table {name} has topic {found.topic}, not {topic}")
+    for option, now, wanted in (("--mode", found.mode, wish.mode), ("--values", found.values, wish.values)):
+        if wanted is not None and wanted != now:
+            raise LakeError(f"table {name} was made with {option} {now}, and stays so")
+    if topic_id in found.topic_ids:
+        if topic_id != found.topic_ids[-1]:
+            raise TableChanged(f"table {name} has a newer generation of topic {topic} already")
+        return found
+    if not wish.new_generation:
+        raise LakeError(
+            f"topic {topic} was deleted and created again since table {name} was written; "
+            "--new-generation writes it behind the old one"
+        )
+    return found._replace(topic_ids=(*found.topic_ids, topic_id))
+
+
+def opened(target: Target, source: Source, topic_id: str, wish: Wish, values: Callable[[str], Values]) -> Table:
+    """The table of a topic, made if there is none. ``values`` gives the format of a name. LakeError."""
+    table = target.open()
+    if table is None:
+        origin = Origin(source.name, (topic_id,), wish.mode or "append", wish.values or "bytes")
+        schema = values(origin.values).first_schema(sample(source, topic_id))
+        return target.create(schema, origin, wish.partition_by)
+    found = table.origin()
+    origin = origin_for(found, wish, source.name, topic_id, table.name)
+    if origin != found:
+        table.set_origin(origin)
+    return table
+
+
+def dead_letters_of(target: Target, origin: Origin) -> Table:
+    """The table of dead letters, made if there is none."""
+    place = target.dead_letters()
+    return place.open() or place.create(DEAD_LETTERS, origin._replace(mode="append", values="bytes"))
+
+
+def sample(source: Source, topic_id: str) -> pa.Table:
+    """The first records of each partition that have a value, from which columns are inferred."""
+    starts, ends = source.starts(), source.ends()
+    each = max(SAMPLE_OFFSETS // max(len(starts), 1), 1)
+    steps = [
+        Step(partition, 0, start, min(start + each, ends[partition]))
+        for partition, start in starts.items()
+        if ends[partition] > start
+    ]
+    raw = raw_of(source.read(steps), topic_id)
+    return raw.filter(raw["value"].is_valid())

@@ -1,0 +1,109 @@
+"""Values that are JSON objects, one in each record."""
+
+import json
+from typing import Any, Final, NoReturn
+
+import pyarrow as pa
+
+from kpybroker.lake.json_schema import BOOLEAN, DOUBLE, JSON, LONG, STRING, Columns, Document, TooManyColumns
+from kpybroker.lake.registry import Registry, Unknown, schema_id
+from kpybroker.lake.tables import FACTS, VALUE
+from kpybroker.lake.values import FIVE_BYTES, Sorted, assembled
+
+TYPES: Final = {
+    BOOLEAN: pa.bool_(),
+    LONG: pa.int64(),
+    DOUBLE: pa.float64(),
+    STRING: pa.string(),
+    JSON: pa.string(),
+}
+NAMES: Final = {pa.bool_(): BOOLEAN, pa.int64(): LONG, pa.float64(): DOUBLE, pa.string(): STRING}
+
+
+class JsonValues:
+    """JSON objects, with Confluent's five bytes before them if there is a registry."""
+
+    def __init__(self, registry: Registry | None = None) -> None:
+        self._registry = registry
+
+    def first_schema(self, sample: pa.Table) -> pa.Schema:
+        columns = Columns()
+        for value in sample[VALUE].to_pylist():
+            document, reason = self._document(value)
+            if reason is None:
+                try:
+                    columns.learn([document])
+                except TooManyColumns:
+                    break
+        return pa.schema([*FACTS, *(pa.field(name, TYPES[kind]) for name, kind in columns.types.items())])
+
+    def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:
+        known = {field.name: NAMES[field.type] for field in table if field.type in NAMES}
+        columns = Columns({name: kind for name, kind in known.items() if name not in FACTS.names})
+        documents: list[Document] = []
+        reasons: list[str | None] = []
+        for value in raw[VALUE].to_pylist():
+            document, reason = self._document(value)
+            if reason is None:
+                try:
+                    columns.add([document])
+                except TooManyColumns as error:
+                    reason = str(error)
+            documents.append(document)
+            reasons.append(reason)
+        return assembled(raw, reasons, lambda good: _arrays(columns, [documents[number] for number in good]))
+
+    def _document(self, value: bytes | None) -> tuple[Document, str | None]:
+        """A record's fields, or why it has none."""
+        if value is None:
+            return {}, "the record has no value"
+        if self._registry is not None:
+            try:
+                number = schema_id(value)
+                self._registry.schema(number, "JSON")
+            except Unknown as error:
+                return {}, str(error)
+            value = value[FIVE_BYTES:]
+        return document_of(value)
+
+
+def document_of(value: bytes) -> tuple[Document, str | None]:
+    """The fields of a JSON object, or why it is none."""
+    try:
+        found = _READ(value.decode())
+    except UnicodeDecodeError as error:
+        return {}, f"not UTF-8 at byte {error.start}"
+    except json.JSONDecodeError as error:
+        return {}, f"not JSON at character {error.pos}: {error.msg}"
+    except ValueError as error:
+        return {}, f"not JSON: {error}"
+    except RecursionError:
+        return {}, "not JSON: nested too deeply"
+    if not isinstance(found, dict):
+        return {}, f"not a JSON object but {_KINDS.get(type(found), 'null')}"
+    if b"\\u" in value and not _is_unicode(found):
+        return {}, "a string has half a surrogate pair"
+    return found, None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+_READ: Final = json.JSONDecoder(parse_constant=_no_constant).decode
+_KINDS: Final = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+
+
+def _is_unicode(document: dict[str, Any]) -> bool:
+    try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _arrays(columns: Columns, documents: list[Document]) -> pa.Table:
+    values = columns.values(documents)
+    fields = [pa.field(name, TYPES[kind]) for name, kind in columns.types.items()]
+    arrays = [pa.array(values[field.name], field.type) for field in fields]
+    return pa.table(arrays, schema=pa.schema(fields))

@@ -1,0 +1,82 @@
+"""A schema registry, asked over HTTP for the schemas of ids as Confluent's serializers write them."""
+
+import json
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from kpybroker.lake.errors import LakeError, one_line
+
+TIMEOUT_S: Final = 10.0
+PREFIX_BYTES: Final = 5
+MOST_BYTES: Final = 16 * 1024 * 1024
+
+
+class Unknown(Exception):
+    """A value names no schema that the registry knows: it is a dead letter."""
+
+
+def schema_id(value: bytes) -> int:
+    """The id before a value. Unknown if it has none."""
+    if len(value) < PREFIX_BYTES or value[0] != 0:
+        raise Unknown("no schema id: the value does not begin with Confluent's five bytes")
+    return int.from_bytes(value[1:PREFIX_BYTES], "big")
+
+
+Load = Callable[[str], bytes]
+
+
+class Registry:
+    """The schemas of a registry; each is asked for once."""
+
+    def __init__(self, url: str, load: Load | None = None) -> None:
+        """``url`` may hold a user and a password. LakeError for one that is not of http or https."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise LakeError("--schema-registry takes a URL such as http://localhost:8081")
+        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if parts.username:
+            login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
+        self.address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
+        self._load = load or self._get
+        self._known: dict[int, tuple[str, str] | None] = {}
+
+    def __repr__(self) -> str:
+        return f"Registry({self.address!r})"
+
+    def schema(self, number: int, kind: str) -> str:
+        """The text of a schema. Unknown if there is none of this id and kind; LakeError if the registry is away."""
+        if number not in self._known:
+            self._known[number] = self._ask(number)
+        found = self._known[number]
+        if found is None:
+            raise Unknown(f"schema {number} is not in the registry")
+        if found[0] != kind:
+            raise Unknown(f"schema {number} is {found[0]}, not {kind}")
+        return found[1]
+
+    def _ask(self, number: int) -> tuple[str, str] | None:
+        try:
+            answer: Any = json.loads(self._load(f"{self.address}/schemas/ids/{number}"))
+            if answer.get("references"):
+                raise LakeError(f"schema {number} has references to others, which are not followed")
+            return answer.get("schemaType", "AVRO"), answer["schema"]
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return None
+            raise LakeError(f"schema registry {self.address} answers {error.code} {error.reason}") from None
+        except OSError as error:
+            reason = getattr(error, "reason", error)
+            raise LakeError(f"schema registry {self.address} cannot be reached: {one_line(reason)}") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise LakeError(f"schema registry {self.address} does not answer as one") from None
+
+    def _get(self, url: str) -> bytes:
+        request = urllib.request.Request(url, headers=self._headers)
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            found: bytes = answer.read(MOST_BYTES)
+        return found

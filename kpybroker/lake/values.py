@@ -1,0 +1,83 @@
+"""Values to columns: bytes as they are, JSON, and what a schema registry describes.
+
+Invariant: each record is a row or a dead letter, and never both. Which of the two depends on the record, the schemas
+and the columns of the table alone.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kpybroker.lake.tables import BYTES, FACTS, REASON, VALUE, with_reasons
+
+FIVE_BYTES: Final = 5
+"""Confluent's prefix: a zero and the schema's id."""
+
+
+class Sorted(NamedTuple):
+    """Records, sorted into rows and dead letters."""
+
+    rows: pa.Table
+    dead: pa.Table
+
+
+class Values(Protocol):
+    """A format of values."""
+
+    def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:
+        """Sort records with the columns of `BYTES`, none of which has a null value; ``table`` is the table's schema."""
+
+    def first_schema(self, sample: pa.Table) -> pa.Schema:
+        """The columns of a table that is to be made, from a sample of records."""
+
+
+def raw_of(records: pa.Table, topic_id: str) -> pa.Table:
+    """Records of a scan with the names and columns of `BYTES`."""
+    return pa.table(
+        [
+            pa.repeat(pa.scalar(topic_id), records.num_rows),
+            records["partition"],
+            records["offset"],
+            records["timestamp"],
+            records["key"],
+            records["value"],
+        ],
+        schema=BYTES,
+    )
+
+
+class Bytes:
+    """Values as they are."""
+
+    def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:  # noqa: ARG002
+        return Sorted(raw, raw.slice(0, 0).append_column(REASON, pa.array([], pa.string())))
+
+    def first_schema(self, sample: pa.Table) -> pa.Schema:  # noqa: ARG002
+        return BYTES
+
+
+def sort(values: Values, raw: pa.Table, table: pa.Schema) -> Sorted:
+    """Sort records; one without a value is a row of its facts alone."""
+    if isinstance(values, Bytes) or not raw[VALUE].null_count:
+        return values.columns(raw, table)
+    is_null = pc.is_null(raw[VALUE])
+    found = values.columns(raw.filter(pc.invert(is_null)), table)
+    tombstones = raw.filter(is_null).select(FACTS.names)
+    return Sorted(pa.concat_tables([found.rows, tombstones], promote_options="default"), found.dead)
+
+
+def assembled(raw: pa.Table, reasons: list[str | None], columns: Callable[[list[int]], pa.Table]) -> Sorted:
+    """Rows from the records without a reason, with ``columns`` of their positions; the others are dead letters."""
+    bad = [number for number, reason in enumerate(reasons) if reason is not None]
+    good = [number for number, reason in enumerate(reasons) if reason is None] if bad else list(range(len(reasons)))
+    facts = (raw.take(pa.array(good, pa.int64())) if bad else raw).select(FACTS.names)
+    for name, column in zip(*_pairs(columns(good)), strict=True):
+        facts = facts.append_column(name, column)
+    dead = raw.take(pa.array(bad, pa.int64()))
+    return Sorted(facts, with_reasons(dead, pa.array([reasons[number] for number in bad], pa.string())))
+
+
+def _pairs(table: pa.Table) -> tuple[list[str], list[pa.ChunkedArray]]:
+    return table.column_names, table.columns

@@ -1,0 +1,13 @@
+"""Whether the group protocols of Kafka 4 are finalised, and so served (Kafka: ``isConsumerGroupProtocolEnabled``)."""
+
+from kpybroker.serving.context import Context
+
+GROUP_VERSION = "group.version"
+CONSUMER = "consumer"
+
+
+def serves_consumer_groups(broker: Context) -> bool:
+    """Whether ``group.version`` is at level 1 and the broker's config does not exclude the protocol."""
+    if broker.image.features.get(GROUP_VERSION, 0) < 1:
+        return False
+    return CONSUMER in broker.config["group.coordinator.rebalance.protocols"]

@@ -1,0 +1,107 @@
+"""A topic in memory for tests of writers, and targets of both formats."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kpybroker.lake.coverage import Step
+from kpybroker.lake.generations import dead_letters_of
+from kpybroker.lake.json_values import JsonValues
+from kpybroker.lake.planning import Limits
+from kpybroker.lake.tables import Origin, Table
+from kpybroker.lake.target import Target, target_of
+from kpybroker.lake.topic import COLUMNS
+from kpybroker.lake.writing import Writer
+from kpywire.columns.schema import schema_of
+
+ID = "AAAAAAAAAAAAAAAAAAAAAA"
+FORMATS = ("delta", "iceberg")
+
+Content = tuple[bytes | None, bytes | None]
+
+
+class MemoryTopic:
+    """Partitions of keys and values by offset; an offset that is not there is a gap."""
+
+    name = "flights"
+
+    def __init__(self, partitions: int = 1, *, compacted: bool = False) -> None:
+        self.logs: list[dict[int, Content]] = [{} for _ in range(partitions)]
+        self.last = [0] * partitions
+        self.first = dict.fromkeys(range(partitions), 0)
+        self.compacted = compacted
+
+    def put(self, partition: int, *content: Content | None) -> None:
+        """Append records; None for an offset without one."""
+        for each in content:
+            if each is not None:
+                self.logs[partition][self.last[partition]] = each
+            self.last[partition] += 1
+
+    def starts(self) -> dict[int, int]:
+        return dict(self.first)
+
+    def ends(self) -> dict[int, int]:
+        return dict(enumerate(self.last))
+
+    def is_compacted(self) -> bool:
+        return self.compacted
+
+    def read(self, steps: Iterable[Step]) -> pa.Table:
+        return pa.Table.from_batches([b for step in steps for b in self.batches(step, COLUMNS)], schema_of(COLUMNS))
+
+    def batches(self, step: Step, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        log = self.logs[step.partition]
+        offsets = [offset for offset in range(step.start, step.end) if offset in log]
+        cells: dict[str, list[Any]] = {
+            "key": [log[offset][0] for offset in offsets],
+            "value": [log[offset][1] for offset in offsets],
+            "partition": [step.partition] * len(offsets),
+            "offset": offsets,
+            "timestamp": [1_700_000_000_000_000 + offset for offset in offsets],
+        }
+        yield pa.record_batch([pa.array(cells[name], schema_of([name])[0].type) for name in columns], columns)
+
+
+def target_in(directory: Path, kind: str) -> Target:
+    if kind == "delta":
+        return target_of(f"delta:{directory}/table", {})
+    options = {"type": "sql", "uri": f"sqlite:///{directory}/catalog.db", "warehouse": f"file://{directory}/warehouse"}
+    return target_of("iceberg:lake.table", options)
+
+
+def made(target: Target, topic: MemoryTopic, mode: str = "append") -> Table:
+    """The table, made with JSON columns if there is none."""
+    schema = JsonValues().first_schema(pa.table({"value": pa.array([b'{"n": 1}'])}))
+    return target.open() or target.create(schema, Origin(topic.name, (ID,), mode, "json"))
+
+
+def writer_of(
+    target: Target,
+    topic: MemoryTopic,
+    table: Table,
+    number: int = 1,
+    rows: int = 1_000_000,
+) -> Writer:
+    origin = table.origin()
+    assert origin is not None
+    limits = Limits(rows=rows)
+    return Writer(topic, ID, table, lambda: dead_letters_of(target, origin), JsonValues(), limits, number)
+
+
+def started(target: Target, topic: MemoryTopic, mode: str = "append", rows: int = 1_000_000, number: int = 1) -> Writer:
+    """A writer as it is after the start of a process."""
+    writer = writer_of(target, topic, made(target, topic, mode), number, rows)
+    writer.take_over(target.dead_letters().open())
+    writer.begin(backfill=False)
+    return writer
+
+
+def written(writer: Writer, topic: MemoryTopic) -> int:
+    """Write up to the end; return the number of commits."""
+    commits = 0
+    while writer.write(topic.ends()) is not None:
+        commits += 1
+    return commits

@@ -1,0 +1,133 @@
+"""Payloads are read whole or refused, within bounds of memory and time, whatever the bytes."""
+
+import tracemalloc
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kpybroker.calls.steps import at_once
+from kpybroker.telemetry.payload import (
+    FIELDS_PER_STEP,
+    LONGEST_NAME,
+    LONGEST_VALUE,
+    MOST_FIELDS,
+    MOST_LABELS,
+    MOST_POINTS,
+    read,
+)
+from kpywire.errors import Malformed
+from otlp import CUMULATIVE, DELTA, GAUGE, HISTOGRAM, SUM, Metric, metrics_data, nested, number
+
+MEBIBYTE = 1 << 20
+LABELS = st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=8), max_size=4)
+VALUES = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False)
+METRICS = st.lists(
+    st.builds(
+        Metric,
+        st.text(min_size=1, max_size=12),
+        st.lists(st.tuples(LABELS, VALUES), max_size=4),
+        st.sampled_from((GAUGE, SUM)),
+        st.sampled_from((DELTA, CUMULATIVE)),
+        st.booleans(),
+    ),
+    max_size=4,
+)
+
+
+@given(METRICS, LABELS)
+def test_what_a_client_writes_is_read(metrics: list[Metric], client: dict[str, str]) -> None:
+    found = at_once(read(metrics_data(metrics, client)))
+    expected = [
+        (each.name, tuple(sorted(labels.items())), float(value), each.kind == SUM and each.temporality == DELTA,
+         each.kind == SUM and each.is_monotonic)
+        for each in metrics
+        for labels, value in each.points
+    ]  # fmt: skip
+    assert [tuple(point) for point in found.points] == expected
+    assert found.client == client
+    assert found.left_out == 0
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read_or_refused(content: bytes) -> None:
+    with suppress(Malformed):
+        at_once(read(content))
+
+
+@given(METRICS, st.data())
+def test_a_payload_that_is_cut_off_is_refused_or_shorter(metrics: list[Metric], data: st.DataObject) -> None:
+    content = metrics_data(metrics)
+    cut = content[: data.draw(st.integers(1, len(content) - 1))]
+    with pytest.raises(Malformed):
+        at_once(read(cut))
+
+
+def test_a_histogram_is_stepped_over() -> None:
+    metric = nested(1, b"h") + nested(HISTOGRAM, nested(1, bytes(9)))
+    content = nested(1, nested(2, nested(2, metric))) + metrics_data([Metric("a", [({}, 1)])])
+    assert [point.name for point in at_once(read(content)).points] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        Metric("n" * (LONGEST_NAME + 1), [({}, 1)]),
+        Metric("", [({}, 1)]),
+        Metric("a", [({"l" * (LONGEST_NAME + 1): "x"}, 1)]),
+        Metric("a", [({"l": "x" * (LONGEST_VALUE + 1)}, 1)]),
+        Metric("a", [({f"l{number}": "x" for number in range(MOST_LABELS + 1)}, 1)]),
+    ],
+    ids=["long name", "no name", "long label", "long value", "many labels"],
+)
+def test_a_point_over_a_bound_is_left_out_and_counted(metric: Metric) -> None:
+    found = at_once(read(metrics_data([metric, Metric("b", [({"l": "x" * LONGEST_VALUE}, 1)])])))
+    assert [point.name for point in found.points] == ["b"]
+    assert found.left_out == 1
+
+
+def test_points_beyond_the_most_are_left_out_and_counted() -> None:
+    found = at_once(read(metrics_data([Metric("a", [({"n": number}, 1) for number in range(MOST_POINTS + 5)])])))
+    assert len(found.points) == MOST_POINTS
+    assert found.left_out == 5
+
+
+FIELDS = 16_000
+HOSTILE = {
+    "empty messages": b"\x0a\x00" * FIELDS,
+    "numbers": number(50, 1) * FIELDS,
+    "metrics": nested(1, nested(2, nested(2, b"") * FIELDS)),
+    "points without a value": nested(1, nested(2, nested(2, nested(1, b"a") + nested(5, nested(1, b"") * FIELDS)))),
+    "labels": nested(1, nested(1, b"".join(nested(1, nested(1, b"%d" % each)) for each in range(FIELDS)))),
+    "one label again and again": nested(1, nested(1, nested(1, nested(1, b"a")) * FIELDS)),
+    "points": metrics_data([Metric("a", [({"n": each}, 1) for each in range(FIELDS // 4)])]),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_payload_takes_many_small_steps_and_little_memory(name: str) -> None:
+    reader, steps, payload = read(HOSTILE[name]), 0, None
+    tracemalloc.start()
+    while payload is None:
+        try:
+            next(reader)
+            steps += 1
+        except StopIteration as end:
+            payload = end.value
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(payload.client) <= MOST_LABELS
+    assert len(payload.points) <= MOST_POINTS
+    assert steps >= FIELDS // FIELDS_PER_STEP
+    assert peak_bytes < MEBIBYTE
+
+
+def test_a_long_name_is_not_kept() -> None:
+    content = nested(1, nested(2, nested(2, nested(1, b"x" * MEBIBYTE) + nested(5, nested(1, bytes(0))))))
+    assert at_once(read(content)).points == []
+
+
+def test_a_payload_of_nothing_but_fields_is_refused() -> None:
+    with pytest.raises(Malformed, match="more than"):
+        at_once(read(b"\x0a\x00" * (MOST_FIELDS + 1)))
