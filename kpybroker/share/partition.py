@@ -166,10 +166,18 @@ class SharePartition:
         """The number of offsets in flight, done with or not."""
         return 0 if self.is_empty else self.end_offset - self.start_offset + 1
 
-    @property
     def can_acquire(self) -> bool:
-        """Whether a fetch could find something: available records, or room for new ones."""
-        return self.next_fetch_offset() != self.end_offset + 1 or self.in_flight_count < self.settings.max_record_locks
+        """Whether a fetch could find something: available records, or room for new ones.
+
+        Records that the log lost are archived without a write, which leaves the start where it is. If they fill the
+        room, it moves here. In Kafka nobody could go on then.
+        """
+        if self.next_fetch_offset() != self.end_offset + 1:
+            return True
+        most = self.settings.max_record_locks
+        if self.in_flight_count >= most:
+            self.move_start()
+        return self.in_flight_count < most
 
     def next_fetch_offset(self) -> int:
         """The offset at which the next fetch begins."""
