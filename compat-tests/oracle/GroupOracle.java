@@ -14,17 +14,24 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.message.AlterShareGroupOffsetsRequestData;
+import org.apache.kafka.common.message.AlterShareGroupOffsetsResponseData;
 import org.apache.kafka.common.message.ConsumerGroupDescribeRequestData;
 import org.apache.kafka.common.message.ConsumerGroupDescribeResponseData;
 import org.apache.kafka.common.message.ConsumerGroupHeartbeatRequestData;
 import org.apache.kafka.common.message.ConsumerGroupHeartbeatResponseData;
 import org.apache.kafka.common.message.DeleteGroupsRequestData;
 import org.apache.kafka.common.message.DeleteGroupsResponseData;
+import org.apache.kafka.common.message.DeleteShareGroupOffsetsRequestData;
+import org.apache.kafka.common.message.DeleteShareGroupOffsetsResponseData;
 import org.apache.kafka.common.message.DescribeGroupsRequestData;
 import org.apache.kafka.common.message.DescribeGroupsResponseData;
 import org.apache.kafka.common.message.HeartbeatRequestData;
@@ -39,6 +46,10 @@ import org.apache.kafka.common.message.OffsetDeleteRequestData;
 import org.apache.kafka.common.message.OffsetDeleteResponseData;
 import org.apache.kafka.common.message.OffsetFetchRequestData;
 import org.apache.kafka.common.message.OffsetFetchResponseData;
+import org.apache.kafka.common.message.ShareGroupDescribeRequestData;
+import org.apache.kafka.common.message.ShareGroupDescribeResponseData;
+import org.apache.kafka.common.message.ShareGroupHeartbeatRequestData;
+import org.apache.kafka.common.message.ShareGroupHeartbeatResponseData;
 import org.apache.kafka.common.message.SyncGroupRequestData;
 import org.apache.kafka.common.message.SyncGroupResponseData;
 import org.apache.kafka.common.message.TxnOffsetCommitRequestData;
@@ -80,6 +91,8 @@ import org.apache.kafka.image.MetadataDelta;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.MetadataProvenance;
 import org.apache.kafka.image.TopicImage;
+import org.apache.kafka.server.share.persister.DeleteShareGroupStateParameters;
+import org.apache.kafka.server.share.persister.InitializeShareGroupStateParameters;
 import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
@@ -97,13 +110,16 @@ import org.apache.kafka.timeline.SnapshotRegistry;
  * advance TIME                  moves the clock and lets timers fire
  * expire                        looks for offsets and groups that expire
  * topics  NAMES                 topics are deleted
+ * states  CODE PARTITIONS       these states were initialised, or with a code, could not be: ID=0,1;ID=0
+ * offsets TICKET TOPICS         the states of these topics were deleted: ID=NAME;ID=NAME
  * marker  PRODUCER COMMIT       a transaction ends
  * load    KEY VALUE             a record stands in the log, from the next restart on
  * restart                       a new shard is made of the records
  * </pre>
  *
  * The output has, tab-separated, "A TICKET HEX" for each answer, "W KEY VALUE" for each record, "L LEADER", and "M"
- * with all ids of members of the group "g", pending ones too.
+ * with all ids of members of the group "g", pending ones too; "S EPOCH ID=PARTITION:OFFSET,...;..." for states of a
+ * share group to initialise, and "S ID=PARTITION,...;..." for those to delete.
  */
 public class GroupOracle {
     private static final HexFormat HEX = HexFormat.of();
@@ -203,6 +219,8 @@ public class GroupOracle {
                 take(shard.cleanupGroupMetadata(), -1);
                 break;
             case "topics":
+                take(shard.maybeCleanupShareGroupState(Set.copyOf(Arrays.stream(words[1].split(","))
+                    .map(name -> dropped.getOrDefault(name, Uuid.ZERO_UUID)).toList())), -1);
                 take(shard.onTopicsDeleted(Arrays.stream(words[1].split(","))
                     .map(name -> new GroupCoordinatorShard.DeletedTopic(
                         dropped.getOrDefault(name, Uuid.ZERO_UUID), name)).toList()), -1);
@@ -244,6 +262,23 @@ public class GroupOracle {
                     tasks.remove(task);
                     task.run();
                 }
+                break;
+            case "states":
+                Map<Uuid, Set<Integer>> partitions = new HashMap<>();
+                for (String each : words[2].split(";")) {
+                    partitions.put(Uuid.fromString(each.split("=")[0]), new TreeSet<>(
+                        Arrays.stream(each.split("=")[1].split(",")).map(Integer::parseInt).toList()));
+                }
+                take(words[1].equals("0") ? shard.initializeShareGroupState(GROUP, partitions)
+                    : shard.uninitializeShareGroupState(GROUP, partitions), -1);
+                break;
+            case "offsets":
+                Map<Uuid, String> names = new HashMap<>();
+                for (String each : words[2].split(";")) {
+                    names.put(Uuid.fromString(each.split("=")[0]), each.split("=")[1]);
+                }
+                reply(words[1], take(
+                    shard.completeDeleteShareGroupOffsets(GROUP, names, new ArrayList<>()), -1), (short) 0);
                 break;
             case "restart":
                 open();
@@ -382,12 +417,82 @@ public class GroupOracle {
             }
             case DELETE_GROUPS: {
                 var request = new DeleteGroupsRequestData(in, version);
+                take(shard.sharePartitionDeleteRequests(request.groupsNames()), -1).values().forEach(
+                    each -> delete(each.getKey()));
                 reply(ticket, new DeleteGroupsResponseData().setResults(
                     attempt(() -> shard.deleteGroups(context, request.groupsNames()), error -> null)), version);
                 break;
             }
+            case SHARE_GROUP_HEARTBEAT: {
+                var request = new ShareGroupHeartbeatRequestData(in, version);
+                var pair = attempt(() -> shard.shareGroupHeartbeat(context, request), error ->
+                    Map.entry(new ShareGroupHeartbeatResponseData().setErrorCode(error.code())
+                        .setErrorMessage(failure.getMessage()), Optional.empty()));
+                reply(ticket, pair.getKey(), version);
+                pair.getValue().ifPresent(this::initialize);
+                break;
+            }
+            case SHARE_GROUP_DESCRIBE: {
+                var request = new ShareGroupDescribeRequestData(in, version);
+                reply(ticket, new ShareGroupDescribeResponseData()
+                    .setGroups(shard.shareGroupDescribe(request.groupIds(), LATEST)), version);
+                break;
+            }
+            case ALTER_SHARE_GROUP_OFFSETS: {
+                var request = new AlterShareGroupOffsetsRequestData(in, version);
+                var pair = attempt(() -> shard.alterShareGroupOffsets(request.groupId(), request), error ->
+                    Map.entry(new AlterShareGroupOffsetsResponseData().setErrorCode(error.code())
+                        .setErrorMessage(failure.getMessage()), Optional.empty()));
+                Map.Entry<?, ?> any = pair;
+                reply(ticket, (Message) any.getKey(), version);
+                if (any.getValue() instanceof InitializeShareGroupStateParameters states) {
+                    initialize(states);
+                }
+                break;
+            }
+            case DELETE_SHARE_GROUP_OFFSETS: {
+                var request = new DeleteShareGroupOffsetsRequestData(in, version);
+                var holder = take(shard.initiateDeleteShareGroupOffsets(request.groupId(), request), -1);
+                reply(ticket, new DeleteShareGroupOffsetsResponseData().setErrorCode(holder.topLevelErrorCode())
+                    .setErrorMessage(holder.topLevelErrorMessage()).setResponses(
+                        holder.errorTopicResponseList() == null ? List.of() : holder.errorTopicResponseList()), version);
+                if (holder.deleteStateRequestParameters() != null) {
+                    delete(holder.deleteStateRequestParameters());
+                }
+                break;
+            }
             default:
                 throw new IllegalArgumentException("API " + key);
+        }
+    }
+
+    private void initialize(InitializeShareGroupStateParameters states) {
+        Map<String, String> topics = new TreeMap<>();
+        int[] epoch = {0};
+        for (var topic : states.groupTopicPartitionData().topicsData()) {
+            topics.put(topic.topicId().toString(), String.join(",", topic.partitions().stream().map(each -> {
+                epoch[0] = each.stateEpoch();
+                return each.partition() + ":" + each.startOffset();
+            }).sorted().toList()));
+        }
+        show("S " + epoch[0] + " ", topics);
+    }
+
+    private void delete(DeleteShareGroupStateParameters states) {
+        Map<String, String> topics = new TreeMap<>();
+        if (states.groupTopicPartitionData() != null) {
+            for (var topic : states.groupTopicPartitionData().topicsData()) {
+                topics.put(topic.topicId().toString(), String.join(",",
+                    topic.partitions().stream().map(each -> "" + each.partition()).sorted().toList()));
+            }
+        }
+        show("S ", topics);
+    }
+
+    private void show(String what, Map<String, String> topics) {
+        if (!topics.isEmpty()) {
+            output.add(what + String.join(";", topics.entrySet().stream().map(
+                each -> each.getKey() + "=" + each.getValue()).toList()));
         }
     }
 

@@ -41,18 +41,29 @@ from kpybroker.groups.mixed import dispatch
 from kpybroker.groups.offsets import commit, expiry, offset_deletion, offset_fetch
 from kpybroker.groups.offsets.replay import take_commit, take_marker
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.share import heartbeat as share_heartbeat
+from kpybroker.groups.share import offsets as share_offsets
+from kpybroker.groups.share.describe import describe_share_group
+from kpybroker.groups.share.events import DescribeShareGroup, InitializedPartitions, OffsetsDeleted, StatesInitialized
+from kpybroker.groups.share.replay import KEYS as SHARE_KEYS
+from kpybroker.groups.share.replay import take_share_group
+from kpybroker.groups.share.share_group import ShareGroup
+from kpybroker.groups.share.timeouts import begin_sessions
 from kpybroker.journal import Effects, Prepared, ProducerEpoch, TooLarge
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey
 from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey
 from kpywire.group_records.offset_commit import OffsetCommitKey
+from kpywire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kpywire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from kpywire.messages.heartbeat import HeartbeatRequest
 from kpywire.messages.join_group import JoinGroupRequest
 from kpywire.messages.leave_group import LeaveGroupRequest
 from kpywire.messages.offset_commit import OffsetCommitRequest
 from kpywire.messages.offset_delete import OffsetDeleteRequest
 from kpywire.messages.offset_fetch import OffsetFetchRequestGroup
+from kpywire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kpywire.messages.sync_group import SyncGroupRequest
 from kpywire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -71,28 +82,38 @@ REPLIES_AT_ONCE = 2_000
 """A decision on timers ends after this many replies. The other timers that are due follow in the next decision."""
 
 _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpoch | None]] = {
+    AlterShareGroupOffsetsRequest: share_offsets.alter_offsets,
     DeleteGroup: deletion.delete_group,
+    DeleteShareGroupOffsetsRequest: share_offsets.delete_offsets,
     ConsumerGroupHeartbeatRequest: consumer_heartbeat.consumer_group_heartbeat,
     DescribeConsumerGroup: describe_consumer_group,
     DescribeGroup: describe.describe_group,
+    DescribeShareGroup: describe_share_group,
     HeartbeatRequest: dispatch.heartbeat,
+    InitializedPartitions: share_offsets.initialized_partitions,
     JoinGroupRequest: dispatch.join_group,
     LeaveGroupRequest: dispatch.leave_group,
     ListGroups: listing.list_groups,
     OffsetCommitRequest: commit.commit_offsets,
     OffsetDeleteRequest: offset_deletion.delete_offsets,
     OffsetFetchRequestGroup: offset_fetch.fetch_offsets,
+    OffsetsDeleted: share_offsets.offsets_deleted,
+    ShareGroupHeartbeatRequest: share_heartbeat.share_group_heartbeat,
+    StatesInitialized: share_offsets.states_initialized,
     SyncGroupRequest: dispatch.sync_group,
     TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
 }
 
 _REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
+    AlterShareGroupOffsetsRequest: share_offsets.refuse_alteration,
     ConsumerGroupHeartbeatRequest: consumer_heartbeat.refuse_heartbeat,
     DeleteGroup: deletion.refuse_deletion,
+    DeleteShareGroupOffsetsRequest: share_offsets.refuse_offset_deletion,
     JoinGroupRequest: join.refuse,
     LeaveGroupRequest: leave.refuse,
     OffsetCommitRequest: commit.refuse_commit,
     OffsetDeleteRequest: offset_deletion.refuse_offset_deletion,
+    ShareGroupHeartbeatRequest: share_heartbeat.refuse_heartbeat,
     TxnOffsetCommitRequest: commit.refuse_transactional_commit,
 }
 """The refusals of requests whose records may not fit into a batch. SyncGroup is not here: its refusal affects the whole
@@ -101,6 +122,7 @@ group."""
 _REPLAYS: dict[type, Callable[[GroupShard, Any, Any], None]] = {
     GroupMetadataKey: take_group,
     **dict.fromkeys(CONSUMER_KEYS, take_consumer_group),
+    **dict.fromkeys(SHARE_KEYS, take_share_group),
 }
 """The replays of the records of each kind of group, by the type of their key. All other records are of groups that are
 not served."""
@@ -139,6 +161,7 @@ class GroupCoordinator:
             expiry.expire_offsets(shard)
         elif type(event) is MetadataChanged:
             offset_deletion.forget_partitions(shard, event.deleted)
+            share_offsets.forget_topics(shard, frozenset(event.deleted_ids))
         else:
             raise TypeError(f"The group coordinator is not told of {type(event).__name__}")
         shard.sweeps.due_ms = now_ms + PAUSE_MS
@@ -190,6 +213,9 @@ class GroupCoordinator:
         consumers = [each for each, group in self.shard.groups.items() if isinstance(group.membership, ConsumerGroup)]
         if consumers:
             self.shard.sweeps.begin(consumers, begin_timeouts)
+        shares = [each for each, group in self.shard.groups.items() if isinstance(group.membership, ShareGroup)]
+        if shares:
+            self.shard.sweeps.begin(shares, begin_sessions)
 
     def _run_timers(self, decision: Decision) -> None:
         timers = self.shard.timers

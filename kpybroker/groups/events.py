@@ -47,9 +47,11 @@ class DescribeConsumerGroup(NamedTuple):
 
 
 class DeleteGroup(NamedTuple):
-    """Delete one group. It is answered by a ``DeletableGroupResult``."""
+    """Delete one group. It is answered by a ``DeletableGroupResult``, or for a share group first by the states that have
+    to be deleted before it (`kpybroker.groups.share.events.Delete`)."""
 
     group_id: str
+    states_deleted: bool = False
 
 
 class ListGroups(NamedTuple):

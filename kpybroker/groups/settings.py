@@ -27,6 +27,12 @@ class GroupSettings(NamedTuple):
     consumer_regex_refresh_interval_ms: int = 600_000
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_migration_policy: str = "bidirectional"
+    share_max_size: int = 200
+    share_session_timeout_ms: int = 45_000
+    share_heartbeat_interval_ms: int = 5_000
+    share_assignment_interval_ms: int = 1_000
+    share_initialize_retry_interval_ms: int = 30_000
+    share_assignor: str = "simple"
     overrides_of: Callable[[str], Overrides] = _no_overrides
 
     def of_group(self, group_id: str) -> "GroupSettings":

@@ -14,6 +14,7 @@ class GroupShard:
 
     __slots__ = (
         "groups",
+        "initializing_since_ms",
         "loaded_ms",
         "member_timers",
         "next_offset",
@@ -35,6 +36,9 @@ class GroupShard:
         """The timers of members of consumer groups: by purpose, group id and member id."""
         self.resolving_since_ms: dict[str, int] = {}
         """The groups whose regular expressions are being resolved, and since when on the clock of ``now_ms``."""
+        self.initializing_since_ms: dict[str, int] = {}
+        """The time when each share group last wrote its topics with states, on the clock of ``now_ms``, if that was after
+        the load."""
         self.sweeps = Sweeps()
         self.next_offset = 0
         self.loaded_ms = 0

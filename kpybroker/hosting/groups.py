@@ -23,6 +23,9 @@ _OF_A_GROUP = {
     "consumer_session_timeout_ms": "consumer.session.timeout.ms",
     "consumer_heartbeat_interval_ms": "consumer.heartbeat.interval.ms",
     "consumer_assignment_interval_ms": "consumer.assignment.interval.ms",
+    "share_session_timeout_ms": "share.session.timeout.ms",
+    "share_heartbeat_interval_ms": "share.heartbeat.interval.ms",
+    "share_assignment_interval_ms": "share.assignment.interval.ms",
 }
 """The settings that a group may have of its own, with the names of their configs."""
 
@@ -87,6 +90,11 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         consumer_regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
         consumer_assignors=tuple(config["group.consumer.assignors"]),
         consumer_migration_policy=config["group.consumer.migration.policy"].lower(),
+        share_max_size=config["group.share.max.size"],
+        share_session_timeout_ms=config["group.share.session.timeout.ms"],
+        share_heartbeat_interval_ms=config["group.share.heartbeat.interval.ms"],
+        share_assignment_interval_ms=config["group.share.assignment.interval.ms"],
+        share_initialize_retry_interval_ms=config["group.share.initialize.retry.interval.ms"],
         overrides_of=overrides_of,
     )
 
