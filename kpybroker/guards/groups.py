@@ -9,8 +9,6 @@ from kpybroker.guards.parts import denied_names, divided, with_only
 from kpybroker.guards.verdict import Reduced, Verdict, refused
 from kpybroker.serving.permissions import GuardedImage, denied_topics, may, may_on_cluster
 from kpywire import error_codes
-from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kpywire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -26,14 +24,21 @@ _SEVERAL_KEYS_FROM = 4
 
 
 def member(node: GuardedImage, request: Any, call: Call) -> Verdict:
-    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup: READ on the group."""
+    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, requests of members of share groups: READ on the group."""
     if may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
         return None
     return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
 
 
-def consumer_group_heartbeat(node: GuardedImage, request: ConsumerGroupHeartbeatRequest, call: Call) -> Verdict:
-    """ConsumerGroupHeartbeat: READ on the group, then DESCRIBE on every topic that is named."""
+def owner(node: GuardedImage, request: Any, call: Call) -> Verdict:
+    """DeleteShareGroupOffsets: DELETE on the group. The handler asks for the topics."""
+    if may(node, call, Operation.DELETE, ResourceType.GROUP, request.group_id):
+        return None
+    return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
+
+
+def consumer_group_heartbeat(node: GuardedImage, request: Any, call: Call) -> Verdict:
+    """ConsumerGroupHeartbeat, ShareGroupHeartbeat: READ on the group, then DESCRIBE on every topic that is named."""
     if not may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
         return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
     if denied_topics(node, call, Operation.DESCRIBE, request.subscribed_topic_names or ()):
@@ -41,15 +46,15 @@ def consumer_group_heartbeat(node: GuardedImage, request: ConsumerGroupHeartbeat
     return None
 
 
-def consumer_group_describe(node: GuardedImage, request: ConsumerGroupDescribeRequest, call: Call) -> Verdict:
-    """ConsumerGroupDescribe: DESCRIBE on each group; refusals come first. The handler asks for the topics."""
+def consumer_group_describe(node: GuardedImage, request: Any, call: Call) -> Verdict:
+    """ConsumerGroupDescribe, ShareGroupDescribe: DESCRIBE on each group; refusals come first. The handler asks for the topics."""
     denied = denied_names(node, call, Operation.DESCRIBE, ResourceType.GROUP, request.group_ids)
     if not denied:
         return None
     out = with_only(request, "group_ids", [group for group in request.group_ids if group in denied])
     refusals = failed_response(out, call.api_version, error_codes.GROUP_AUTHORIZATION_FAILED).groups
 
-    def complete(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
+    def complete(response: Any) -> Any:
         response.groups = [*refusals, *response.groups]
         return response
 

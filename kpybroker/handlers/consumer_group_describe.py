@@ -16,7 +16,7 @@ from kpybroker.calls.steps import each
 from kpybroker.groups.events import DescribeConsumerGroup
 from kpybroker.serving.consumer_protocol import serves_consumer_groups
 from kpybroker.serving.context import Context
-from kpybroker.serving.group_requests import coordinator_error, group_request
+from kpybroker.serving.group_requests import DENIED_TOPICS, coordinator_error, group_request
 from kpybroker.serving.permissions import allowed_operations, denied_topics
 from kpywire import error_codes
 from kpywire.messages.consumer_group_describe import (
@@ -24,8 +24,6 @@ from kpywire.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-
-DENIED = "The group has described topic(s) that the client is not authorized to describe."
 
 
 def handle(broker: Context, request: ConsumerGroupDescribeRequest, call: Call) -> Generator[None, None, Any]:
@@ -47,7 +45,7 @@ def _ask(broker: Context, group_id: str, call: Call, *, with_operations: bool) -
         if group.error_code != error_codes.NONE:
             return group
         if denied_topics(broker, call, Operation.DESCRIBE, _topics(group)):
-            return _not_described(group_id, error_codes.TOPIC_AUTHORIZATION_FAILED, DENIED)
+            return _not_described(group_id, error_codes.TOPIC_AUTHORIZATION_FAILED, DENIED_TOPICS)
         if with_operations:
             group.authorized_operations = allowed_operations(broker, call, ResourceType.GROUP, group_id)
         return group

@@ -66,7 +66,7 @@ def _kind(config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Rando
 
 
 def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
-    from kpybroker.config.group import effective
+    from kpybroker.config.group import effective, within
     from kpybroker.groups.settings import GroupSettings
 
     def overrides_of(group_id: str) -> Mapping[str, Any]:
@@ -74,7 +74,7 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         if not overrides:
             return overrides
         values: Mapping[str, Any] = effective(overrides, config)
-        return {setting: _within(config, name, int(values[name])) for setting, name in _OF_A_GROUP.items()}
+        return {setting: within(config, name, int(values[name])) for setting, name in _OF_A_GROUP.items()}
 
     return GroupSettings(
         initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
@@ -97,9 +97,3 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         share_initialize_retry_interval_ms=config["group.share.initialize.retry.interval.ms"],
         overrides_of=overrides_of,
     )
-
-
-def _within(config: BrokerConfig, name: str, value: int) -> int:
-    """The value of a group's config within the bounds of the broker, which may have changed since it was set."""
-    kind, rest = name.split(".", 1)
-    return max(int(config[f"group.{kind}.min.{rest}"]), min(value, int(config[f"group.{kind}.max.{rest}"])))

@@ -11,19 +11,20 @@ from kpybroker.metadata.broker import FeatureRange
 from kpybroker.metadata.image import ELR_VERSION, KRAFT_VERSION
 
 TRANSACTION_VERSION = "transaction.version"
+SHARE_VERSION = "share.version"
 
 SUPPORTED: Mapping[str, FeatureRange] = {
     metadata_version.FEATURE_NAME: FeatureRange(metadata_version.MINIMUM, metadata_version.LATEST),
     KRAFT_VERSION: FeatureRange(0, 1),
     TRANSACTION_VERSION: FeatureRange(0, 2),
     ELR_VERSION: FeatureRange(0, 1),
+    SHARE_VERSION: FeatureRange(0, 1),
 }
 
 SUPPORTED_LEVELS = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
 
 KNOWN_TO_KAFKA: Mapping[str, FeatureRange] = {
     "group.version": FeatureRange(0, 1),
-    "share.version": FeatureRange(0, 1),
     "streams.version": FeatureRange(0, 1),
 }
 """The features of Apache Kafka 4.3 that are not complete here. At level 0 they are off, which is always accepted."""
@@ -33,6 +34,7 @@ LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 = 24
 """The lowest ``metadata.version`` of ``transaction.version`` 2, and of 1, which is therefore nowhere the default
 (Kafka: ``TransactionVersion``)."""
 LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT = 26
+LOWEST_METADATA_VERSION_OF_SHARE_VERSION_1 = 28
 
 DEPENDENCIES: Mapping[tuple[str, int], Mapping[str, int]] = {
     (ELR_VERSION, 1): {metadata_version.FEATURE_NAME: metadata_version.ELIGIBLE_LEADER_REPLICAS}
@@ -48,6 +50,8 @@ def default_level(name: str, level: int) -> int:
         return 2 if level >= LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 else 0
     if name == ELR_VERSION:
         return int(level >= LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT)
+    if name == SHARE_VERSION:
+        return int(level >= LOWEST_METADATA_VERSION_OF_SHARE_VERSION_1)
     return 1 if name == KRAFT_VERSION and level >= LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 else 0
 
 

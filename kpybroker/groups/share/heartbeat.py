@@ -167,7 +167,13 @@ def _updated(member: ShareMember, request: GroupRequest) -> ShareMember:
 
 
 def _next_epoch(
-    group: ShareGroup, member: ShareMember, updated: ShareMember, records: list[Record], decision: Decision, *, bumps: bool
+    group: ShareGroup,
+    member: ShareMember,
+    updated: ShareMember,
+    records: list[Record],
+    decision: Decision,
+    *,
+    bumps: bool,
 ) -> tuple[int, Mapping[str, int], bool]:
     """Move the group to its next epoch if subscriptions, topics or states changed. Return the epoch, the subscribers of
     each topic, and whether the epoch is new."""

@@ -194,9 +194,7 @@ def _not_deleted(name: str, text: str) -> DeleteShareGroupOffsetsResponseTopic:
 # Groups and topics that are deleted
 
 
-def states_to_delete(
-    shard: GroupShard, group: ShareGroup, request: GroupRequest, decision: Decision
-) -> Delete | None:
+def states_to_delete(shard: GroupShard, group: ShareGroup, request: GroupRequest, decision: Decision) -> Delete | None:
     """Note that all states of an empty group are being deleted, and return them; None if it has none."""
     message: DeleteGroup = request.message
     if group.members or group.states is None:

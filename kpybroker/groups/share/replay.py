@@ -51,9 +51,7 @@ def _take_current(group: ShareGroup, key: Any, value: Any | None) -> None:
     if value is None:
         if member is not None:
             group.put(
-                member._replace(
-                    member_epoch=LEAVING_EPOCH, previous_member_epoch=LEAVING_EPOCH, assigned=NOTHING
-                )
+                member._replace(member_epoch=LEAVING_EPOCH, previous_member_epoch=LEAVING_EPOCH, assigned=NOTHING)
             )
         return
     group.put(

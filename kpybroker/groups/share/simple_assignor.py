@@ -112,7 +112,9 @@ class _Balance:
         self._unfilled = _Table(identity, len(new))
         for number, mine in enumerate(new):
             for topic_id in in_hash_order([each for each in mine if each in topic_ids], uuid_hash):
-                for index in in_hash_order(list(mine[topic_id]), identity, capacity=copied_set_capacity(len(mine[topic_id]))):
+                for index in in_hash_order(
+                    list(mine[topic_id]), identity, capacity=copied_set_capacity(len(mine[topic_id]))
+                ):
                     self._link(number, (topic_id, index))
 
     def assign(self) -> None:
@@ -185,5 +187,3 @@ class _Balance:
                     del self._unfilled.values[number]
             if not self._unfilled.values:
                 break
-
-

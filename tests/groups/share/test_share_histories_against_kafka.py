@@ -269,9 +269,7 @@ class ShareHistory:
         topics = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in self.some(NAMES)]
         request = DeleteShareGroupOffsetsRequest(group_id=GROUP, topics=topics)
         answer: Delete = self.twins.request(api.DELETE_SHARE_GROUP_OFFSETS, 0, request)
-        listed = {
-            to_string(topic_id): ",".join(sorted(map(str, each))) for topic_id, each in answer.partitions.items()
-        }
+        listed = {to_string(topic_id): ",".join(sorted(map(str, each))) for topic_id, each in answer.partitions.items()}
         assert _topics(listed) == self.twins.states, self.twins.history()
         if listed and self.rng.random() < 0.8:
             by_id = {topic.id: topic.name for topic in self.twins.topics.values()}
