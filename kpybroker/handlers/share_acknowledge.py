@@ -68,8 +68,6 @@ def _response(broker: Context, call: Call, group_id: str, taken: Outcomes) -> Sh
             hint = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
             if node is not None:
                 nodes[leader_id] = node
-        if code:
-            call.counters.count_error(code)
         topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=[]))
         topic.partitions.append(
             PartitionData(partition_index=index, error_code=code, error_message=text, current_leader=hint)

@@ -135,8 +135,6 @@ def _response(
             data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
             if node is not None:
                 nodes[leader_id] = node
-        if data.error_code:
-            call.counters.count_error(data.error_code)
         topic = topics.setdefault(partition[0], ShareFetchableTopicResponse(topic_id=partition[0], partitions=[]))
         topic.partitions.append(data)
     return ShareFetchResponse(
