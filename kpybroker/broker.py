@@ -6,7 +6,7 @@ It holds no queue and decides nothing itself; `kpybroker.assembly` builds it, `k
 import logging
 import os
 import random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.config.broker import BrokerConfig
@@ -34,7 +34,7 @@ from kpybroker.replicas.leader_throttle import LeaderThrottle
 from kpybroker.replicas.moves import Moves
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.upkeep import Upkeep
-from kpybroker.serving.context import Controller
+from kpybroker.serving.context import Context, Controller
 from kpybroker.serving.expected_topics import ExpectedTopics
 from kpybroker.serving.refused_creations import RefusedCreations
 from kpybroker.serving.topic_answers import TopicAnswers
@@ -213,7 +213,7 @@ class Broker:
         if self._share_leader is None:
             from kpybroker.serving.share.share_leader import ShareLeader
 
-            self._share_leader = ShareLeader(self)
+            self._share_leader = ShareLeader(cast("Context", self))
         return self._share_leader
 
     @property

@@ -2,11 +2,12 @@
 //   ShareReader BOOTSTRAP TOPIC GROUP implicit|explicit|keep COUNT SECONDS
 //
 // With "explicit" a record is acknowledged by its value: "reject..." is rejected, "poison..." is released, "renew..." is
-// renewed, waited for and accepted, all others are accepted. With "keep" the first records are kept until the end.
+// renewed and accepted when it comes again, all others are accepted. With "keep" the first records are kept until the end.
 // Prints "OFFSET VALUE DELIVERIES" for each record, with the partition before the offset, and "committed" when all
 // acknowledgements of a poll were stored.
 
 import java.time.Duration;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Properties;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
@@ -27,6 +28,7 @@ public class ShareReader {
             consumer.subscribe(List.of(arguments[1]));
             System.out.println("subscribed");
             int done = 0;
+            var renewed = new HashSet<Long>();
             while (done < count && System.nanoTime() < end) {
                 var records = consumer.poll(Duration.ofMillis(200));
                 for (ConsumerRecord<String, String> record : records) {
@@ -41,10 +43,8 @@ public class ShareReader {
                     if (mode.equals("explicit")) {
                         AcknowledgeType type = record.value().startsWith("reject") ? AcknowledgeType.REJECT
                             : record.value().startsWith("poison") ? AcknowledgeType.RELEASE : AcknowledgeType.ACCEPT;
-                        if (record.value().startsWith("renew")) {
-                            consumer.acknowledge(record, AcknowledgeType.RENEW);
-                            System.out.println("renewed " + consumer.commitSync());
-                            Thread.sleep(1_500);
+                        if (record.value().startsWith("renew") && renewed.add(record.offset())) {
+                            type = AcknowledgeType.RENEW;
                         }
                         consumer.acknowledge(record, type);
                     }

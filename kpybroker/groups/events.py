@@ -47,8 +47,8 @@ class DescribeConsumerGroup(NamedTuple):
 
 
 class DeleteGroup(NamedTuple):
-    """Delete one group. It is answered by a ``DeletableGroupResult``, or for a share group first by the states that have
-    to be deleted before it (`kpybroker.groups.share.events.Delete`)."""
+    """Delete one group. It is answered by a ``DeletableGroupResult``. For a share group, the first answer may be the
+    states that have to be deleted before it (`kpybroker.groups.share.events.Delete`)."""
 
     group_id: str
     states_deleted: bool = False

@@ -37,8 +37,8 @@ class GroupShard:
         self.resolving_since_ms: dict[str, int] = {}
         """The groups whose regular expressions are being resolved, and since when on the clock of ``now_ms``."""
         self.initializing_since_ms: dict[str, int] = {}
-        """The time when each share group last wrote its topics with states, on the clock of ``now_ms``, if that was after
-        the load."""
+        """The time when each share group last wrote its topics with states, on the clock of ``now_ms``. It is not here
+        if that was before the load."""
         self.sweeps = Sweeps()
         self.next_offset = 0
         self.loaded_ms = 0

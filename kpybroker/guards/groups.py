@@ -24,7 +24,7 @@ _SEVERAL_KEYS_FROM = 4
 
 
 def member(node: GuardedImage, request: Any, call: Call) -> Verdict:
-    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, requests of members of share groups: READ on the group."""
+    """Requests of members of classic groups and share groups: READ on the group."""
     if may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
         return None
     return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
@@ -47,7 +47,9 @@ def consumer_group_heartbeat(node: GuardedImage, request: Any, call: Call) -> Ve
 
 
 def consumer_group_describe(node: GuardedImage, request: Any, call: Call) -> Verdict:
-    """ConsumerGroupDescribe, ShareGroupDescribe: DESCRIBE on each group; refusals come first. The handler asks for the topics."""
+    """ConsumerGroupDescribe, ShareGroupDescribe: DESCRIBE on each group; refusals come first.
+
+    The handler asks for the topics."""
     denied = denied_names(node, call, Operation.DESCRIBE, ResourceType.GROUP, request.group_ids)
     if not denied:
         return None

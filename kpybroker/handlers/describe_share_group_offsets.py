@@ -1,7 +1,7 @@
 """DescribeShareGroupOffsets (90), versions 0-1: the start offsets of share groups, and how far they lag (KIP-932).
 
-- Each group needs DESCRIBE, and so does each topic: of those that are named, a denied one is TOPIC_AUTHORIZATION_FAILED,
-  of all topics of a group it is left out.
+- Each group needs DESCRIBE, and so does each topic. A denied topic is TOPIC_AUTHORIZATION_FAILED if the request
+  names it, and left out if not.
 - A topic or partition without a state has the start offset -1. Without topics, all with a state are described.
 - v1: the lag: records up to the high watermark that the group is not done with (KIP-1226), -1 if it is not known.
 - Answered UNSUPPORTED_VERSION for each group while ``share.version`` is below 1.

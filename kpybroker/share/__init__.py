@@ -4,6 +4,5 @@
 it. Time is given to it, and what has to be stored comes back as a value: the owner writes it to the share coordinator
 (:mod:`kpybroker.share_coordinator`) and reports how that ended.
 
-Not wired yet: no request reaches this package, because ShareFetch and ShareAcknowledge are not served. Not here:
-reading records, sessions, waiting.
+The owner is `kpybroker.serving.share`. Not here: reading records, waiting.
 """

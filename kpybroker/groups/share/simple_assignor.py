@@ -1,4 +1,4 @@
-"""The assignor ``simple`` of share groups: partitions are shared where members outnumber them (Kafka: ``SimpleAssignor``).
+"""The assignor ``simple``: members share partitions where they outnumber them (Kafka: ``SimpleAssignor``).
 
 Each partition gets as many members as every other, and members keep what they have as far as that allows. If members
 read different topics, each topic is balanced alone.
@@ -31,7 +31,7 @@ class ShareMemberSpec(NamedTuple):
 def assign_simply(
     members: Mapping[str, ShareMemberSpec], assignable: Mapping[bytes, Sequence[int]], *, is_homogeneous: bool
 ) -> dict[str, Target]:
-    """Assign to each member some of the partitions that are assignable. The order of members is that of Kafka's table."""
+    """Give each member some of the assignable partitions. The order of members is that of Kafka's table."""
     specs = list(members.values())
     topic_ids = specs[0].topic_ids if is_homogeneous else list(dict.fromkeys(i for s in specs for i in s.topic_ids))
     if not topic_ids:
@@ -95,7 +95,7 @@ class _Balance:
         *,
         is_whole: bool,
     ) -> None:
-        """``new`` has the assignment of each member, which is changed. ``is_whole``: these are all topics of the group."""
+        """``new`` has the assignment of each member, and is changed. ``is_whole``: these are all topics."""
         self._new = new
         self._targets = targets
         self._readers = readers

@@ -70,7 +70,7 @@ def has_unassigned(group: ShareGroup) -> bool:
         for topic_id, indexes in target.items():
             assigned.setdefault(topic_id, set()).update(indexes)
     return any(
-        assigned.get(topic_id) != topic.partitions
+        topic_id not in assigned or frozenset(assigned[topic_id]) != topic.partitions
         for topic_id, topic in group.states.initialized.items()
         if topic.name in group.by_name
     )

@@ -62,7 +62,8 @@ class Acknowledging:
         return self._ask(asked, outcomes)
 
     def _ask(self, asked: dict[Partition, list[Acknowledgement]], outcomes: Outcomes) -> "Outcomes | Pending":
-        missing, pending = len(asked), None
+        missing = len(asked)
+        pending: Pending | None = None
 
         def stored(partition: Partition, code: int, text: str | None) -> None:
             nonlocal missing

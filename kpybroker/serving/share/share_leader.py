@@ -1,4 +1,4 @@
-"""The share partitions that this node leads, and the share sessions of their readers (Kafka: ``SharePartitionManager``).
+"""The share partitions that this node leads, and the sessions of their readers (Kafka: ``SharePartitionManager``).
 
 A share partition is taken up when the first member fetches it. It is given up with the last session of its group, and
 when this node stops leading the partition.

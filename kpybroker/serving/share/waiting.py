@@ -1,4 +1,4 @@
-"""The reading of a ShareFetch: records are acquired for a member, at once or when there are some (``DelayedShareFetch``).
+"""The reading of a ShareFetch: records are acquired for a member, at once or later (Kafka: ``DelayedShareFetch``).
 
 The partitions come in turn, and share the bytes of an answer evenly. A request that waits is woken by what may give it
 records: an append, a release, the end of a lock, a loaded state. It is answered at the latest after ``max_wait_ms``.
