@@ -40,14 +40,6 @@ GAPS = (
         frozenset(),
     ),
     Gap(
-        "Share groups",
-        "KIP-932: several consumers at one partition, each record acknowledged by itself.",
-        _names(
-            "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge "
-            "DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets"
-        ),
-    ),
-    Gap(
         "Streams groups",
         "KIP-1071's protocol. Kafka Streams works by the classic protocol.",
         frozenset({"StreamsGroupHeartbeat", "StreamsGroupDescribe"}),

@@ -15,23 +15,17 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
-import java.util.TreeMap;
-import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.common.message.AlterShareGroupOffsetsRequestData;
-import org.apache.kafka.common.message.AlterShareGroupOffsetsResponseData;
 import org.apache.kafka.common.message.ConsumerGroupDescribeRequestData;
 import org.apache.kafka.common.message.ConsumerGroupDescribeResponseData;
 import org.apache.kafka.common.message.ConsumerGroupHeartbeatRequestData;
 import org.apache.kafka.common.message.ConsumerGroupHeartbeatResponseData;
 import org.apache.kafka.common.message.DeleteGroupsRequestData;
 import org.apache.kafka.common.message.DeleteGroupsResponseData;
-import org.apache.kafka.common.message.DeleteShareGroupOffsetsRequestData;
-import org.apache.kafka.common.message.DeleteShareGroupOffsetsResponseData;
 import org.apache.kafka.common.message.DescribeGroupsRequestData;
 import org.apache.kafka.common.message.DescribeGroupsResponseData;
 import org.apache.kafka.common.message.HeartbeatRequestData;
@@ -46,10 +40,6 @@ import org.apache.kafka.common.message.OffsetDeleteRequestData;
 import org.apache.kafka.common.message.OffsetDeleteResponseData;
 import org.apache.kafka.common.message.OffsetFetchRequestData;
 import org.apache.kafka.common.message.OffsetFetchResponseData;
-import org.apache.kafka.common.message.ShareGroupDescribeRequestData;
-import org.apache.kafka.common.message.ShareGroupDescribeResponseData;
-import org.apache.kafka.common.message.ShareGroupHeartbeatRequestData;
-import org.apache.kafka.common.message.ShareGroupHeartbeatResponseData;
 import org.apache.kafka.common.message.SyncGroupRequestData;
 import org.apache.kafka.common.message.SyncGroupResponseData;
 import org.apache.kafka.common.message.TxnOffsetCommitRequestData;
@@ -91,8 +81,6 @@ import org.apache.kafka.image.MetadataDelta;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.MetadataProvenance;
 import org.apache.kafka.image.TopicImage;
-import org.apache.kafka.server.share.persister.DeleteShareGroupStateParameters;
-import org.apache.kafka.server.share.persister.InitializeShareGroupStateParameters;
 import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
@@ -123,24 +111,25 @@ import org.apache.kafka.timeline.SnapshotRegistry;
  */
 public class GroupOracle {
     private static final HexFormat HEX = HexFormat.of();
-    private static final String GROUP = "g";
-    private static final long LATEST = Long.MAX_VALUE;
+    static final String GROUP = "g";
+    static final long LATEST = Long.MAX_VALUE;
 
     private final GroupCoordinatorRecordSerde serde = new GroupCoordinatorRecordSerde();
     private final List<Object[]> log = new ArrayList<>();
-    private final List<String> output = new ArrayList<>();
+    final List<String> output = new ArrayList<>();
     private final GroupCoordinatorConfig config;
     private final GroupConfigManager groupConfigs;
     private final List<Task<?>> tasks = new ArrayList<>();
+    private final ShareGroupRequests shareGroups = new ShareGroupRequests(this);
     private MetadataImage image = MetadataImage.EMPTY;
     private final Map<String, Uuid> dropped = new HashMap<>();
     private long metadataOffset;
-    private RuntimeException failure;
+    RuntimeException failure;
     private final Clock clock = new Clock();
     private Timers timers;
     private SnapshotRegistry snapshots;
     private GroupMetadataManager groups;
-    private GroupCoordinatorShard shard;
+    GroupCoordinatorShard shard;
 
     public static void main(String[] arguments) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -263,22 +252,8 @@ public class GroupOracle {
                     task.run();
                 }
                 break;
-            case "states":
-                Map<Uuid, Set<Integer>> partitions = new HashMap<>();
-                for (String each : words[2].split(";")) {
-                    partitions.put(Uuid.fromString(each.split("=")[0]), new TreeSet<>(
-                        Arrays.stream(each.split("=")[1].split(",")).map(Integer::parseInt).toList()));
-                }
-                take(words[1].equals("0") ? shard.initializeShareGroupState(GROUP, partitions)
-                    : shard.uninitializeShareGroupState(GROUP, partitions), -1);
-                break;
-            case "offsets":
-                Map<Uuid, String> names = new HashMap<>();
-                for (String each : words[2].split(";")) {
-                    names.put(Uuid.fromString(each.split("=")[0]), each.split("=")[1]);
-                }
-                reply(words[1], take(
-                    shard.completeDeleteShareGroupOffsets(GROUP, names, new ArrayList<>()), -1), (short) 0);
+            case "states", "offsets":
+                shareGroups.answer(words);
                 break;
             case "restart":
                 open();
@@ -418,85 +393,17 @@ public class GroupOracle {
             case DELETE_GROUPS: {
                 var request = new DeleteGroupsRequestData(in, version);
                 take(shard.sharePartitionDeleteRequests(request.groupsNames()), -1).values().forEach(
-                    each -> delete(each.getKey()));
+                    each -> shareGroups.delete(each.getKey()));
                 reply(ticket, new DeleteGroupsResponseData().setResults(
                     attempt(() -> shard.deleteGroups(context, request.groupsNames()), error -> null)), version);
                 break;
             }
-            case SHARE_GROUP_HEARTBEAT: {
-                var request = new ShareGroupHeartbeatRequestData(in, version);
-                var pair = attempt(() -> shard.shareGroupHeartbeat(context, request), error ->
-                    Map.entry(new ShareGroupHeartbeatResponseData().setErrorCode(error.code())
-                        .setErrorMessage(failure.getMessage()), Optional.empty()));
-                reply(ticket, pair.getKey(), version);
-                pair.getValue().ifPresent(this::initialize);
-                break;
-            }
-            case SHARE_GROUP_DESCRIBE: {
-                var request = new ShareGroupDescribeRequestData(in, version);
-                reply(ticket, new ShareGroupDescribeResponseData()
-                    .setGroups(shard.shareGroupDescribe(request.groupIds(), LATEST)), version);
-                break;
-            }
-            case ALTER_SHARE_GROUP_OFFSETS: {
-                var request = new AlterShareGroupOffsetsRequestData(in, version);
-                var pair = attempt(() -> shard.alterShareGroupOffsets(request.groupId(), request), error ->
-                    Map.entry(new AlterShareGroupOffsetsResponseData().setErrorCode(error.code())
-                        .setErrorMessage(failure.getMessage()), Optional.empty()));
-                Map.Entry<?, ?> any = pair;
-                reply(ticket, (Message) any.getKey(), version);
-                if (any.getValue() instanceof InitializeShareGroupStateParameters states) {
-                    initialize(states);
-                }
-                break;
-            }
-            case DELETE_SHARE_GROUP_OFFSETS: {
-                var request = new DeleteShareGroupOffsetsRequestData(in, version);
-                var holder = take(shard.initiateDeleteShareGroupOffsets(request.groupId(), request), -1);
-                reply(ticket, new DeleteShareGroupOffsetsResponseData().setErrorCode(holder.topLevelErrorCode())
-                    .setErrorMessage(holder.topLevelErrorMessage()).setResponses(
-                        holder.errorTopicResponseList() == null ? List.of() : holder.errorTopicResponseList()), version);
-                if (holder.deleteStateRequestParameters() != null) {
-                    delete(holder.deleteStateRequestParameters());
-                }
-                break;
-            }
             default:
-                throw new IllegalArgumentException("API " + key);
+                shareGroups.serve(context, key, version, ticket, in);
         }
     }
 
-    private void initialize(InitializeShareGroupStateParameters states) {
-        Map<String, String> topics = new TreeMap<>();
-        int[] epoch = {0};
-        for (var topic : states.groupTopicPartitionData().topicsData()) {
-            topics.put(topic.topicId().toString(), String.join(",", topic.partitions().stream().map(each -> {
-                epoch[0] = each.stateEpoch();
-                return each.partition() + ":" + each.startOffset();
-            }).sorted().toList()));
-        }
-        show("S " + epoch[0] + " ", topics);
-    }
-
-    private void delete(DeleteShareGroupStateParameters states) {
-        Map<String, String> topics = new TreeMap<>();
-        if (states.groupTopicPartitionData() != null) {
-            for (var topic : states.groupTopicPartitionData().topicsData()) {
-                topics.put(topic.topicId().toString(), String.join(",",
-                    topic.partitions().stream().map(each -> "" + each.partition()).sorted().toList()));
-            }
-        }
-        show("S ", topics);
-    }
-
-    private void show(String what, Map<String, String> topics) {
-        if (!topics.isEmpty()) {
-            output.add(what + String.join(";", topics.entrySet().stream().map(
-                each -> each.getKey() + "=" + each.getValue()).toList()));
-        }
-    }
-
-    private <T> T attempt(
+    <T> T attempt(
         Supplier<CoordinatorResult<T, CoordinatorRecord>> operation, java.util.function.Function<Errors, Object> onError
     ) {
         return attempt(operation, onError, -1);
@@ -516,7 +423,7 @@ public class GroupOracle {
         }
     }
 
-    private <T> T take(CoordinatorResult<T, CoordinatorRecord> result, long producerId) {
+    <T> T take(CoordinatorResult<T, CoordinatorRecord> result, long producerId) {
         for (CoordinatorRecord record : result.records()) {
             byte[] key = serde.serializeKey(record);
             byte[] value = serde.serializeValue(record);
@@ -532,7 +439,7 @@ public class GroupOracle {
         return result.response();
     }
 
-    private void reply(String ticket, Message message, short version) {
+    void reply(String ticket, Message message, short version) {
         ByteBuffer bytes = MessageUtil.toByteBufferAccessor(message, version).buffer();
         byte[] body = new byte[bytes.remaining()];
         bytes.get(body);

@@ -20,7 +20,9 @@ class KafkaShard(AskedOracle):
     """Kafka's coordinator in a JVM, by lines of text (``GroupOracle.java``)."""
 
     def __init__(self) -> None:
-        super().__init__("GroupOracle.java", "org.apache.kafka.coordinator.group.GroupOracle")
+        super().__init__(
+            "GroupOracle.java", "org.apache.kafka.coordinator.group.GroupOracle", "ShareGroupRequests.java"
+        )
 
     def ask(self, *words: object) -> str:
         return self.ask_for_line(*words)

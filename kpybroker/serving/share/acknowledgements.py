@@ -20,7 +20,7 @@ RENEWS_FROM: Final = 2
 
 
 class Outcome(NamedTuple):
-    """What became of the acknowledgements in one partition."""
+    """The outcome of the acknowledgements in one partition."""
 
     error_code: int
     text: str | None = None

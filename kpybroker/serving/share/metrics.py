@@ -1,4 +1,4 @@
-"""What is counted of share groups (Kafka: ``ShareGroupMetrics``, ``SharePartitionMetrics``)."""
+"""The counters of share groups (Kafka: ``ShareGroupMetrics``, ``SharePartitionMetrics``)."""
 
 from collections.abc import Sequence
 from typing import Final

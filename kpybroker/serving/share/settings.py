@@ -14,7 +14,7 @@ _BY_DURATION = "by_duration:"
 
 
 class ReadingSettings(NamedTuple):
-    """What a group says about reading."""
+    """The settings of a group for its readers."""
 
     partition: Settings
     isolation: int
