@@ -28,12 +28,6 @@ def _names(text: str) -> frozenset[str]:
 
 GAPS = (
     Gap(
-        "The new consumer protocol",
-        "KIP-848: a consumer with `group.protocol=consumer` gets the error that it is not supported. The classic "
-        "protocol, which is the default of every client, works.",
-        _names("ConsumerGroupHeartbeat ConsumerGroupDescribe"),
-    ),
-    Gap(
         "Security",
         "Connections are neither encrypted nor authenticated, and there are no ACLs: configuration that asks for them "
         "is refused at the start. Listen on loopback or in a network you trust.",

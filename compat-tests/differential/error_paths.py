@@ -10,6 +10,7 @@ from typing import Any
 
 from differential import (
     admin_paths,
+    consumer_group_paths,
     group_paths,
     record_paths,
     share_paths,
@@ -30,6 +31,7 @@ Paths = Callable[[int], Iterable[Any]]
 PATHS: Mapping[int, Paths] = {
     **admin_paths.PATHS,
     **record_paths.PATHS,
+    **consumer_group_paths.PATHS,
     **group_paths.PATHS,
     **telemetry_paths.PATHS,
     **transaction_paths.PATHS,

@@ -7,6 +7,7 @@ import click
 
 from kpybroker.cli import Commands, completion, group_view
 from kpybroker.cli.group_resets import partitions_of, reset_offsets, scope_of
+from kpybroker.cli.group_times import halted_since
 from kpybroker.cli.options import REFUSED, bootstrap_server, connected, json_output, wanted_groups
 from kpybroker.cli.progress import Progress
 from kpybroker.cli.tables import columns, show_json
@@ -14,6 +15,7 @@ from kpybroker.client import group_requests
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.group_requests import Group
 from kpybroker.client.lag import Lag, measure
+from kpybroker.client.rebalance import blockers
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.leave_group import MemberIdentity
@@ -85,18 +87,19 @@ def describe(
         wanted = wanted_groups(client, (*names, *more), every=all_groups)
         for name in _with_progress(wanted):
             group = group_requests.describe(client, name)
+            since_ms = halted_since(client, group) if blockers(group) else {}
+            now_ms = time.time_ns() // 1_000_000
             if view == "offsets" or as_json:
                 commits = group_requests.committed(client, name)
                 lags = _lags(client, group, {spot: each.offset for spot, each in commits.items()})
                 metadata = {spot: each.metadata for spot, each in commits.items() if each.metadata}
-                now_ms = time.time_ns() // 1_000_000
-                dictionaries.append(group_view.as_dict(group, lags, metadata, now_ms))
+                dictionaries.append(group_view.as_dict(group, lags, metadata, now_ms, since_ms))
                 offsets = group_view.offsets_text(group, lags, now_ms)
-                texts.append(f"{group_view.heading(group, lags)}\n{offsets}")
+                texts.append(f"{group_view.heading(group, lags, since_ms, now_ms)}\n{offsets}")
             elif view == "members":
-                texts.append(f"{group_view.heading(group)}\n{group_view.members_text(group)}")
+                texts.append(f"{group_view.heading(group, None, since_ms, now_ms)}\n{group_view.members_text(group)}")
             else:
-                texts.append(group_view.heading(group))
+                texts.append(group_view.heading(group, None, since_ms, now_ms))
     if as_json:
         show_json(dictionaries)
     elif texts:

@@ -23,6 +23,8 @@ from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequest
 
 CONSUMER = "consumer"
 CLASSIC = "classic"
+CLASSIC_MEMBER = 0
+"""The type of a member of a consumer group that speaks the classic protocol (KIP-1099)."""
 DEAD = "Dead"
 EMPTY = "Empty"
 WITH_NAMES = 9
@@ -39,10 +41,16 @@ class Member(NamedTuple):
     client_id: str
     host: str
     assigned: tuple[Spot, ...] | None
+    protocol: str = CLASSIC
+    """The protocol that it speaks; members of a consumer group may speak either."""
+    epoch: int | None = None
+    target: tuple[Spot, ...] | None = None
+    """The partitions that it is to have, if the coordinator assigns them (KIP-848)."""
 
 
 class Group(NamedTuple):
-    """A group as its coordinator describes it. ``kind`` is classic or consumer, ``protocol`` the assignor."""
+    """A group as its coordinator describes it. ``kind`` is classic or consumer, ``protocol`` the assignor. The epochs
+    are those of a consumer group (KIP-848)."""
 
     name: str
     kind: str
@@ -51,6 +59,8 @@ class Group(NamedTuple):
     protocol: str
     coordinator: int
     members: tuple[Member, ...]
+    epoch: int | None = None
+    target_epoch: int | None = None
 
 
 class Commit(NamedTuple):
@@ -113,10 +123,29 @@ def _describe(client: Client, name: str) -> Group:
 
 def _of_consumer_protocol(found: Any, coordinator: int) -> Group:
     members = tuple(
-        Member(each.member_id, each.instance_id, each.client_id, each.client_host, _spots(each.assignment))
+        Member(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            _spots(each.assignment),
+            CLASSIC if each.member_type == CLASSIC_MEMBER else CONSUMER,
+            each.member_epoch,
+            _spots(each.target_assignment),
+        )
         for each in found.members
     )
-    return Group(found.group_id, CONSUMER, found.group_state, CONSUMER, found.assignor_name, coordinator, members)
+    return Group(
+        found.group_id,
+        CONSUMER,
+        found.group_state,
+        CONSUMER,
+        found.assignor_name,
+        coordinator,
+        members,
+        found.group_epoch,
+        found.assignment_epoch,
+    )
 
 
 def _spots(assignment: Any) -> tuple[Spot, ...]:

@@ -38,6 +38,7 @@ from kpybroker.groups.events import (
 )
 from kpybroker.groups.foreign.replay import keep
 from kpybroker.groups.mixed import dispatch
+from kpybroker.groups.mixed.downgrade import Downgraded, downgrade, rebalance_downgraded
 from kpybroker.groups.offsets import commit, expiry, offset_deletion, offset_fetch
 from kpybroker.groups.offsets.replay import take_commit, take_marker
 from kpybroker.groups.shard import GroupShard
@@ -85,7 +86,7 @@ _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpo
     AlterShareGroupOffsetsRequest: share_offsets.alter_offsets,
     DeleteGroup: deletion.delete_group,
     DeleteShareGroupOffsetsRequest: share_offsets.delete_offsets,
-    ConsumerGroupHeartbeatRequest: consumer_heartbeat.consumer_group_heartbeat,
+    ConsumerGroupHeartbeatRequest: dispatch.consumer_heartbeat,
     DescribeConsumerGroup: describe_consumer_group,
     DescribeGroup: describe.describe_group,
     DescribeShareGroup: describe_share_group,
@@ -137,7 +138,7 @@ class GroupCoordinator:
     ) -> None:
         """``settings`` and ``topics`` are read for every decision; ``rng`` makes the ids of members, which should be
         hard to guess."""
-        self.shard = GroupShard()
+        self.shard = GroupShard(downgrade)
         self._settings = settings
         self._topics = topics
         self._rng = rng
@@ -155,6 +156,8 @@ class GroupCoordinator:
             self._run_timers(decision)
         elif type(event) is Loaded:
             self._begin(decision)
+        elif type(event) is Downgraded:
+            rebalance_downgraded(shard, event, decision)
         elif type(event) is ResolveRegexes:
             resolve_regexes(shard, event, decision)
         elif type(event) is ExpireOffsets:

@@ -4,6 +4,8 @@
 Invariant: what a record changes here depends on the records before it alone, so a replay ends where the live shard is.
 """
 
+from collections.abc import Callable
+
 from kpybroker.coordination.sweeps import Sweeps
 from kpybroker.groups.group import Group
 from kpybroker.groups.timers import Timer, Timers
@@ -13,6 +15,7 @@ class GroupShard:
     """The groups of one partition, their timers and the sweeps that are under way."""
 
     __slots__ = (
+        "downgrade",
         "groups",
         "initializing_since_ms",
         "loaded_ms",
@@ -25,7 +28,9 @@ class GroupShard:
         "topics",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, downgrade: Callable[..., bool]) -> None:
+        """``downgrade(shard, group, leaving ids, decision)`` turns a consumer group into a classic one, if it can."""
+        self.downgrade = downgrade
         self.groups: dict[str, Group] = {}
         self.topics: set[str] = set()
         """The topics of all offsets that are or were committed here."""

@@ -26,6 +26,8 @@ SERVED = (
     "begin_quorum_epoch",
     "broker_heartbeat",
     "broker_registration",
+    "consumer_group_describe",
+    "consumer_group_heartbeat",
     "controller_registration",
     "create_acls",
     "create_delegation_token",
@@ -97,8 +99,8 @@ SERVED = (
     "write_txn_markers",
 )
 
-NOT_ADVERTISED = ("consumer_group_describe", "consumer_group_heartbeat")
-"""Handlers of features that no cluster can finalise yet: ``group.version``. They join `SERVED` together with it."""
+NOT_ADVERTISED: tuple[str, ...] = ()
+"""Handlers of features that no cluster can finalise yet. They join `SERVED` together with their feature."""
 
 ADVERTISED_FROM_ZERO = frozenset({0})
 """The API keys advertised from version 0. Produce is served from 3, but old librdkafka enables codecs only if version 0

@@ -67,7 +67,7 @@ def _kind(config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Rando
 
 def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
     from kpybroker.config.group import effective, within
-    from kpybroker.groups.settings import GroupSettings
+    from kpybroker.groups.settings import GroupSettings, assignor_names
 
     def overrides_of(group_id: str) -> Mapping[str, Any]:
         overrides = topics.group_configs(group_id)
@@ -86,9 +86,10 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         consumer_max_size=config["group.consumer.max.size"],
         consumer_session_timeout_ms=config["group.consumer.session.timeout.ms"],
         consumer_heartbeat_interval_ms=config["group.consumer.heartbeat.interval.ms"],
+        consumer_unsettled_heartbeat_interval_ms=config["kpybroker.group.consumer.unsettled.heartbeat.interval.ms"],
         consumer_assignment_interval_ms=config["group.consumer.assignment.interval.ms"],
         consumer_regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
-        consumer_assignors=tuple(config["group.consumer.assignors"]),
+        consumer_assignors=assignor_names(config["group.consumer.assignors"]),
         consumer_migration_policy=config["group.consumer.migration.policy"].lower(),
         share_max_size=config["group.share.max.size"],
         share_session_timeout_ms=config["group.share.session.timeout.ms"],

@@ -11,6 +11,7 @@ from kpybroker.metadata.broker import FeatureRange
 from kpybroker.metadata.image import ELR_VERSION, KRAFT_VERSION
 
 TRANSACTION_VERSION = "transaction.version"
+GROUP_VERSION = "group.version"
 SHARE_VERSION = "share.version"
 
 SUPPORTED: Mapping[str, FeatureRange] = {
@@ -18,13 +19,13 @@ SUPPORTED: Mapping[str, FeatureRange] = {
     KRAFT_VERSION: FeatureRange(0, 1),
     TRANSACTION_VERSION: FeatureRange(0, 2),
     ELR_VERSION: FeatureRange(0, 1),
+    GROUP_VERSION: FeatureRange(0, 1),
     SHARE_VERSION: FeatureRange(0, 1),
 }
 
 SUPPORTED_LEVELS = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
 
 KNOWN_TO_KAFKA: Mapping[str, FeatureRange] = {
-    "group.version": FeatureRange(0, 1),
     "streams.version": FeatureRange(0, 1),
 }
 """The features of Apache Kafka 4.3 that are not complete here. At level 0 they are off, which is always accepted."""
@@ -33,6 +34,7 @@ LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 = 21
 LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 = 24
 """The lowest ``metadata.version`` of ``transaction.version`` 2, and of 1, which is therefore nowhere the default
 (Kafka: ``TransactionVersion``)."""
+LOWEST_METADATA_VERSION_OF_GROUP_VERSION_1 = 22
 LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT = 26
 LOWEST_METADATA_VERSION_OF_SHARE_VERSION_1 = 28
 
@@ -48,6 +50,8 @@ def default_level(name: str, level: int) -> int:
         return level
     if name == TRANSACTION_VERSION:
         return 2 if level >= LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 else 0
+    if name == GROUP_VERSION:
+        return int(level >= LOWEST_METADATA_VERSION_OF_GROUP_VERSION_1)
     if name == ELR_VERSION:
         return int(level >= LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT)
     if name == SHARE_VERSION:

@@ -128,6 +128,8 @@ SECTIONS: Final = (
         "Groups and readers",
         (
             lag.GROUPS,
+            lag.GROUPS_BY_PROTOCOL,
+            lag.CONSUMER_GROUPS,
             lag.MEMBERS,
             lag.GENERATIONS,
             lag.LAG,

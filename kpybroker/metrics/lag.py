@@ -9,10 +9,13 @@ The time of a position never changes, so it is read once, by the offset index an
 long as a group or reader is at that position.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.errors import KafkaError
+from kpybroker.groups.classic.classic_group import CLASSIC_TYPE
+from kpybroker.groups.consumer.consumer_group import CONSUMER
 from kpybroker.metrics.readers import (
     GroupFacts,
     Position,
@@ -112,12 +115,31 @@ def _groups(name: str, about: str) -> Measure:
 GROUPS = Table(
     (),
     (
-        _groups("NumGroups", "Groups this node coordinates"),
+        _groups("NumGroups", "Classic groups this node coordinates"),
         _groups("NumOffsets", "Positions they have committed"),
-        *(_groups(f"NumGroups{state}", f"Groups in state {state}") for state in STATES),
+        *(_groups(f"NumGroups{state}", f"Classic groups in state {state}") for state in STATES),
         known_by(NATIVE, GAUGE, "kpybroker_positions_left_out", "Positions beyond kpybroker.metrics.max.partitions"),
     ),
 )
+
+
+_COORDINATOR = "kafka.server:type=group-coordinator-metrics"
+CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
+
+
+def _coordinated(name: str, about: str, label: str) -> Table:
+    measure = kafka(
+        GAUGE,
+        f"kafka_server_groupcoordinatormetrics_{name}",
+        about,
+        _COORDINATOR,
+        confluent=f"kafka_server_group_coordinator_metrics_{name}",
+    )
+    return Table((label,), (measure,))
+
+
+GROUPS_BY_PROTOCOL = _coordinated("group_count", "Groups this node coordinates", "protocol")
+CONSUMER_GROUPS = _coordinated("consumer_group_count", "Groups of the consumer protocol in a state", "state")
 
 
 class Lag(NamedTuple):
@@ -176,6 +198,10 @@ class LagTables:
         yield GENERATIONS.with_rows(generations)
         yield WITHOUT_GROUP.with_rows([Row((name, each), (1,)) for name, ids in alone.items() for each in sorted(ids)])
         yield GROUPS.with_rows([Row((), _summary(facts, left_out))])
+        kinds = Counter(each.kind for each in facts)
+        yield GROUPS_BY_PROTOCOL.with_rows([Row((kind,), (kinds[kind],)) for kind in (CLASSIC_TYPE, CONSUMER)])
+        states = Counter(each.state for each in facts if each.kind == CONSUMER)
+        yield CONSUMER_GROUPS.with_rows([Row((state.lower(),), (states[state],)) for state in CONSUMER_STATES])
 
     def _lags(self, positions: list[Position], lags: list[Lag]) -> Iterator[None]:
         now_ms = self.broker.scheduler.now_ms()
@@ -249,6 +275,6 @@ def time_of(leader: Leader, offset: int) -> int:
 
 
 def _summary(facts: list[GroupFacts], left_out: int) -> list[int]:
-    states = [each.state for each in facts]
+    states = [each.state for each in facts if each.kind == CLASSIC_TYPE]
     by_state = [states.count(state) for state in STATES]
-    return [len(facts), sum([each.offsets for each in facts]), *by_state, left_out]
+    return [len(states), sum([each.offsets for each in facts]), *by_state, left_out]

@@ -1,8 +1,8 @@
 """Whether the group protocols of Kafka 4 are finalised, and so served (Kafka: ``isConsumerGroupProtocolEnabled``)."""
 
+from kpybroker.metadata.features import GROUP_VERSION
 from kpybroker.serving.context import Context
 
-GROUP_VERSION = "group.version"
 CONSUMER = "consumer"
 
 

@@ -1,13 +1,14 @@
 """Kafka's group coordinator and ours with the same topics, requests and times, for consumer groups."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
 from group_world import GroupWorld, Ticket
 from kafka_shard import KafkaShard, Outcome, canonical, normal, wrapped
 
+from kpybroker.groups.consumer.java_order import in_hash_order, string_hash
 from kpybroker.groups.consumer.regexes import ResolveRegexes
 from kpybroker.groups.events import TimersDue
 from kpybroker.metadata.topic import Partition, Topic
@@ -69,12 +70,27 @@ class ConsumerTwins:
         self.then: list[ResolveRegexes] = []
         self.topics: dict[str, Topic] = {}
 
-    def request(self, key: int, version: int, message: Any, part: Any = None, require_stable: bool = False) -> Any:
+    def choose(self, candidates: Iterable[str]) -> str:
+        """The choice of Kafka: its leader, if it is a choice, or the protocol that its hash table has first."""
+        among = list(candidates)
+        if self.theirs.leader_id in among:
+            return self.theirs.leader_id
+        return in_hash_order(among, string_hash)[0]
+
+    def request(
+        self,
+        key: int,
+        version: int,
+        message: Any,
+        part: Any = None,
+        require_stable: bool = False,
+        pause_ms: int = 1,
+    ) -> Any:
         """One request; ``part`` is what of it concerns the group. Returns our response, if there is one now.
 
         A millisecond passes before it, so that no two sessions end together: Kafka's timer gives them no order.
         """
-        self.advance(self.ours.now_ms + 1)
+        self.advance(self.ours.now_ms + pause_ms)
         self.steps.append(f"{self.ours.now_ms} v{version} {message}")
         self.requests += 1
         ticket = self.requests

@@ -116,7 +116,11 @@ def _find(shard: GroupShard, key: tuple[str, str, str]) -> tuple[ConsumerGroup |
 
 
 def fence(shard: GroupShard, group: ConsumerGroup, members: list[ConsumerMember], decision: Decision) -> None:
-    """Remove members, with their timers."""
+    """Remove members, with their timers. If only classic members are left, the group becomes a classic one; then the
+    timers run on, as in Kafka."""
+    leaving = [member.member_id for member in members]
+    if shard.downgrade(shard, group, leaving, decision):
+        return
     fence_members(group, members, decision)
-    for member in members:
-        cancel_all(shard, group.group_id, member.member_id, decision)
+    for member_id in leaving:
+        cancel_all(shard, group.group_id, member_id, decision)
