@@ -41,6 +41,8 @@ class GroupSettings(NamedTuple):
     share_heartbeat_interval_ms: int = 5_000
     share_assignment_interval_ms: int = 1_000
     share_initialize_retry_interval_ms: int = 30_000
+    share_unsettled_heartbeat_interval_ms: int = 0
+    """The interval of a member that waits for partitions; 0: the same. Kafka has no such config."""
     share_assignor: str = "simple"
     overrides_of: Callable[[str], Overrides] = _no_overrides
 

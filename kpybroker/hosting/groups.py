@@ -94,6 +94,7 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         share_max_size=config["group.share.max.size"],
         share_session_timeout_ms=config["group.share.session.timeout.ms"],
         share_heartbeat_interval_ms=config["group.share.heartbeat.interval.ms"],
+        share_unsettled_heartbeat_interval_ms=config["kpybroker.group.share.unsettled.heartbeat.interval.ms"],
         share_assignment_interval_ms=config["group.share.assignment.interval.ms"],
         share_initialize_retry_interval_ms=config["group.share.initialize.retry.interval.ms"],
         overrides_of=overrides_of,

@@ -18,6 +18,7 @@ from kpybroker.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
 from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.foreign.foreign_group import ForeignGroup
 from kpybroker.groups.group import EMPTY, Group
+from kpybroker.groups.share.share_group import SHARE, ShareGroup
 from kpybroker.groups.offsets.committed import find_committed
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log import Log
@@ -78,8 +79,9 @@ def facts_of(group: Group) -> GroupFacts:
         kind, state = membership.kind, None
     elif isinstance(membership, ClassicGroup):
         state, members, generation = membership.state.value, len(membership.members), membership.generation_id
-    elif isinstance(membership, ConsumerGroup):
-        kind, state, members, generation = CONSUMER, membership.state, len(membership.members), membership.epoch
+    elif isinstance(membership, (ConsumerGroup, ShareGroup)):
+        kind = CONSUMER if isinstance(membership, ConsumerGroup) else SHARE
+        state, members, generation = membership.state, len(membership.members), membership.epoch
     offsets = sum([len(each) for each in group.offsets.values()])
     return GroupFacts(group.group_id, kind, state, members, offsets, generation)
 
@@ -98,7 +100,7 @@ def committed_by(group: Group) -> Iterator[Position | None]:
 def clients_of(group: Group) -> set[str]:
     """The names that the group's members have as readers."""
     membership = group.membership
-    if not isinstance(membership, (ClassicGroup, ConsumerGroup)):
+    if not isinstance(membership, (ClassicGroup, ConsumerGroup, ShareGroup)):
         return set()
     return {name_of(each.client_id) for each in membership.members.values()}
 

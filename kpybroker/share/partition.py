@@ -126,6 +126,11 @@ class SharePartition:
         return not self._first_offsets
 
     @property
+    def batch_count(self) -> int:
+        """The number of batches in flight."""
+        return len(self._first_offsets)
+
+    @property
     def last(self) -> InFlightBatch:
         """The last batch."""
         return self._batches[self._first_offsets[-1]]

@@ -59,6 +59,11 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    @property
+    def partitions(self) -> int:
+        """The number of partitions of all sessions."""
+        return sum(len(each.partitions) for each in self._sessions.values())
+
     def open(self, key: SessionKey, connection_id: str, partitions: Iterable[Partition]) -> ShareSession:
         """Open a session in place of an earlier one of this member.
 

@@ -180,9 +180,9 @@ def test_a_format_that_was_interrupted_is_undone_or_whole(crash: str) -> None:
         ),
         (
             None,
-            {"share.version": 1},
+            {"streams.version": 1},
             True,
-            "kpybroker does not have these finalised features: share.version=1",
+            "kpybroker does not have these finalised features: streams.version=1",
         ),
         (
             None,
@@ -366,7 +366,7 @@ def test_the_command_formats_a_standalone_node(properties: str, tmp_path: Path) 
             "you must specify one of the following: --standalone, --initial-controllers, or --no-initial-controllers.",
         ),
         (("--standalone", "--no-initial-controllers"), "Give one of --standalone"),
-        (("-s", "-f", "share.version=1"), "kpybroker does not have these finalised features: share.version=1."),
+        (("-s", "-f", "streams.version=1"), "kpybroker does not have these finalised features: streams.version=1."),
         (("-s", "--override", "nonsense"), "--override takes KEY=VALUE"),
         (("-I", "1@h"), "No colon following hostname could be found."),
     ],

@@ -369,10 +369,10 @@ def test_a_log_with_features_that_are_missing_here_is_refused_in_one_line() -> N
     world = HostWorld().start()
     reign = world.host._reign
     assert reign is not None
-    record = FeatureLevelRecord(name="share.version", feature_level=1)
+    record = FeatureLevelRecord(name="streams.version", feature_level=1)
     reign._append([record], None, 0)
     world.scheduler.run()
-    with pytest.raises(StartRefused, match=r"^kpybroker does not have .*: share.version=1\. Turn them off with "):
+    with pytest.raises(StartRefused, match=r"^kpybroker does not have .*: streams.version=1\. Turn them off with "):
         world.again()
 
 
@@ -385,8 +385,8 @@ def formatted(levels: dict[str, int], voters: Mapping[int, Voter] | None) -> Sim
 
 def test_an_empty_log_that_will_begin_with_features_that_are_missing_here_is_refused() -> None:
     """The features are missing as when Kafka formats without any option."""
-    disk = formatted({"metadata.version": 30, "transaction.version": 2, "share.version": 1}, None)
-    with pytest.raises(StartRefused, match=r"features: share.version=1\. Turn them off with "):
+    disk = formatted({"metadata.version": 30, "transaction.version": 2, "streams.version": 1}, None)
+    with pytest.raises(StartRefused, match=r"features: streams.version=1\. Turn them off with "):
         HostWorld(disk, overrides=STATIC)
 
 

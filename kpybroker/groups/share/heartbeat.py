@@ -16,6 +16,7 @@ from kpybroker.groups.consumer.target import MemberTarget, is_same
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.record import Record
+from kpybroker.groups.settings import GroupSettings
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.share.events import Initialize
 from kpybroker.groups.share.leave import fence
@@ -121,16 +122,25 @@ def _stay(shard: GroupShard, request: GroupRequest, decision: Decision) -> Initi
     if moved != updated:
         records.append(current_record(group.group_id, moved))
     renew_session(shard, group.group_id, updated.member_id, decision)
+    offsets = _initialize(shard, group, by_name, decision)
     is_told = message.member_epoch == JOINING_EPOCH or message.subscribed_topic_names is not None
     response = ShareGroupHeartbeatResponse(
         throttle_time_ms=0,
         error_code=error_codes.NONE,
         member_id=updated.member_id,
         member_epoch=moved.member_epoch,
-        heartbeat_interval_ms=settings.share_heartbeat_interval_ms,
+        heartbeat_interval_ms=_interval_ms(group, settings, is_settled=not offsets and target.epoch == epoch),
         assignment=_assignment(moved) if is_told or not is_same(moved.assigned, member.assigned) else None,
     )
-    return Initialize(response, epoch, _initialize(shard, group, by_name, decision))
+    return Initialize(response, epoch, offsets)
+
+
+def _interval_ms(group: ShareGroup, settings: GroupSettings, *, is_settled: bool) -> int:
+    """The time until the next heartbeat: short while partitions wait for their states or for a target."""
+    interval_ms, unsettled_ms = settings.share_heartbeat_interval_ms, settings.share_unsettled_heartbeat_interval_ms
+    if not unsettled_ms or (is_settled and not (group.states and group.states.initializing)):
+        return interval_ms
+    return min(interval_ms, unsettled_ms)
 
 
 def _member(group: ShareGroup, message: Any) -> ShareMember:

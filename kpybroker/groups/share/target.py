@@ -19,8 +19,11 @@ def may_assign(group: ShareGroup, epoch: int, decision: Decision) -> bool:
     (KIP-1263)."""
     if group.assignment_epoch >= epoch:
         return False
+    settings = decision.settings_of(group.group_id)
+    if settings.share_unsettled_heartbeat_interval_ms and not any(group.target.values()):
+        return True  # nobody has anything yet, so nothing is moved too often
     since_ms = group.assignment_timestamp_ms
-    interval_ms = decision.settings_of(group.group_id).share_assignment_interval_ms
+    interval_ms = settings.share_assignment_interval_ms
     return since_ms == 0 or interval_ms == 0 or decision.timestamp_ms >= since_ms + interval_ms
 
 
