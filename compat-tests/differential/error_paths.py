@@ -13,6 +13,7 @@ from differential import (
     consumer_group_paths,
     group_paths,
     record_paths,
+    share_group_paths,
     share_paths,
     telemetry_paths,
     transaction_paths,
@@ -35,6 +36,7 @@ PATHS: Mapping[int, Paths] = {
     **group_paths.PATHS,
     **telemetry_paths.PATHS,
     **transaction_paths.PATHS,
+    **share_group_paths.PATHS,
     **share_paths.PATHS,
 }
 

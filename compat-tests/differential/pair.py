@@ -32,6 +32,7 @@ ALIKE = {
     "group.consumer.max.size": "4",
     "group.consumer.assignment.interval.ms": "0",
     "kpybroker.group.consumer.unsettled.heartbeat.interval.ms": "0",
+    "kpybroker.group.share.unsettled.heartbeat.interval.ms": "0",
     "num.partitions": "2",
     **RECEIVER,
 }

@@ -332,6 +332,15 @@ HONOURED_GROUP: Final = frozenset(
         "interval.ms",
         "match",
         "metrics",
+        "share.assignment.interval.ms",
+        "share.auto.offset.reset",
+        "share.delivery.count.limit",
+        "share.heartbeat.interval.ms",
+        "share.isolation.level",
+        "share.partition.max.record.locks",
+        "share.record.lock.duration.ms",
+        "share.renew.acknowledge.enable",
+        "share.session.timeout.ms",
     }
 )
 

@@ -119,8 +119,8 @@ OWN_DOCUMENTATION: Final = {
         "0 for the interval of a group at rest, as on Apache Kafka. In a large group it is 2 ms for each member."
     ),
     "kpybroker.group.share.unsettled.heartbeat.interval.ms": (
-        "The interval between heartbeats of a member of a share group (KIP-932) that waits for partitions. A group that "
-        "has none yet gets its first ones without delay. 0 for the interval of a group at rest, as on Apache Kafka."
+        "The interval between heartbeats of a member of a share group (KIP-932) that waits for partitions. A group "
+        "that has none yet gets its first ones without delay. 0 for the interval at rest, as on Apache Kafka."
     ),
     "kpybroker.http.listener": (
         "The address of /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "

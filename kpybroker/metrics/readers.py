@@ -18,8 +18,8 @@ from kpybroker.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
 from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.foreign.foreign_group import ForeignGroup
 from kpybroker.groups.group import EMPTY, Group
-from kpybroker.groups.share.share_group import SHARE, ShareGroup
 from kpybroker.groups.offsets.committed import find_committed
+from kpybroker.groups.share.share_group import SHARE, ShareGroup
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log import Log
 
