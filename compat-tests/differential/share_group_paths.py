@@ -35,8 +35,8 @@ def _fetch(version: int) -> Iterator[Any]:
     of = f"~fetching{version}"
     yield from (acquiring(of, "", 0), acquiring(of, "m" * 37, 0), acquiring(of, "m", 1), acquiring(of, "m", -1))
     yield acquiring(of, "m", 0, T0, batches=[(0, 0, [1])])
-    yield acquiring(of, "m", 0, UNKNOWN_ID)
-    yield from (acquiring(of, "m", 2), acquiring(of, "m", 1, UNKNOWN_ID, batches=[(0, 0, [1])]), acquiring(of, "m", -1))
+    yield from (acquiring(of, "m", 0, T0), acquiring(of, "m", 2), acquiring(of, "m", 1))
+    yield from (acquiring(of, "m", 2, T0, batches=[(0, 0, [1])]), acquiring(of, "m", -1))
     if version >= 2:
         yield acquiring(of, "m", 0, is_renew_ack=True)
 
@@ -44,7 +44,7 @@ def _fetch(version: int) -> Iterator[Any]:
 def _acknowledge(version: int) -> Iterator[Any]:
     of = f"~acknowledging{version}"
     yield from (acknowledging(of, "", 1, T0), acknowledging(of, "m", 0, T0), acknowledging(of, "m", 1, T0))
-    yield call("e", version, acquiring(of, "m", 0, UNKNOWN_ID))
+    yield call("e", version, acquiring(of, "m", 0, T0))
     yield acknowledging(of, "m", 9, T0, (0, 0, [1]))
     wrong: list[tuple[int, int, list[int]]] = [(1, 0, [1]), (0, 1, []), (0, 2, [1, 1])]
     wrong += [(0, 0, [each]) for each in (5, -1, 4)]

@@ -16,7 +16,7 @@ from kpybroker.serving import leader_hints
 from kpybroker.serving.context import Context
 from kpybroker.serving.leader_hints import Node, current_leader, node_endpoints
 from kpybroker.serving.share.acknowledgements import RENEWS_FROM, Acknowledging, Outcomes
-from kpybroker.serving.share.protocol import INVALID_MEMBER_ID, is_member_id, serves_share_groups
+from kpybroker.serving.share.protocol import is_member_id, serves_share_groups
 from kpybroker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey
 from kpywire import error_codes
 from kpywire.messages.share_acknowledge import (
@@ -34,7 +34,7 @@ def handle(broker: Context, request: ShareAcknowledgeRequest, call: Call) -> Any
     if not serves_share_groups(broker):
         return _failed(error_codes.UNSUPPORTED_VERSION)
     if not is_member_id(request.member_id):
-        return _failed(error_codes.INVALID_REQUEST, INVALID_MEMBER_ID)
+        return _failed(error_codes.INVALID_REQUEST)
     leader, epoch = broker.share_leader, request.share_session_epoch
     key = SessionKey(request.group_id or "", request.member_id or "")
     ended = None
@@ -46,7 +46,7 @@ def handle(broker: Context, request: ShareAcknowledgeRequest, call: Call) -> Any
         else:
             leader.sessions.proceed(key, epoch)
     except KafkaError as error:
-        return _failed(error.code, error.message)
+        return _failed(error.code)
     is_renewal = call.api_version >= RENEWS_FROM and request.is_renew_ack
     taken = Acknowledging(leader, key, call, is_renewal=is_renewal).take(request.topics)
 
@@ -81,11 +81,10 @@ def _response(broker: Context, call: Call, group_id: str, taken: Outcomes) -> Sh
     )
 
 
-def _failed(code: int, text: str | None = None) -> ShareAcknowledgeResponse:
+def _failed(code: int) -> ShareAcknowledgeResponse:
     return ShareAcknowledgeResponse(
         throttle_time_ms=0,
         error_code=code,
-        error_message=text or error_codes.message(code),
         responses=[],
         node_endpoints=[],
     )

@@ -20,7 +20,7 @@ from kpybroker.serving.context import Context
 from kpybroker.serving.leader_hints import Node, current_leader, node_endpoints
 from kpybroker.serving.permissions import may
 from kpybroker.serving.share.acknowledgements import RENEWS_FROM, Acknowledging, Outcomes
-from kpybroker.serving.share.protocol import INVALID_MEMBER_ID, is_member_id, serves_share_groups
+from kpybroker.serving.share.protocol import is_member_id, serves_share_groups
 from kpybroker.serving.share.waiting import Answer, Bounds, ShareRead, refused
 from kpybroker.share.acquiring import Wish
 from kpybroker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Partition, SessionKey
@@ -42,15 +42,15 @@ def handle(broker: Context, request: ShareFetchRequest, call: Call) -> Any:
     if not serves_share_groups(broker):
         return _failed(error_codes.UNSUPPORTED_VERSION)
     if not is_member_id(request.member_id):
-        return _failed(error_codes.INVALID_REQUEST, INVALID_MEMBER_ID)
+        return _failed(error_codes.INVALID_REQUEST)
     is_renewal = call.api_version >= RENEWS_FROM and request.is_renew_ack
-    if is_renewal and (text := _what_is_wrong_with_renewal(request)):
-        return _failed(error_codes.INVALID_REQUEST, text)
+    if is_renewal and (request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms):
+        return _failed(error_codes.INVALID_REQUEST)  # a renewal does not wait for records
     key = SessionKey(request.group_id or "", request.member_id or "")
     try:
         partitions, ended = _proceed(broker, request, call, key)
     except KafkaError as error:
-        failed = _failed(error.code, error.message)
+        failed = _failed(error.code)
         if error.code == error_codes.SHARE_SESSION_LIMIT_REACHED:
             return _later(broker, failed, request.max_wait_ms)
         return failed
@@ -146,23 +146,10 @@ def _response(
     )
 
 
-def _what_is_wrong_with_renewal(request: ShareFetchRequest) -> str:
-    """Kafka's words for a renewal that also wants records; empty if it does not."""
-    sizes = {
-        "maxBytes": request.max_bytes,
-        "minBytes": request.min_bytes,
-        "maxRecords": request.max_records,
-        "maxWaitMs": request.max_wait_ms,
-    }
-    wrong = "".join(f"{name} must be set to 0, " for name, size in sizes.items() if size)
-    return f"{wrong}if isRenewAck is true." if wrong else ""
-
-
-def _failed(code: int, text: str | None = None) -> ShareFetchResponse:
+def _failed(code: int) -> ShareFetchResponse:
     return ShareFetchResponse(
         throttle_time_ms=0,
         error_code=code,
-        error_message=text or error_codes.message(code),
         acquisition_lock_timeout_ms=0,
         responses=[],
         node_endpoints=[],

@@ -14,7 +14,7 @@ from kpybroker.groups.share.events import Initialize, StatesInitialized
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request, is_blank
 from kpybroker.serving.share.group_states import first_error, initialize, then
-from kpybroker.serving.share.protocol import INVALID_MEMBER_ID, is_member_id, serves_share_groups
+from kpybroker.serving.share.protocol import is_member_id, serves_share_groups
 from kpywire import error_codes
 from kpywire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
@@ -25,6 +25,8 @@ def handle(broker: Context, request: ShareGroupHeartbeatRequest, call: Call) -> 
     """Pass the request to the group's coordinator, then have states initialised."""
     if not serves_share_groups(broker):
         return _refused(error_codes.UNSUPPORTED_VERSION)
+    if not is_member_id(request.member_id):
+        return _refused(error_codes.INVALID_REQUEST)
     text = _what_is_wrong(request)
     if text is not None:
         return _refused(error_codes.INVALID_REQUEST, text)
@@ -60,8 +62,6 @@ def _initialized(broker: Context, group_id: str, call: Call, found: Initialize) 
 
 def _what_is_wrong(request: ShareGroupHeartbeatRequest) -> str | None:
     """Kafka's words for what cannot be right; None if nothing is wrong."""
-    if not is_member_id(request.member_id):
-        return INVALID_MEMBER_ID
     for name, value in (("MemberId", request.member_id), ("GroupId", request.group_id), ("RackId", request.rack_id)):
         if is_blank(value):
             return f"{name} can't be empty."

@@ -54,7 +54,7 @@ class Acknowledging:
                 ]
                 code = self._refusal(partition, batches)
                 if code or not batches:
-                    outcomes[partition] = _outcome(code)
+                    outcomes[partition] = Outcome(code)
                 else:
                     asked[partition] = batches
         if not asked:
@@ -87,7 +87,8 @@ class Acknowledging:
     ) -> None:
         led = self._leader.find(self._key.group_id, partition)
         if led is None:
-            stored(*_outcome(error_codes.UNKNOWN_TOPIC_OR_PARTITION))
+            code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
+            stored(code, error_codes.message(code))
             return
         led.acknowledge(self._key.member_id, batches, stored)
         led.wake()
@@ -117,7 +118,3 @@ class Acknowledging:
                 return False
             before = last
         return True
-
-
-def _outcome(code: int) -> Outcome:
-    return Outcome(code, error_codes.message(code) if code else None)

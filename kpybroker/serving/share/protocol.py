@@ -6,7 +6,6 @@ from kpybroker.metadata.features import SHARE_VERSION
 from kpybroker.serving.context import Context
 
 LONGEST_MEMBER_ID: Final = 36
-INVALID_MEMBER_ID: Final = "Invalid member id in the request."
 
 
 def serves_share_groups(broker: Context) -> bool:
