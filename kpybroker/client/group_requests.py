@@ -1,6 +1,6 @@
 """The requests of ``kpybroker groups`` and ``offsets`` to group coordinators: one function each, errors as KafkaError.
 
-Groups of the classic protocol and of KIP-848's protocol are read into the same form; share and streams groups are only
+Groups of the classic protocol, of KIP-848's protocol and share groups are read into the same form; streams groups are only
 listed.
 """
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.client.consumer_protocol import assigned_spots
+from kpybroker.client.share_group_requests import SHARE, described
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -49,8 +50,8 @@ class Member(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group as its coordinator describes it. ``kind`` is classic or consumer, ``protocol`` the assignor. The epochs
-    are those of a consumer group (KIP-848)."""
+    """A group as its coordinator describes it. ``kind`` is classic, consumer or share, ``protocol`` the assignor. The
+    epochs are those of a consumer or share group (KIP-848, KIP-932)."""
 
     name: str
     kind: str
@@ -106,6 +107,9 @@ def _describe(client: Client, name: str) -> Group:
             return _of_consumer_protocol(found, coordinator)
     (found,) = client.call_node(coordinator, DescribeGroupsRequest(groups=[name])).groups
     if found.error_code == error_codes.GROUP_ID_NOT_FOUND or found.group_state == DEAD:
+        shared = _share_group(client, name, coordinator)
+        if shared is not None:
+            return shared
         raise KafkaError(error_codes.GROUP_ID_NOT_FOUND, f"group {name} does not exist")
     raise_for(found.error_code, f"group {name}")
     members = tuple(
@@ -119,6 +123,42 @@ def _describe(client: Client, name: str) -> Group:
         for each in found.members
     )
     return Group(name, CLASSIC, found.group_state, found.protocol_type, found.protocol_data, coordinator, members)
+
+
+def _share_group(client: Client, name: str, coordinator: int) -> Group | None:
+    try:
+        found = described(client, name, coordinator)
+    except KafkaError as error:
+        if error.code != error_codes.UNSUPPORTED_VERSION:
+            raise
+        return None
+    if found.error_code in (error_codes.GROUP_ID_NOT_FOUND, error_codes.UNSUPPORTED_VERSION):
+        return None
+    raise_for(found.error_code, f"group {name}", found.error_message)
+    members = tuple(
+        Member(
+            each.member_id,
+            None,
+            each.client_id,
+            each.client_host,
+            _spots(each.assignment),
+            SHARE,
+            each.member_epoch,
+            _spots(each.assignment),
+        )
+        for each in found.members
+    )
+    return Group(
+        name,
+        SHARE,
+        found.group_state,
+        SHARE,
+        found.assignor_name,
+        coordinator,
+        members,
+        found.group_epoch,
+        found.assignment_epoch,
+    )
 
 
 def _of_consumer_protocol(found: Any, coordinator: int) -> Group:
