@@ -99,6 +99,7 @@ MODULES = (
     "kpybroker.groups.offsets.committed",
     "kpybroker.groups.offsets.replay",
     "kpybroker.groups.record",
+    "kpybroker.groups.share.share_group",
     "kpybroker.groups.shard",
     "kpybroker.groups.timers",
     "kpybroker.guards.records",

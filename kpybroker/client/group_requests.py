@@ -1,7 +1,7 @@
 """The requests of ``kpybroker groups`` and ``offsets`` to group coordinators: one function each, errors as KafkaError.
 
-Groups of the classic protocol, of KIP-848's protocol and share groups are read into the same form; streams groups are only
-listed.
+Groups of the classic protocol, of KIP-848's protocol and share groups are read into the same form;
+streams groups are only listed.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The requests of ``kpybroker groups`` about share groups (KIP-932): described, and their start offsets read and set."""
+"""The requests of ``kpybroker groups`` about share groups: described, their start offsets read and set."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
