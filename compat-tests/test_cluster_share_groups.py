@@ -57,7 +57,7 @@ def test_every_record_is_accepted_while_nodes_are_killed(cluster: Cluster) -> No
 
 
 def accept(consumer: ShareConsumer, accepted: set[str], count: int) -> None:
-    """Read and accept until so many records were accepted."""
+    """Read and accept until this number of records is accepted."""
     deadline = time.monotonic() + PATIENCE_S
     while len(accepted) < count:
         assert time.monotonic() < deadline, f"{len(accepted)} of {count} records were accepted"

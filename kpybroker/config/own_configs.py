@@ -25,6 +25,7 @@ METRIC_DIALECTS: Final = ("strimzi", "confluent", "kafka_exporter", "kafka_lag_e
 METRIC_LABELS: Final = frozenset(
     {
         *(
+            "ackType",
             "address",
             "client_host",
             "client_instance_id",
@@ -34,9 +35,9 @@ METRIC_LABELS: Final = frozenset(
             "clientid",
             "client_software_name",
             "client_software_version",
-            "clientSoftwareName",
         ),
         *(
+            "clientSoftwareName",
             "clientSoftwareVersion",
             "cluster_name",
             "consumergroup",
@@ -45,9 +46,9 @@ METRIC_LABELS: Final = frozenset(
             "generation",
             "group",
             "group_id",
-            "id",
         ),
         *(
+            "id",
             "implementation",
             "listener",
             "logDirectory",
@@ -56,9 +57,9 @@ METRIC_LABELS: Final = frozenset(
             "minor",
             "networkProcessor",
             "network_processor",
-            "partition",
         ),
-        *("metric", "patchlevel", "quantile", "request", "result", "topic", "transactional_id", "user", "version"),
+        *("metric", "partition", "patchlevel", "protocol", "quantile", "request", "result", "state", "topic"),
+        *("transactional_id", "user", "version"),
     }
 )
 """The label names that metrics use themselves."""

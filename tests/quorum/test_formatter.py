@@ -77,6 +77,7 @@ def test_every_directory_gets_its_identity_and_the_bootstrap_records() -> None:
             FeatureLevelRecord(name="metadata.version", feature_level=30),
             FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
             FeatureLevelRecord(name="group.version", feature_level=1),
+            FeatureLevelRecord(name="share.version", feature_level=1),
             FeatureLevelRecord(name="transaction.version", feature_level=2),
         ]
 
@@ -213,6 +214,7 @@ def test_levels_that_can_be() -> None:
         "transaction.version": 0,
         "eligible.leader.replicas.version": 0,
         "group.version": 0,
+        "share.version": 0,
     }
     assert choose_levels(None, {"metadata.version": 17, "transaction.version": 1}, dynamic_quorum=False) == {
         "metadata.version": 17,
@@ -220,6 +222,7 @@ def test_levels_that_can_be() -> None:
         "transaction.version": 1,
         "eligible.leader.replicas.version": 0,
         "group.version": 0,
+        "share.version": 0,
     }
     off = {"eligible.leader.replicas.version": 0}
     for release, chosen, level in (("4.0", {}, 0), ("4.1-IV0", {}, 1), (None, {}, 1), (None, off, 0)):
