@@ -1,24 +1,25 @@
-"""What all members of groups have in common: a command that ends makes them leave."""
+"""The end of every member of a group: the command ends, and the member leaves."""
 
+from abc import ABC, abstractmethod
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Unreachable
 from kpybroker.errors import KafkaError
 
 
-class Leaver:
+class Leaver(ABC):
     """A member of ``group``."""
 
     def __init__(self, client: Client, group: str) -> None:
         self.client = client
         self.group = group
 
+    @abstractmethod
     def forget(self) -> None:
         """Forget what was finished and not yet reported: it did not reach the output."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leave(self) -> None:
         """Report what was finished and leave. Raises KafkaError, Unreachable."""
-        raise NotImplementedError
 
     def leave_in_haste(self) -> bool:
         """Call `leave` when another error has already ended the command. Return whether it worked."""
