@@ -1,6 +1,7 @@
 """The end of every member of a group: the command ends, and the member leaves."""
 
 from abc import ABC, abstractmethod
+
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Unreachable
 from kpybroker.errors import KafkaError
