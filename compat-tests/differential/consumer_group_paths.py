@@ -190,13 +190,13 @@ def _regular_expressions(version: int) -> Iterator[Any]:
 
 def _describe(version: int) -> Iterator[Any]:
     of = f"~shown{version}"
-    yield ConsumerGroupDescribeRequest(group_ids=["~none", ""])
-    yield ConsumerGroupDescribeRequest(group_ids=[])
+    yield ConsumerGroupDescribeRequest(group_ids=["~none", ""], include_authorized_operations=False)
+    yield ConsumerGroupDescribeRequest(group_ids=[], include_authorized_operations=False)
     yield from stable(f"{of}-classic")
     yield _beat(of, "m", 1, 0, topics=["~t0"], instance_id="~i", rack_id="here", server_assignor="uniform")
     yield ConsumerGroupDescribeRequest(group_ids=[of, f"{of}-classic"], include_authorized_operations=True)
     yield _beat(of, "n", 1, 0, topics=["~t0", "~nowhere"])
-    yield ConsumerGroupDescribeRequest(group_ids=[of])
+    yield ConsumerGroupDescribeRequest(group_ids=[of], include_authorized_operations=False)
 
 
 PATHS: Mapping[int, Any] = {

@@ -77,7 +77,7 @@ def _join(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decisi
     records: list[Record] = []
     member = _member(group, message, member_id, records)
     replaced = group.static_member(instance_id)
-    is_downgrade = replaced is not None and may_replace(group, replaced, decision)
+    is_downgrade = replaced is not None and may_replace(group, replaced, protocols, decision)
     subscription = read_subscription(protocols[0][1])
     updated = member._replace(
         instance_id=member.instance_id if instance_id is None else instance_id,
@@ -157,6 +157,9 @@ def sync(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decisio
         assignment = write_assignment(member.assigned, version_of(classic.protocols[0][1]), decision.topics)
     except Refused as refused:
         decision.reply(request.ticket, sync_error(refused.error_code))
+        return
+    except Malformed:
+        decision.reply(request.ticket, sync_error(error_codes.UNKNOWN_SERVER_ERROR))
         return
     cancel(shard, SYNC, group.group_id, member.member_id, decision)
     renew_session(shard, group.group_id, member.member_id, decision, classic.session_timeout_ms)

@@ -18,6 +18,7 @@ from kpybroker.groups.decision import Decision
 from kpybroker.groups.mixed.protocol import version_of, write_assignment
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.timers import Timer
+from kpywire.errors import Malformed
 
 POLICIES = ("downgrade", "bidirectional")
 
@@ -42,10 +43,12 @@ def downgrade(_shard: GroupShard, group: ConsumerGroup, leaving: Collection[str]
     return True
 
 
-def may_replace(group: ConsumerGroup, replaced: ConsumerMember, decision: Decision) -> bool:
+def may_replace(group: ConsumerGroup, replaced: ConsumerMember, protocols: Protocols, decision: Decision) -> bool:
     """Whether the group becomes a classic one when a classic member takes the place of this static one."""
+    if replaced.classic is not None or not _are_readable(protocols):
+        return False
     others = [member for member in group.members.values() if member.member_id != replaced.member_id]
-    return replaced.classic is None and _may_become_classic(others, len(group.members), decision)
+    return _may_become_classic(others, len(group.members), decision)
 
 
 def downgrade_replacing(
@@ -61,9 +64,19 @@ def downgrade_replacing(
 
 def _may_become_classic(members: Collection[ConsumerMember], size: int, decision: Decision) -> bool:
     settings = decision.settings
-    if any(member.classic is None for member in members):
+    if any(member.classic is None or not _are_readable(member.classic.protocols) for member in members):
         return False
     return settings.consumer_migration_policy in POLICIES and size <= settings.max_size
+
+
+def _are_readable(protocols: Protocols) -> bool:
+    """Whether the versions of all these protocols are known. An assignment is written in that of the selected one."""
+    try:
+        for _, metadata in protocols:
+            version_of(metadata)
+    except Malformed:
+        return False
+    return True
 
 
 def _convert(
