@@ -34,9 +34,12 @@ from kpywire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kpywire.messages.streams_group_heartbeat import Topology
 from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from raw_client import RawClient
 from raw_requests import UNKNOWN_ID
+from streams_requests import source_of, streaming
 
 SESSION_MS = 10_000
 REBALANCE_MS = 3_000
@@ -410,5 +413,11 @@ def plausible_group(version: int, topic: str) -> dict[int, Any]:
         api.CONSUMER_GROUP_HEARTBEAT: beating("plausible", "m", 0, topics=[topic]),
         api.CONSUMER_GROUP_DESCRIBE: ConsumerGroupDescribeRequest(
             group_ids=["plausible"], include_authorized_operations=False
+        ),
+        api.STREAMS_GROUP_HEARTBEAT: streaming(
+            "plausible-streams", "m", 0, topology=Topology(epoch=0, subtopologies=[source_of("0", topic)])
+        ),
+        api.STREAMS_GROUP_DESCRIBE: StreamsGroupDescribeRequest(
+            group_ids=["plausible-streams"], include_authorized_operations=False
         ),
     }

@@ -37,6 +37,7 @@ from kpybroker.replicas.upkeep import Upkeep
 from kpybroker.serving.context import Context, Controller
 from kpybroker.serving.expected_topics import ExpectedTopics
 from kpybroker.serving.refused_creations import RefusedCreations
+from kpybroker.serving.streams_topics import StreamsTopics
 from kpybroker.serving.topic_answers import TopicAnswers
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class Broker:
         self.leases = Leases()
         self.expected_topics = ExpectedTopics(scheduler)
         self.refused_creations = RefusedCreations()
+        self.streams_topics = StreamsTopics()
         self._rng = rng
         self._telemetry: Receiver | None = None
         self._share_leader: ShareLeader | None = None

@@ -105,7 +105,7 @@ KIPS = {
     996: "A question before a vote keeps the epoch",
     1043: "Groups of all types, listed and described",
     1066: "Cordoned log directories in the metadata",
-    1071: "Streams groups: recognised in logs and requests, not served",
+    1071: "Streams groups: tasks assigned by the coordinator, internal topics created by it",
     1142: "Listing what has configs",
     1152: "Transactions listed by a pattern",
     1082: "Consumers make their own member ids",

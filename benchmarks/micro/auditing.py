@@ -1,14 +1,17 @@
-"""The audit's map step: a walk over batches in the page cache, beside a bare loop of reads and checksums."""
+"""The audit's map step: a walk over batches in the page cache, beside a bare loop of reads and checksums; then whole
+audits with one process and with two."""
 
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from time import time
+from time import perf_counter, time
 
 from benchmarks.micro.clock import Operation
 from benchmarks.raw import frames
 from kpybroker.audit.directories import Directories
+from kpybroker.audit.mapping import Mapped, in_processes
+from kpybroker.audit.running import Wanted, audit
 from kpybroker.audit.segment_reading import WINDOW_BYTES
 from kpywire.batch import ATTRIBUTES_POSITION, HEADER, HEADER_BYTES, LENGTH_END, stamp_offset_and_epoch
 from kpywire.crc import crc32c
@@ -16,6 +19,7 @@ from kpywire.crc import crc32c
 RECORDS = 130
 RECORD_BYTES = 1000
 BATCHES = 2000
+COPIES = 32
 
 
 def operations() -> Iterator[Operation]:
@@ -35,6 +39,29 @@ def operations() -> Iterator[Operation]:
         yield Operation(f"audit, {name}", lambda: source.read(task), per=megabytes, unit="MB")
         yield Operation(f"audit --deep, {name}", lambda: source.read(deep), per=megabytes, unit="MB")
         os.close(descriptor)
+    yield from over_processes()
+
+
+def over_processes() -> Iterator[Operation]:
+    """Whole audits with one process and with two, by the clock on the wall: second names of one file are its pieces."""
+    with tempfile.TemporaryDirectory() as home:
+        names = [Path(home) / f"t-{number}" / f"{0:020d}.log" for number in range(COPIES)]
+        for name in names:
+            name.parent.mkdir()
+        size = write(names[0])
+        for name in names[1:]:
+            name.hardlink_to(names[0])
+        source = Directories([home])
+        megabytes = COPIES * size // 1_000_000
+        for processes in (1, 2):
+            mapped = in_processes(processes)
+
+            def whole(mapped: Mapped = mapped) -> None:
+                result = audit(source, Wanted(), mapped, lambda _: None, lambda _: None)
+                assert result.partitions == COPIES
+
+            title = f"audit with {processes} process{'es' if processes > 1 else ''}, wall"
+            yield Operation(title, whole, per=megabytes, unit="MB", clock=perf_counter)
 
 
 def write(path: Path) -> int:

@@ -8,6 +8,7 @@ from benchmarks.rows.compacting import TailBesideCompaction
 from benchmarks.rows.consuming import consume_rows
 from benchmarks.rows.grouping import group_rows
 from benchmarks.rows.idle import IdleConnections
+from benchmarks.rows.lake import lake_rows
 from benchmarks.rows.lifecycle import LoadedMemory, StartAndStop
 from benchmarks.rows.producing import produce_rows
 from benchmarks.rows.requesting import request_rows
@@ -36,6 +37,7 @@ def speed_rows(effort: Effort) -> list[Row]:
         *transaction_rows(effort),
         *security_rows(effort),
         SparkScanAndSink(effort),
+        *lake_rows(effort),
         StartAndStop(effort),
         LoadedMemory(effort),
     ]

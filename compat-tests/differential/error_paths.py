@@ -15,6 +15,7 @@ from differential import (
     record_paths,
     share_group_paths,
     share_paths,
+    streams_group_paths,
     telemetry_paths,
     transaction_paths,
 )
@@ -33,6 +34,7 @@ PATHS: Mapping[int, Paths] = {
     **admin_paths.PATHS,
     **record_paths.PATHS,
     **consumer_group_paths.PATHS,
+    **streams_group_paths.PATHS,
     **group_paths.PATHS,
     **telemetry_paths.PATHS,
     **transaction_paths.PATHS,

@@ -77,6 +77,7 @@ import org.apache.kafka.coordinator.group.classic.ClassicGroup;
 import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetrics;
 import org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroup;
 import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfig;
+import org.apache.kafka.coordinator.group.streams.StreamsGroup;
 import org.apache.kafka.image.MetadataDelta;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.MetadataProvenance;
@@ -105,9 +106,10 @@ import org.apache.kafka.timeline.SnapshotRegistry;
  * restart                       a new shard is made of the records
  * </pre>
  *
- * The output has, tab-separated, "A TICKET HEX" for each answer, "W KEY VALUE" for each record, "L LEADER", and "M"
- * with all ids of members of the group "g", pending ones too; "S EPOCH ID=PARTITION:OFFSET,...;..." for states of a
- * share group to initialise, and "S ID=PARTITION,...;..." for those to delete.
+ * The output has, tab-separated, "A TICKET HEX" for each answer, "W KEY VALUE" for each record, "L LEADER", "M" with
+ * all ids of members of the group "g", pending ones too, and "T NAME PARTITIONS REPLICATION_FACTOR CONFIGS" for each
+ * internal topic that a streams group lacks; "S EPOCH ID=PARTITION:OFFSET,...;..." for states of a share group to
+ * initialise, and "S ID=PARTITION,...;..." for those to delete.
  */
 public class GroupOracle {
     private static final HexFormat HEX = HexFormat.of();
@@ -121,6 +123,7 @@ public class GroupOracle {
     private final GroupConfigManager groupConfigs;
     private final List<Task<?>> tasks = new ArrayList<>();
     private final ShareGroupRequests shareGroups = new ShareGroupRequests(this);
+    private final StreamsGroupRequests streamsGroups = new StreamsGroupRequests(this);
     private MetadataImage image = MetadataImage.EMPTY;
     private final Map<String, Uuid> dropped = new HashMap<>();
     private long metadataOffset;
@@ -153,7 +156,8 @@ public class GroupOracle {
             configs.put(each.split("=")[0], each.split("=")[1]);
         }
         config = GroupCoordinatorConfig.fromProps(configs);
-        groupConfigs = new GroupConfigManager(Map.of(), config, ShareGroupConfig.fromProps(Map.of()));
+        ShareGroupConfig shareConfig = ShareGroupConfig.fromProps(Map.of());
+        groupConfigs = new GroupConfigManager(config.extractGroupConfigMap(shareConfig), config, shareConfig);
         open();
     }
 
@@ -274,8 +278,10 @@ public class GroupOracle {
 
     private void describe() throws Exception {
         try {
-            if (groups.group(GROUP, LATEST) instanceof ConsumerGroup consumer) {
-                output.add("M " + String.join(",", consumer.members().keySet()));
+            Group known = groups.group(GROUP, LATEST);
+            if (known instanceof ConsumerGroup || known instanceof StreamsGroup) {
+                output.add("M " + String.join(",", known instanceof ConsumerGroup consumer
+                    ? consumer.members().keySet() : ((StreamsGroup) known).members().keySet()));
                 return;
             }
             ClassicGroup group = groups.classicGroup(GROUP, LATEST);
@@ -378,6 +384,9 @@ public class GroupOracle {
                     .setGroups(shard.consumerGroupDescribe(request.groupIds(), LATEST)), version);
                 break;
             }
+            case STREAMS_GROUP_HEARTBEAT, STREAMS_GROUP_DESCRIBE:
+                streamsGroups.serve(context, key, version, ticket, in);
+                break;
             case DESCRIBE_GROUPS: {
                 var request = new DescribeGroupsRequestData(in, version);
                 reply(ticket, new DescribeGroupsResponseData()

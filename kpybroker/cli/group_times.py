@@ -1,4 +1,4 @@
-"""The times at which a consumer group's rebalance came to a halt, read from the log of its coordinator.
+"""The times at which the rebalance of a consumer or streams group came to a halt, read from the log of its coordinator.
 
 ConsumerGroupDescribe says who holds what, but not since when. The coordinator's log does: its last records have the
 time of the group's target and of each member's last step. A user who may not read that topic sees no times.
@@ -20,8 +20,13 @@ from kpywire.group_records import table
 READ_BACK_MS: Final = 15 * 60_000
 """A rebalance ends after the members' rebalance timeouts, which are 5 minutes unless they are configured."""
 LONGEST_S: Final = 5.0
-_OF_GROUP: Final = table.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA
-_OF_MEMBER: Final = table.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT
+_WITH_TIMES: Final = (
+    table.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+    table.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    table.STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA,
+    table.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+)
+"""The records of targets and of members' steps."""
 
 
 def halted_since(client: Client, group: Group) -> dict[str, int]:
@@ -59,6 +64,6 @@ def _about(found: Found, group_id: str) -> str | None:
         key = FORMAT.decode_key(found.record.key or b"")
     except (Malformed, KeyError):
         return None
-    if key.KEY not in (_OF_GROUP, _OF_MEMBER) or key.group_id != group_id:
+    if key.KEY not in _WITH_TIMES or key.group_id != group_id:
         return None
     return str(getattr(key, "member_id", ""))

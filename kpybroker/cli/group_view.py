@@ -9,10 +9,12 @@ from kpybroker.client.group_requests import Group, Member
 from kpybroker.client.lag import Lag
 from kpybroker.client.rebalance import blockers, explained
 from kpybroker.client.resets import Reset
+from kpybroker.client.streams_applications import NOT_READY, MemberTasks
 
 NOTHING = "-"
 OFFSETS = ("TOPIC", "PARTITION", "COMMITTED", "LOG END", "LAG", "BEHIND", "MEMBER", "HOST")
 MEMBERS = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
+TASKS = ("MEMBER", "PROCESS", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY", "WAITS FOR")
 MEMBERS_WITH_EPOCHS = (*MEMBERS[:-1], "PROTOCOL", "EPOCH", "PARTITIONS", "TARGET")
 RESETS = ("GROUP", "TOPIC", "PARTITION", "COMMITTED", "NEW OFFSET", "NOTE")
 
@@ -41,6 +43,23 @@ def heading(
     return "\n  ".join(map(printable, (f"{group.name}  {', '.join(parts)}", *explained(group, waits))))
 
 
+def application_text(group: Group, partitions: Mapping[str, int]) -> str:
+    """The topology of a streams group, and why it is not ready; ``partitions`` are those of the topics that exist."""
+    application = group.application
+    assert application is not None
+    text = f"topology epoch {application.topology_epoch}"
+    if group.state == NOT_READY:
+        text += f"; not ready: {application.why_not_ready(partitions)}"
+    behind = [
+        member.member_id
+        for member in group.members
+        if member.tasks is not None and member.tasks.topology_epoch < application.topology_epoch
+    ]
+    if behind:
+        text += f"; with an older topology: {', '.join(behind)}"
+    return printable(text)
+
+
 def offsets_text(group: Group, lags: Mapping[Spot, Lag], now_ms: int) -> str:
     """A line for each partition that the group has read or owns."""
     owned = owners(group)
@@ -64,6 +83,20 @@ def offsets_text(group: Group, lags: Mapping[Spot, Lag], now_ms: int) -> str:
 
 def members_text(group: Group) -> str:
     """A line for each member."""
+    if group.application is not None:
+        tasks = [
+            (
+                each.member_id,
+                each.tasks.process_id,
+                each.client_id,
+                each.host,
+                str(each.tasks.epoch),
+                *_tasks(each.tasks),
+            )
+            for each in group.members
+            if each.tasks is not None
+        ]
+        return columns(TASKS, tasks) if tasks else "No members."
     rows: list[tuple[object, ...]] = []
     for each in group.members:
         who = (each.member_id, each.instance_id or NOTHING, each.client_id, each.host)
@@ -74,6 +107,11 @@ def members_text(group: Group) -> str:
     if not rows:
         return "No members."
     return columns(MEMBERS if group.epoch is None else MEMBERS_WITH_EPOCHS, rows)
+
+
+def _tasks(tasks: MemberTasks) -> tuple[str, str, str]:
+    active, standby, missing = (" ".join(each) or NOTHING for each in (tasks.active, tasks.standby, tasks.missing))
+    return active, standby, missing
 
 
 def _spots_text(spots: tuple[Spot, ...] | None) -> str:
@@ -105,6 +143,7 @@ def as_dict(
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
         "coordinator": group.coordinator,
+        **_application_dict(group),
         "epoch": group.epoch,
         "target_epoch": group.target_epoch,
         "waits_for": [
@@ -127,6 +166,7 @@ def as_dict(
                 "epoch": each.epoch,
                 "assignment": None if each.assigned is None else _places(each.assigned),
                 "target": None if each.target is None else _places(each.target),
+                **({} if each.tasks is None else {"tasks": each.tasks._asdict()}),
             }
             for each in group.members
         ],
@@ -144,6 +184,17 @@ def as_dict(
             }
             for spot, lag in lags.items()
         ],
+    }
+
+
+def _application_dict(group: Group) -> dict[str, Any]:
+    application = group.application
+    if application is None:
+        return {}
+    return {
+        "topology_epoch": application.topology_epoch,
+        "source_topics": sorted(application.sources),
+        "internal_topics": sorted(application.internal),
     }
 
 

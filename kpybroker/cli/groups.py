@@ -1,7 +1,7 @@
 """``kpybroker groups``: list, describe and delete consumer groups, reset their offsets, remove members."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
@@ -36,7 +36,7 @@ command.add_command(reset_offsets)
     "types",
     multiple=True,
     metavar="TYPE",
-    help="List only groups of this type: classic, consumer, share... Repeatable.",
+    help="List only groups of this type: classic, consumer, streams, share... Repeatable.",
 )
 @json_output
 @bootstrap_server
@@ -93,17 +93,31 @@ def describe(
                 lags, metadata = _progress(client, group)
                 dictionaries.append(group_view.as_dict(group, lags, metadata, now_ms, since_ms))
                 offsets = group_view.offsets_text(group, lags, now_ms)
-                texts.append(f"{group_view.heading(group, lags, since_ms, now_ms)}\n{offsets}")
+                texts.append(f"{_heading(client, group, lags, since_ms, now_ms)}\n{offsets}")
             elif view == "members":
-                texts.append(f"{group_view.heading(group, None, since_ms, now_ms)}\n{group_view.members_text(group)}")
+                texts.append(f"{_heading(client, group, None, since_ms, now_ms)}\n{group_view.members_text(group)}")
             else:
-                texts.append(group_view.heading(group, None, since_ms, now_ms))
+                texts.append(_heading(client, group, None, since_ms, now_ms))
     if as_json:
         show_json(dictionaries)
     elif texts:
         click.echo(("\n" if view == "state" else "\n\n").join(texts))
     else:
         click.echo("No groups.", err=True)
+
+
+def _heading(
+    client: Client, group: Group, lags: Mapping[Spot, Lag] | None, since_ms: Mapping[str, int] | None, now_ms: int
+) -> str:
+    """The heading of a group; of a streams group with a line about its topology."""
+    heading = group_view.heading(group, lags, since_ms, now_ms)
+    application = group.application
+    if application is None:
+        return heading
+    names = {*application.sources, *application.internal}
+    found = client.topics(names) if names else []
+    partitions = {each.name or "": len(each.partitions) for each in found if each.error_code == error_codes.NONE}
+    return f"{heading}\n  {group_view.application_text(group, partitions)}"
 
 
 def _with_progress(names: list[str]) -> Iterator[str]:

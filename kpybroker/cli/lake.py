@@ -10,90 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kpybroker.cli import Commands, completion
+from kpybroker.cli import Commands
 from kpybroker.cli.contact import Contact, mute, say
+from kpybroker.cli.lake_options import one_line_errors, schema_options, table_options, topic_argument
 from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, plural, show_json
 
 if TYPE_CHECKING:
     from kpybroker.client.client import Client
-    from kpybroker.lake.registry import Registry
     from kpybroker.lake.tables import Origin, Table
     from kpybroker.lake.target import Target
     from kpybroker.lake.topic import Topic
     from kpybroker.lake.values import Values
 
-Command = Callable[..., Any]
 MIB = 1024 * 1024
+REPEATS = 5
 
 
 @click.group(name="lake", cls=Commands)
 def command() -> None:
     """Keep topics as Delta or Iceberg tables, exactly once, and check that table = topic."""
-
-
-def _pairs(_context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    found = dict(text.partition("=")[::2] for text in texts)
-    if any(not name or "=" not in text for name, text in zip(found, texts, strict=False)):
-        raise click.BadParameter("write KEY=VALUE", param=option)
-    return found
-
-
-def table_options(command: Command) -> Command:
-    """The options that say where a table is."""
-    option = click.option(
-        "--option",
-        "options",
-        metavar="KEY=VALUE",
-        multiple=True,
-        callback=_pairs,
-        help="A setting of delta-rs' storage or of PyIceberg's catalog, such as uri=sqlite:///lake.db. Repeatable.",
-    )
-    catalog = click.option(
-        "--catalog",
-        default="default",
-        show_default=True,
-        metavar="NAME",
-        help="The Iceberg catalog, as in PyIceberg's configuration.",
-    )
-    return option(catalog(command))
-
-
-def registry_option(command: Command) -> Command:
-    return click.option(
-        "--schema-registry",
-        metavar="URL",
-        envvar="KPYBROKER_SCHEMA_REGISTRY",
-        help="The registry of schemas, for --values avro and json-schema.",
-    )(command)
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Errors of the lake in one line."""
-    try:
-        from kpybroker.lake.errors import LakeError
-    except ImportError as error:  # pragma: no cover
-        raise _without_extra(error) from None
-    try:
-        yield
-    except ImportError as error:
-        raise _without_extra(error) from None
-    except LakeError as error:
-        raise click.ClickException(str(error)) from None
-
-
-def _without_extra(error: ImportError) -> click.ClickException:
-    return click.ClickException(f"{error.name} is not installed: pip install 'kpybroker[lake]'")
-
-
-def _target(text: str, options: dict[str, str], catalog: str, file_bytes: int | None = None) -> "Target":
-    from kpybroker.lake.target import FILE_BYTES, target_of
-
-    try:
-        return target_of(text, options, catalog, file_bytes or FILE_BYTES)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="TABLE") from None
 
 
 def _existing(target: "Target") -> "tuple[Table, Origin]":
@@ -105,20 +41,6 @@ def _existing(target: "Target") -> "tuple[Table, Origin]":
     if origin is None:
         raise click.ClickException(f"table {target!r} was not made by kpybroker lake")
     return table, origin
-
-
-def _registry(url: str | None) -> "Registry | None":
-    if url is None:
-        return None
-    from kpybroker.lake.registry import Registry
-
-    return Registry(url)
-
-
-def _values(kind: str, url: str | None) -> "Values":
-    from kpybroker.lake.formats import values_of
-
-    return values_of(kind, _registry(url))
 
 
 def _connect_like(client: "Client") -> "Callable[[], Client]":
@@ -141,16 +63,16 @@ def _topic(server: str, name: str, contact: Contact, **settings: Any) -> "Iterat
 
 
 @command.command()
-@click.argument("topic_name", metavar="TOPIC", shell_complete=completion.topics)
-@click.argument("table_text", metavar="TABLE")
+@topic_argument
+@table_options
 @click.option("--once", is_flag=True, help="End where the partitions end now, instead of following the topic.")
 @click.option(
     "--mode",
     type=click.Choice(["append", "upsert"]),
     help="Rows are appended, or the last one of each key is kept. [default: append]",
 )
-@click.option("--values", "kind", metavar="FORMAT", help="bytes, json, avro or json-schema. [default: bytes]")
-@registry_option
+@click.option("--values", "kind", metavar="FORMAT", help="bytes, json, avro, json-schema or protobuf. [default: bytes]")
+@schema_options
 @click.option(
     "--backfill", is_flag=True, help="Begin a new table at both ends: follow the tail while older records are read."
 )
@@ -160,6 +82,8 @@ def _topic(server: str, name: str, contact: Contact, **settings: Any) -> "Iterat
 @click.option(
     "--partition-by", metavar="COLUMN", multiple=True, help="A column by which a new table is partitioned. Repeatable."
 )
+@click.option("--with-headers", is_flag=True, help="A new table has the headers of records, in the column _headers.")
+@click.option("--with-epoch", is_flag=True, help="A new table has the epoch of their leader, in the column _epoch.")
 @click.option("--read-uncommitted", is_flag=True, help="Also write records of open and aborted transactions.")
 @click.option("--skip-lost", is_flag=True, help="Go on behind offsets that retention or DeleteRecords took away.")
 @click.option(
@@ -184,24 +108,25 @@ def _topic(server: str, name: str, contact: Contact, **settings: Any) -> "Iterat
 @click.option(
     "--commit-ms",
     type=click.IntRange(0),
-    default=5_000,
+    default=3_000,
     show_default=True,
     metavar="MS",
     help="How long a record waits for a commit.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and the last line.")
-@table_options
 @bootstrap_server
 def run(
     topic_name: str,
-    table_text: str,
+    target: "Target",
     once: bool,
     mode: str | None,
     kind: str | None,
-    schema_registry: str | None,
+    values_of: "Callable[[str], Values]",
     backfill: bool,
     new_generation: bool,
     partition_by: tuple[str, ...],
+    with_headers: bool,
+    with_epoch: bool,
     read_uncommitted: bool,
     skip_lost: bool,
     parallel: int,
@@ -209,34 +134,33 @@ def run(
     commit_mib: int,
     commit_ms: int,
     quiet: bool,
-    options: dict[str, str],
-    catalog: str,
     server: str,
 ) -> None:
     """Write TOPIC into TABLE: delta:PATH or iceberg:NAMESPACE.TABLE. SIGTERM and Ctrl-C end it after a commit."""
     say_line = mute if quiet else say
-    target = _target(table_text, options, catalog, commit_mib * MIB)
+    target = target._replace(file_bytes=commit_mib * MIB)
     stop = threading.Event()
-    with _told(), _ending(stop), ExitStack() as stack:
+    with one_line_errors(), _ending(stop), ExitStack() as stack:
         from kpybroker.lake import following
         from kpybroker.lake.generations import Wish, dead_letters_of, opened
         from kpybroker.lake.planning import Limits
+        from kpybroker.lake.tables import EPOCH, HEADERS
+        from kpybroker.lake.values import sources
         from kpybroker.lake.writing import Writer
 
-        registry = _registry(schema_registry)
         settings = {"committed_only": not read_uncommitted, "fails_on_data_loss": not skip_lost, "parallel": parallel}
         topic = stack.enter_context(_topic(server, topic_name, Contact("waiting for it.", say_line), **settings))
         topic_id = topic.find()
-        from kpybroker.lake.formats import values_of
-
-        wish = Wish(mode, kind, new_generation, partition_by)
-        table = opened(target, topic, topic_id, wish, lambda name: values_of(name, registry))
+        extra = tuple(name for name, is_wanted in ((HEADERS, with_headers), (EPOCH, with_epoch)) if is_wanted)
+        topic.extra = sources(extra)
+        table = opened(target, topic, topic_id, Wish(mode, kind, new_generation, partition_by, extra), values_of)
+        topic.extra = sources(table.schema().names)
         origin = table.origin()
         assert origin is not None
         limits = Limits(commit_rows, commit_mib * MIB, commit_ms)
-        values = values_of(origin.values, registry)
         dead_letters = partial(dead_letters_of, target, origin)
-        writer = Writer(topic, topic_id, table, dead_letters, values, limits, random.getrandbits(62))
+        number = random.getrandbits(62)
+        writer = Writer(topic, topic_id, table, dead_letters, values_of(origin.values), limits, number)
         taken_back = writer.take_over(target.dead_letters().open())
         if taken_back:
             say_line(f"{plural(taken_back, 'dead letter')} of a commit that did not follow were taken back.")
@@ -269,24 +193,23 @@ def _ending(stop: threading.Event) -> Iterator[None]:
 
 
 @command.command()
-@click.argument("topic_name", metavar="TOPIC", shell_complete=completion.topics)
-@click.argument("table_text", metavar="TABLE")
+@topic_argument
+@table_options
 @click.option("--read-uncommitted", is_flag=True, help="As the table was written.")
 @json_output
-@table_options
 @bootstrap_server
 def check(
     topic_name: str,
-    table_text: str,
+    target: "Target",
     read_uncommitted: bool,
     as_json: bool,
-    options: dict[str, str],
-    catalog: str,
     server: str,
 ) -> None:
     """Compare TABLE with TOPIC offset by offset, and print the numbers; exit code 4 if they differ."""
-    target = _target(table_text, options, catalog)
-    with _told(), _topic(server, topic_name, Contact("waiting for it."), committed_only=not read_uncommitted) as topic:
+    with (
+        one_line_errors(),
+        _topic(server, topic_name, Contact("waiting for it."), committed_only=not read_uncommitted) as topic,
+    ):
         from kpybroker.lake.checking import Check, as_text
 
         table, origin = _existing(target)
@@ -313,22 +236,18 @@ def check(
 
 
 @command.command()
-@click.argument("topic_name", metavar="TOPIC", shell_complete=completion.topics)
-@click.argument("table_text", metavar="TABLE")
-@registry_option
+@topic_argument
 @table_options
+@schema_options
 @bootstrap_server
 def replay(
     topic_name: str,
-    table_text: str,
-    schema_registry: str | None,
-    options: dict[str, str],
-    catalog: str,
+    target: "Target",
+    values_of: "Callable[[str], Values]",
     server: str,
 ) -> None:
     """Try the dead letters of TABLE again; those that fit become rows."""
-    target = _target(table_text, options, catalog)
-    with _told(), _topic(server, topic_name, Contact("waiting for it.")) as topic:
+    with one_line_errors(), _topic(server, topic_name, Contact("waiting for it.")) as topic:
         from kpybroker.lake.replaying import replay as replayed
 
         table, origin = _existing(target)
@@ -339,7 +258,7 @@ def replay(
         if dead_letters is None:
             click.echo("There are no dead letters.")
             return
-        done = replayed(table, dead_letters, topic_id, _values(origin.values, schema_registry), origin.mode, topic)
+        done = replayed(table, dead_letters, topic_id, values_of(origin.values), origin.mode, topic)
     parts = [f"{plural(done.rows, 'dead letter')} became rows", f"{done.left} still do not fit"]
     if done.superseded:
         parts.append(f"{done.superseded} had later records of their keys")
@@ -349,13 +268,11 @@ def replay(
 
 
 @command.command()
-@click.argument("table_text", metavar="TABLE")
-@json_output
 @table_options
-def show(table_text: str, as_json: bool, options: dict[str, str], catalog: str) -> None:
+@json_output
+def show(target: "Target", as_json: bool) -> None:
     """Show what TABLE holds: its topic, the offsets of each partition, dead letters and why. No broker is asked."""
-    target = _target(table_text, options, catalog)
-    with _told():
+    with one_line_errors():
         table, origin = _existing(target)
         dead_letters = target.dead_letters().open()
         reasons: dict[str, int] = {}
@@ -387,7 +304,7 @@ def show(table_text: str, as_json: bool, options: dict[str, str], catalog: str) 
 
 
 @command.command()
-@click.argument("table_text", metavar="TABLE")
+@table_options
 @click.option(
     "--file-mib", type=click.IntRange(1), default=128, show_default=True, metavar="MIB", help="The size of files."
 )
@@ -399,16 +316,14 @@ def show(table_text: str, as_json: bool, options: dict[str, str], catalog: str) 
     metavar="HOURS",
     help="How long older versions of the table can be read.",
 )
-@table_options
-def maintain(table_text: str, file_mib: int, keep_hours: int, options: dict[str, str], catalog: str) -> None:
+def maintain(target: "Target", file_mib: int, keep_hours: int) -> None:
     """Put small files of TABLE together, and delete what no kept version needs. A writer may go on."""
-    target = _target(table_text, options, catalog)
-    with _told():
+    with one_line_errors():
         _existing(target)
         from kpybroker.lake.errors import NotCommitted
 
         for place in (target, target.dead_letters()):
-            for attempt in range(5):
+            for attempt in range(REPEATS):
                 table = place.open()
                 if table is None:
                     break
@@ -416,5 +331,5 @@ def maintain(table_text: str, file_mib: int, keep_hours: int, options: dict[str,
                     click.echo(f"{place!r}: {table.compact(file_mib * MIB)}; {table.clean(keep_hours)}")
                     break
                 except NotCommitted:
-                    if attempt == 4:
+                    if attempt == REPEATS - 1:
                         raise

@@ -1,7 +1,7 @@
-"""The requests of ``kpybroker groups`` about share groups: described, their start offsets read and set."""
+"""The requests of ``kpybroker groups`` about share groups: their start offsets read and set."""
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kpybroker.client.client import Client, Spot, raise_for
 from kpywire.messages.alter_share_group_offsets import (
@@ -13,7 +13,6 @@ from kpywire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
 )
-from kpywire.messages.share_group_describe import ShareGroupDescribeRequest
 
 SHARE: Final = "share"
 
@@ -23,13 +22,6 @@ class Start(NamedTuple):
 
     offset: int
     left_records: int | None
-
-
-def described(client: Client, name: str, coordinator: int) -> Any:
-    """The group as the response of its coordinator has it."""
-    request = ShareGroupDescribeRequest(group_ids=[name], include_authorized_operations=False)
-    (found,) = client.call_node(coordinator, request).groups
-    return found
 
 
 def start_offsets(client: Client, name: str) -> dict[Spot, Start]:

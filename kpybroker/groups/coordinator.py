@@ -11,7 +11,7 @@ the loop for long.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.coordination.events import Loaded, MetadataChanged
 from kpybroker.coordination.sweeps import PAUSE_MS
@@ -31,12 +31,12 @@ from kpybroker.groups.events import (
     DeleteGroup,
     DescribeConsumerGroup,
     DescribeGroup,
+    DescribeStreamsGroup,
     ExpireOffsets,
     GroupRequest,
     ListGroups,
     TimersDue,
 )
-from kpybroker.groups.foreign.replay import keep
 from kpybroker.groups.mixed import dispatch
 from kpybroker.groups.mixed.downgrade import Downgraded, downgrade, rebalance_downgraded
 from kpybroker.groups.offsets import commit, expiry, offset_deletion, offset_fetch
@@ -49,7 +49,13 @@ from kpybroker.groups.share.events import DescribeShareGroup, InitializedPartiti
 from kpybroker.groups.share.replay import KEYS as SHARE_KEYS
 from kpybroker.groups.share.replay import take_share_group
 from kpybroker.groups.share.share_group import ShareGroup
-from kpybroker.groups.share.timeouts import begin_sessions
+from kpybroker.groups.share.timeouts import begin_sessions as begin_share_sessions
+from kpybroker.groups.streams import heartbeat as streams_heartbeat
+from kpybroker.groups.streams.describe import describe_streams_group
+from kpybroker.groups.streams.replay import KEYS as STREAMS_KEYS
+from kpybroker.groups.streams.replay import take_streams_group
+from kpybroker.groups.streams.streams_group import StreamsGroup
+from kpybroker.groups.streams.timeouts import begin_timeouts as begin_streams_timeouts
 from kpybroker.journal import Effects, Prepared, ProducerEpoch, TooLarge
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey
@@ -65,6 +71,7 @@ from kpywire.messages.offset_commit import OffsetCommitRequest
 from kpywire.messages.offset_delete import OffsetDeleteRequest
 from kpywire.messages.offset_fetch import OffsetFetchRequestGroup
 from kpywire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kpywire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kpywire.messages.sync_group import SyncGroupRequest
 from kpywire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -82,6 +89,7 @@ WORK_AT_ONCE = 1_000
 REPLIES_AT_ONCE = 2_000
 """A decision on timers ends after this many replies. The other timers that are due follow in the next decision."""
 
+_new: Final = tuple.__new__
 _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpoch | None]] = {
     AlterShareGroupOffsetsRequest: share_offsets.alter_offsets,
     DeleteGroup: deletion.delete_group,
@@ -90,6 +98,7 @@ _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpo
     DescribeConsumerGroup: describe_consumer_group,
     DescribeGroup: describe.describe_group,
     DescribeShareGroup: describe_share_group,
+    DescribeStreamsGroup: describe_streams_group,
     HeartbeatRequest: dispatch.heartbeat,
     InitializedPartitions: share_offsets.initialized_partitions,
     JoinGroupRequest: dispatch.join_group,
@@ -101,6 +110,7 @@ _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpo
     OffsetsDeleted: share_offsets.offsets_deleted,
     ShareGroupHeartbeatRequest: share_heartbeat.share_group_heartbeat,
     StatesInitialized: share_offsets.states_initialized,
+    StreamsGroupHeartbeatRequest: streams_heartbeat.streams_group_heartbeat,
     SyncGroupRequest: dispatch.sync_group,
     TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
 }
@@ -115,6 +125,7 @@ _REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
     OffsetCommitRequest: commit.refuse_commit,
     OffsetDeleteRequest: offset_deletion.refuse_offset_deletion,
     ShareGroupHeartbeatRequest: share_heartbeat.refuse_heartbeat,
+    StreamsGroupHeartbeatRequest: streams_heartbeat.refuse_heartbeat,
     TxnOffsetCommitRequest: commit.refuse_transactional_commit,
 }
 """The refusals of requests whose records may not fit into a batch. SyncGroup is not here: its refusal affects the whole
@@ -124,9 +135,9 @@ _REPLAYS: dict[type, Callable[[GroupShard, Any, Any], None]] = {
     GroupMetadataKey: take_group,
     **dict.fromkeys(CONSUMER_KEYS, take_consumer_group),
     **dict.fromkeys(SHARE_KEYS, take_share_group),
+    **dict.fromkeys(STREAMS_KEYS, take_streams_group),
 }
-"""The replays of the records of each kind of group, by the type of their key. All other records are of groups that are
-not served."""
+"""The replays of the records of each kind of group, by the type of their key."""
 
 
 class GroupCoordinator:
@@ -168,7 +179,7 @@ class GroupCoordinator:
         else:
             raise TypeError(f"The group coordinator is not told of {type(event).__name__}")
         shard.sweeps.due_ms = now_ms + PAUSE_MS
-        return Effects(decision.records, producer, decision.replies, then=decision.then)
+        return _new(Effects, (decision.records, producer, decision.replies, (), decision.then))
 
     def apply(self, record: Record | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""
@@ -182,7 +193,7 @@ class GroupCoordinator:
         if kind is OffsetCommitKey or kind is LegacyOffsetCommitKey:
             take_commit(shard, record.key, record.value, offset, producer)
         else:
-            _REPLAYS.get(kind, keep)(shard, record.key, record.value)
+            _REPLAYS[kind](shard, record.key, record.value)
 
     def apply_marker(self, producer: ProducerEpoch, offset: int, *, commit: bool) -> None:
         """Apply the end of a producer's transaction: its pending offsets become valid, or are dropped."""
@@ -213,12 +224,15 @@ class GroupCoordinator:
         ]
         if asleep:
             self.shard.sweeps.begin(asleep, _wake)
-        consumers = [each for each, group in self.shard.groups.items() if isinstance(group.membership, ConsumerGroup)]
-        if consumers:
-            self.shard.sweeps.begin(consumers, begin_timeouts)
-        shares = [each for each, group in self.shard.groups.items() if isinstance(group.membership, ShareGroup)]
-        if shares:
-            self.shard.sweeps.begin(shares, begin_sessions)
+        kinds = (
+            (ConsumerGroup, begin_timeouts),
+            (StreamsGroup, begin_streams_timeouts),
+            (ShareGroup, begin_share_sessions),
+        )
+        for kind, begin in kinds:
+            loaded = [each for each, group in self.shard.groups.items() if isinstance(group.membership, kind)]
+            if loaded:
+                self.shard.sweeps.begin(loaded, begin)
 
     def _run_timers(self, decision: Decision) -> None:
         timers = self.shard.timers

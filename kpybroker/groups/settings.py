@@ -44,6 +44,12 @@ class GroupSettings(NamedTuple):
     share_unsettled_heartbeat_interval_ms: int = 0
     """The interval of a member that waits for partitions; 0: the same. Kafka has no such config."""
     share_assignor: str = "simple"
+    streams_max_size: int = 2_147_483_647
+    streams_session_timeout_ms: int = 45_000
+    streams_heartbeat_interval_ms: int = 5_000
+    streams_num_standby_replicas: int = 0
+    streams_initial_rebalance_delay_ms: int = 3_000
+    streams_assignment_interval_ms: int = 1_000
     overrides_of: Callable[[str], Overrides] = _no_overrides
 
     def of_group(self, group_id: str) -> "GroupSettings":

@@ -24,7 +24,8 @@ _SEVERAL_KEYS_FROM = 4
 
 
 def member(node: GuardedImage, request: Any, call: Call) -> Verdict:
-    """Requests of members of classic groups and share groups: READ on the group."""
+    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, StreamsGroupHeartbeat, ShareFetch, ShareAcknowledge and
+    AlterShareGroupOffsets: READ on the group. The handlers ask for the topics."""
     if may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
         return None
     return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
@@ -46,9 +47,8 @@ def consumer_group_heartbeat(node: GuardedImage, request: Any, call: Call) -> Ve
     return None
 
 
-def consumer_group_describe(node: GuardedImage, request: Any, call: Call) -> Verdict:
-    """ConsumerGroupDescribe, ShareGroupDescribe: DESCRIBE on each group; refusals come first.
-
+def described_by_topics(node: GuardedImage, request: Any, call: Call) -> Verdict:
+    """ConsumerGroupDescribe, ShareGroupDescribe, StreamsGroupDescribe: DESCRIBE on each group; refusals come first.
     The handler asks for the topics."""
     denied = denied_names(node, call, Operation.DESCRIBE, ResourceType.GROUP, request.group_ids)
     if not denied:

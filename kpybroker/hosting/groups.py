@@ -26,6 +26,11 @@ _OF_A_GROUP = {
     "share_session_timeout_ms": "share.session.timeout.ms",
     "share_heartbeat_interval_ms": "share.heartbeat.interval.ms",
     "share_assignment_interval_ms": "share.assignment.interval.ms",
+    "streams_session_timeout_ms": "streams.session.timeout.ms",
+    "streams_heartbeat_interval_ms": "streams.heartbeat.interval.ms",
+    "streams_assignment_interval_ms": "streams.assignment.interval.ms",
+    "streams_num_standby_replicas": "streams.num.standby.replicas",
+    "streams_initial_rebalance_delay_ms": "streams.initial.rebalance.delay.ms",
 }
 """The settings that a group may have of its own, with the names of their configs."""
 
@@ -97,5 +102,21 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         share_unsettled_heartbeat_interval_ms=config["kpybroker.group.share.unsettled.heartbeat.interval.ms"],
         share_assignment_interval_ms=config["group.share.assignment.interval.ms"],
         share_initialize_retry_interval_ms=config["group.share.initialize.retry.interval.ms"],
+        streams_max_size=config["group.streams.max.size"],
+        streams_session_timeout_ms=config["group.streams.session.timeout.ms"],
+        streams_heartbeat_interval_ms=config["group.streams.heartbeat.interval.ms"],
+        streams_assignment_interval_ms=config["group.streams.assignment.interval.ms"],
+        streams_num_standby_replicas=config["group.streams.num.standby.replicas"],
+        streams_initial_rebalance_delay_ms=config["group.streams.initial.rebalance.delay.ms"],
         overrides_of=overrides_of,
     )
+
+
+def _within(config: BrokerConfig, name: str, value: int) -> int:
+    """The value of a group's config within the bounds of the broker, which may have changed since it was set."""
+    kind, rest = name.split(".", 1)
+    if name == "streams.initial.rebalance.delay.ms":
+        return value
+    if name == "streams.num.standby.replicas":
+        return min(value, int(config["group.streams.max.standby.replicas"]))
+    return max(int(config[f"group.{kind}.min.{rest}"]), min(value, int(config[f"group.{kind}.max.{rest}"])))

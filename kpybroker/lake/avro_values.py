@@ -1,17 +1,18 @@
-"""Values in Avro with Confluent's five bytes: each schema of the registry gives its columns, by fastavro."""
+"""Values in Avro, by fastavro: the columns of a schema and the cells of a record."""
 
 import io
 import json
+from collections.abc import Iterable
 from typing import Any, Final
 
 import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException
 
-from kpybroker.lake.errors import one_line
-from kpybroker.lake.registry import Registry, Unknown, schema_id
-from kpybroker.lake.tables import FACTS, REASON, VALUE, with_reasons
-from kpybroker.lake.values import FIVE_BYTES, Sorted, assembled
+from kpybroker.lake.by_schema import Spot
+from kpybroker.lake.errors import LakeError, one_line
+from kpybroker.lake.registry import Registry, Schema, Unknown, schema_id
+from kpybroker.lake.values import FIVE_BYTES
 
 PRIMITIVES: Final[dict[str, pa.DataType]] = {
     "boolean": pa.bool_(),
@@ -35,106 +36,72 @@ LOGICAL: Final[dict[str, pa.DataType]] = {
     "uuid": pa.string(),
 }
 JSON_TEXT: Final = pa.string()
-"""The type of unions of several types and of maps: JSON in a string."""
+"""The type of unions of several types, of maps and of records without fields: JSON in a string."""
 
 
-class AvroValues:
-    """Avro records. An int is a long and a float a double; nested records are structs, lists are lists."""
+class AvroForm:
+    """A schema of records. An int is a long and a float a double; nested records are structs, lists are lists."""
+
+    def __init__(self, name: str, text: str, references: Iterable[Schema] = ()) -> None:
+        """Unknown if the schema cannot be used."""
+        self.name = name
+        try:
+            known: dict[str, Any] = {}
+            named: dict[str, Any] = {}
+            _learn(references, known, named)
+            parsed: Any = fastavro.parse_schema(json.loads(text), known)
+            if parsed.get("type") != "record":
+                raise Unknown(f"{name} is not of a record")
+            fields = [pa.field(each["name"], arrow_type(each["type"], named)) for each in parsed["fields"]]
+        except (SchemaParseException, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+            raise Unknown(f"{name} cannot be used: {one_line(error)}") from None
+        self._parsed = parsed
+        self.schema = pa.schema(fields)
+
+    def cells(self, content: bytes) -> list[Any]:
+        stream = io.BytesIO(content)
+        read: Any = fastavro.schemaless_reader(stream, self._parsed, None)
+        if left := len(content) - stream.tell():
+            raise ValueError(f"{left} bytes are left behind the record")
+        return [plain(read.get(field.name), field.type) for field in self.schema]
+
+
+def _learn(references: Iterable[Schema], known: dict[str, Any], named: dict[str, Any]) -> None:
+    """Make the types known that other schemas define."""
+    for schema in references:
+        _learn((each for _, each in schema.references), known, named)
+        arrow_type(fastavro.parse_schema(json.loads(schema.text), known), named)
+
+
+class RegisteredAvro:
+    """Avro with Confluent's five bytes."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._parsed: dict[int, tuple[Any, pa.Schema]] = {}
 
-    def first_schema(self, sample: pa.Table) -> pa.Schema:
-        fields = {field.name: field for field in FACTS}
-        for value in sample[VALUE].to_pylist():
-            try:
-                for field in self._schema(schema_id(value))[1]:
-                    fields.setdefault(field.name, field)
-            except Unknown:
-                continue
-        return pa.schema(list(fields.values()))
+    def spot(self, value: bytes) -> Spot:
+        return Spot(schema_id(value), FIVE_BYTES)
 
-    def _schema(self, number: int) -> tuple[Any, pa.Schema]:
-        if number not in self._parsed:
-            text = self._registry.schema(number, "AVRO")
-            try:
-                parsed: Any = fastavro.parse_schema(json.loads(text))
-                named: dict[str, Any] = {}
-                if parsed.get("type") != "record":
-                    raise Unknown(f"schema {number} is not of a record")
-                fields = [pa.field(each["name"], arrow_type(each["type"], named)) for each in parsed["fields"]]
-            except (SchemaParseException, ValueError, KeyError, AttributeError, TypeError) as error:
-                raise Unknown(f"schema {number} cannot be used: {one_line(error)}") from None
-            if taken := {field.name for field in fields} & {*FACTS.names, REASON}:
-                raise Unknown(f"schema {number} has a field {min(taken)}, which is a column of every table")
-            self._parsed[number] = parsed, pa.schema(fields)
-        return self._parsed[number]
-
-    def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:
-        """Sort by schema, since each has its own columns."""
-        groups: dict[int, list[int]] = {}
-        values = raw[VALUE].to_pylist()
-        lost: dict[int, str] = {}
-        for row, value in enumerate(values):
-            try:
-                groups.setdefault(schema_id(value), []).append(row)
-            except Unknown as error:
-                lost[row] = str(error)
-        found = []
-        columns = {field.name: field.type for field in table}
-        for number, rows in sorted(groups.items()):
-            try:
-                parsed, schema = self._schema(number)
-            except Unknown as error:
-                lost.update(dict.fromkeys(rows, str(error)))
-                continue
-            if (misfit := _misfit(schema, columns)) is not None:
-                lost.update(dict.fromkeys(rows, f"schema {number}: {misfit}"))
-                continue
-            columns.update({field.name: field.type for field in schema})
-            part = raw.take(pa.array(rows, pa.int64()))
-            found.append(_decoded(part, parsed, schema, [values[row] for row in rows]))
-        order = sorted(lost)
-        dead = with_reasons(raw.take(pa.array(order, pa.int64())), pa.array([lost[row] for row in order], pa.string()))
-        empty = raw.slice(0, 0).select(FACTS.names)
-        rows_of = pa.concat_tables([empty, *(each.rows for each in found)], promote_options="default")
-        return Sorted(rows_of, pa.concat_tables([dead, *(each.dead for each in found)]))
+    def form(self, key: Any) -> AvroForm:
+        found = self._registry.schema(key, "AVRO")
+        return AvroForm(f"schema {key}", found.text, [each for _, each in found.references])
 
 
-def _misfit(schema: pa.Schema, columns: dict[str, pa.DataType]) -> str | None:
-    for field in schema:
-        known = columns.get(field.name, field.type)
-        if known != field.type:
-            return f"field {field.name} is {field.type}, and the column is {known}"
-    return None
+class LocalAvro:
+    """Avro of one schema, which a file has, with nothing before a record."""
 
-
-def _decoded(raw: pa.Table, parsed: Any, schema: pa.Schema, values: list[bytes]) -> Sorted:
-    documents: list[Any] = []
-    reasons: list[str | None] = []
-    for value in values:
-        document: Any = None
-        reason: str | None = None
-        stream = io.BytesIO(value)
-        stream.seek(FIVE_BYTES)
+    def __init__(self, text: bytes) -> None:
+        """LakeError if the schema cannot be used."""
         try:
-            read: Any = fastavro.schemaless_reader(stream, parsed, None)
-            if stream.tell() != len(value):
-                reason = f"{len(value) - stream.tell()} bytes are left behind the Avro record"
-            document = [plain(read.get(field.name), field.type) for field in schema]
-            for cell, field in zip(document, schema, strict=True):
-                pa.scalar(cell, field.type)
-        except Exception as error:  # hostile bytes raise errors of many kinds in fastavro
-            reason = f"not Avro of its schema: {one_line(error)}"
-        documents.append(document)
-        reasons.append(reason)
+            self._form = AvroForm("the schema", text.decode())
+        except (Unknown, UnicodeDecodeError) as error:
+            raise LakeError(one_line(error)) from None
 
-    def columns(good: list[int]) -> pa.Table:
-        cells = [[documents[number][column] for number in good] for column in range(len(schema))]
-        return pa.table([pa.array(each, field.type) for each, field in zip(cells, schema, strict=True)], schema=schema)
+    def spot(self, value: bytes) -> Spot:  # noqa: ARG002
+        return Spot(None, 0)
 
-    return assembled(raw, reasons, columns)
+    def form(self, key: Any) -> AvroForm:  # noqa: ARG002
+        return self._form
 
 
 def arrow_type(schema: Any, named: dict[str, Any]) -> pa.DataType:
@@ -164,7 +131,8 @@ def _complex(schema: Any, kind: Any, named: dict[str, Any]) -> pa.DataType:
     if kind == "array":
         return pa.list_(arrow_type(schema["items"], named))
     if kind in ("record", "error"):
-        return pa.struct([pa.field(each["name"], arrow_type(each["type"], named)) for each in schema["fields"]])
+        fields = [pa.field(each["name"], arrow_type(each["type"], named)) for each in schema["fields"]]
+        return pa.struct(fields) if fields else JSON_TEXT  # no file holds a struct without fields
     return PRIMITIVES[kind] if isinstance(kind, str) and kind in PRIMITIVES else JSON_TEXT
 
 

@@ -1,29 +1,68 @@
 """The formats of values by name."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from kpybroker.lake.errors import LakeError
 from kpybroker.lake.json_values import JsonValues
 from kpybroker.lake.registry import Registry
 from kpybroker.lake.values import Bytes, Values
 
-KINDS: Final = ("bytes", "json", "avro", "json-schema")
+AVRO: Final = "avro"
+JSON_SCHEMA: Final = "json-schema"
+PROTOBUF: Final = "protobuf"
+WITH_SCHEMAS: Final = (AVRO, JSON_SCHEMA, PROTOBUF)
+KINDS: Final = ("bytes", "json", *WITH_SCHEMAS)
 
 
-def values_of(kind: str, registry: Registry | None) -> Values:
-    """The format of this name. LakeError."""
-    if kind == "bytes":
-        return Bytes()
-    if kind == "json":
-        return JsonValues()
-    if kind == "protobuf":
-        raise LakeError("values in Protobuf are not decoded yet; --values bytes keeps them as they are")
+class SchemaFile(NamedTuple):
+    """A schema that stands in a file instead of a registry."""
+
+    content: bytes
+    message: str | None = None
+    """For Protobuf, the full name of the message."""
+
+
+def values_of(kind: str, registry: Registry | None, file: SchemaFile | None = None) -> Values:
+    """The format of this name, with schemas of a registry or of a file. LakeError."""
     if kind not in KINDS:
         raise LakeError(f"no format {kind!r}; there are {', '.join(KINDS)}")
-    if registry is None:
-        raise LakeError(f"--values {kind} needs --schema-registry")
-    if kind == "json-schema":
-        return JsonValues(registry)
-    from kpybroker.lake.avro_values import AvroValues
+    if kind not in WITH_SCHEMAS:
+        if file is not None:
+            raise LakeError(f"--schema is for --values {', '.join(WITH_SCHEMAS)}, not for {kind}")
+        return Bytes() if kind == "bytes" else JsonValues()
+    if file is not None and file.message is not None and kind != PROTOBUF:
+        raise LakeError(f"--message is for --values {PROTOBUF}")
+    if file is not None and registry is not None:
+        raise LakeError("--schema and --schema-registry exclude each other")
+    if file is None and registry is None:
+        raise LakeError(f"--values {kind} needs --schema-registry or --schema")
+    if kind == JSON_SCHEMA:
+        return _json_schema(registry, file)
+    return _by_schema(kind, registry, file)
 
-    return AvroValues(registry)
+
+def _json_schema(registry: Registry | None, file: SchemaFile | None) -> Values:
+    from kpybroker.lake.json_validation import LocalJson, RegisteredJson
+
+    if file is not None:
+        return JsonValues(LocalJson(file.content))
+    assert registry is not None
+    return JsonValues(RegisteredJson(registry))
+
+
+def _by_schema(kind: str, registry: Registry | None, file: SchemaFile | None) -> Values:
+    from kpybroker.lake.by_schema import BySchema
+
+    if kind == AVRO:
+        from kpybroker.lake.avro_values import LocalAvro, RegisteredAvro
+
+        if file is not None:
+            return BySchema(LocalAvro(file.content))
+        assert registry is not None
+        return BySchema(RegisteredAvro(registry))
+    from kpybroker.lake.protobuf_values import LocalProtobuf, RegisteredProtobuf
+
+    if file is not None:
+        return BySchema(LocalProtobuf(file.content, file.message))
+    assert registry is not None
+    return BySchema(RegisteredProtobuf(registry))

@@ -23,6 +23,8 @@ class Wish(NamedTuple):
     new_generation: bool = False
     """Whether a topic that was deleted and created again is written behind the old one."""
     partition_by: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    """The columns of `tables.EXTRA` that a new table has."""
 
 
 def origin_for(found: Origin | None, wish: Wish, topic: str, topic_id: str, name: str) -> Origin:
@@ -53,6 +55,8 @@ def opened(target: Target, source: Source, topic_id: str, wish: Wish, values: Ca
         origin = Origin(source.name, (topic_id,), wish.mode or "append", wish.values or "bytes")
         schema = values(origin.values).first_schema(sample(source, topic_id))
         return target.create(schema, origin, wish.partition_by)
+    if missing := sorted({*wish.extra} - {*table.schema().names}):
+        raise LakeError(f"table {table.name} was made without column {missing[0]}, and stays so")
     found = table.origin()
     origin = origin_for(found, wish, source.name, topic_id, table.name)
     if origin != found:

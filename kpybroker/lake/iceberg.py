@@ -90,9 +90,7 @@ class Iceberg:
             transaction.set_properties({ORIGIN: origin_text(origin)})
 
     def schema(self) -> pa.Schema:
-        fields = self._table.schema().as_arrow()
-        small = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
-        return pa.schema([pa.field(field.name, small.get(field.type, field.type)) for field in fields])
+        return pa.schema([pa.field(field.name, _small(field.type)) for field in self._table.schema().as_arrow()])
 
     def covered(self, topic_id: str) -> Covered:
         nothing = Covered(topic_id, {})
@@ -208,6 +206,15 @@ class Iceberg:
             self._table.maintenance.expire_snapshots().older_than(until).commit()
         self.refresh()
         return f"{before - len(self._table.snapshots())} snapshots older than {retention_hours:g} h were expired"
+
+
+def _small(kind: pa.DataType) -> pa.DataType:
+    """A type without the large variants that PyIceberg chooses."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_small(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _small(field.type)) for field in kind])
+    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
 
 
 def _offsets(text: str) -> Covered:

@@ -19,7 +19,9 @@ JSON: Final = "json"
 """Objects and lists, as text. It is a string in a table; a table's string column takes both."""
 
 CONFLICT: Final = "__str"
-RESERVED: Final = ("_topic_id", "_partition", "_offset", "_timestamp", "_key", "_reason", "_gone")
+RESERVED: Final = (
+    "_topic_id", "_partition", "_offset", "_timestamp", "_key", "_headers", "_epoch", "_reason", "_gone",
+)  # fmt: skip
 MOST_COLUMNS: Final = 1_000
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.\-]+")
 LEAST: Final = -(1 << 63)
@@ -74,6 +76,13 @@ class Columns:
         self._names: dict[str, str] = {}
         self._usual: dict[str, type | None] = {}
         """Python's type of values of a field that fit its column without a closer look."""
+
+    def declare(self, types: Mapping[str, str]) -> None:
+        """Add columns for fields whose types a schema declares, as far as a table may have as many."""
+        for field, kind in types.items():
+            if len(self.types) >= MOST_COLUMNS:
+                return
+            self._add(self.column(field), kind)
 
     def learn(self, documents: Iterable[Document]) -> None:
         """Infer from a sample: columns are added and widened."""

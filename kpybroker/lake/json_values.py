@@ -1,14 +1,24 @@
 """Values that are JSON objects, one in each record."""
 
 import json
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Protocol
 
 import pyarrow as pa
 
-from kpybroker.lake.json_schema import BOOLEAN, DOUBLE, JSON, LONG, STRING, Columns, Document, TooManyColumns
-from kpybroker.lake.registry import Registry, Unknown, schema_id
-from kpybroker.lake.tables import FACTS, VALUE
-from kpybroker.lake.values import FIVE_BYTES, Sorted, assembled
+from kpybroker.lake.json_schema import (
+    BOOLEAN,
+    DOUBLE,
+    JSON,
+    LONG,
+    RESERVED,
+    STRING,
+    Columns,
+    Document,
+    TooManyColumns,
+)
+from kpybroker.lake.registry import Unknown
+from kpybroker.lake.tables import FACTS, VALUE, extra_of
+from kpybroker.lake.values import Sorted, assembled
 
 TYPES: Final = {
     BOOLEAN: pa.bool_(),
@@ -20,32 +30,58 @@ TYPES: Final = {
 NAMES: Final = {pa.bool_(): BOOLEAN, pa.int64(): LONG, pa.float64(): DOUBLE, pa.string(): STRING}
 
 
-class JsonValues:
-    """JSON objects, with Confluent's five bytes before them if there is a registry."""
+class Form(Protocol):
+    """A schema of documents."""
 
-    def __init__(self, registry: Registry | None = None) -> None:
-        self._registry = registry
+    types: dict[str, str]
+
+    def reason(self, document: Any) -> str | None:
+        """Why a document is not valid; None for one that is."""
+
+
+class Schemas(Protocol):
+    """The schemas of documents."""
+
+    start: int
+    """The bytes before a document."""
+
+    def form(self, value: bytes) -> Form:
+        """The schema of a value. Unknown."""
+
+
+class JsonValues:
+    """JSON objects, valid by their schemas if there are any."""
+
+    def __init__(self, schemas: Schemas | None = None) -> None:
+        self._schemas = schemas
 
     def first_schema(self, sample: pa.Table) -> pa.Schema:
         columns = Columns()
         for value in sample[VALUE].to_pylist():
-            document, reason = self._document(value)
+            document, form, reason = self._document(value)
             if reason is None:
                 try:
+                    if form is not None:
+                        columns.declare(form.types)
                     columns.learn([document])
                 except TooManyColumns:
                     break
-        return pa.schema([*FACTS, *(pa.field(name, TYPES[kind]) for name, kind in columns.types.items())])
+        inferred = [pa.field(name, TYPES[kind]) for name, kind in columns.types.items()]
+        return pa.schema([*FACTS, *extra_of(sample.column_names), *inferred])
 
     def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:
         known = {field.name: NAMES[field.type] for field in table if field.type in NAMES}
-        columns = Columns({name: kind for name, kind in known.items() if name not in FACTS.names})
+        columns = Columns({name: kind for name, kind in known.items() if name not in RESERVED})
         documents: list[Document] = []
         reasons: list[str | None] = []
+        declared: set[int] = set()
         for value in raw[VALUE].to_pylist():
-            document, reason = self._document(value)
+            document, form, reason = self._document(value)
             if reason is None:
                 try:
+                    if form is not None and id(form) not in declared:
+                        declared.add(id(form))
+                        columns.declare(form.types)
                     columns.add([document])
                 except TooManyColumns as error:
                     reason = str(error)
@@ -53,18 +89,19 @@ class JsonValues:
             reasons.append(reason)
         return assembled(raw, reasons, lambda good: _arrays(columns, [documents[number] for number in good]))
 
-    def _document(self, value: bytes | None) -> tuple[Document, str | None]:
-        """A record's fields, or why it has none."""
+    def _document(self, value: bytes | None) -> tuple[Document, Form | None, str | None]:
+        """A record's fields and their schema, or why it has none."""
         if value is None:
-            return {}, "the record has no value"
-        if self._registry is not None:
-            try:
-                number = schema_id(value)
-                self._registry.schema(number, "JSON")
-            except Unknown as error:
-                return {}, str(error)
-            value = value[FIVE_BYTES:]
-        return document_of(value)
+            return {}, None, "the record has no value"
+        if self._schemas is None:
+            document, reason = document_of(value)
+            return document, None, reason
+        try:
+            form = self._schemas.form(value)
+        except Unknown as error:
+            return {}, None, str(error)
+        document, reason = document_of(value[self._schemas.start :])
+        return document, form, reason or form.reason(document)
 
 
 def document_of(value: bytes) -> tuple[Document, str | None]:

@@ -22,7 +22,7 @@ class Limits(NamedTuple):
     rows: int = 2_000_000
     bytes: int = 128 * 1024 * 1024
     """The bytes of keys and values in one commit, about; a file of the table is at most about as large."""
-    age_ms: int = 5_000
+    age_ms: int = 3_000
     """How long records wait for others."""
 
 

@@ -5,14 +5,18 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Callable
-from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
 
 from kpybroker.lake.errors import LakeError, one_line
 
 TIMEOUT_S: Final = 10.0
 PREFIX_BYTES: Final = 5
 MOST_BYTES: Final = 16 * 1024 * 1024
+DEEPEST: Final = 32
+"""References to references are followed this far."""
+
+PROTOBUF: Final = "PROTOBUF"
 
 
 class Unknown(Exception):
@@ -24,6 +28,14 @@ def schema_id(value: bytes) -> int:
     if len(value) < PREFIX_BYTES or value[0] != 0:
         raise Unknown("no schema id: the value does not begin with Confluent's five bytes")
     return int.from_bytes(value[1:PREFIX_BYTES], "big")
+
+
+class Schema(NamedTuple):
+    """A schema as the registry has it, and those that it refers to, by the names that it uses for them."""
+
+    text: str
+    """For Protobuf, the file's descriptor in base64."""
+    references: "tuple[tuple[str, Schema], ...]" = ()
 
 
 Load = Callable[[str], bytes]
@@ -43,15 +55,15 @@ class Registry:
             self._headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
         self.address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
         self._load = load or self._get
-        self._known: dict[int, tuple[str, str] | None] = {}
+        self._known: dict[int, tuple[str, Schema] | None] = {}
 
     def __repr__(self) -> str:
         return f"Registry({self.address!r})"
 
-    def schema(self, number: int, kind: str) -> str:
-        """The text of a schema. Unknown if there is none of this id and kind; LakeError if the registry is away."""
+    def schema(self, number: int, kind: str) -> Schema:
+        """The schema of an id. Unknown if there is none of this id and kind; LakeError if the registry is away."""
         if number not in self._known:
-            self._known[number] = self._ask(number)
+            self._known[number] = self._ask(f"schemas/ids/{number}", kind, DEEPEST)
         found = self._known[number]
         if found is None:
             raise Unknown(f"schema {number} is not in the registry")
@@ -59,12 +71,14 @@ class Registry:
             raise Unknown(f"schema {number} is {found[0]}, not {kind}")
         return found[1]
 
-    def _ask(self, number: int) -> tuple[str, str] | None:
+    def _ask(self, path: str, kind: str, depth: int) -> tuple[str, Schema] | None:
+        if not depth:
+            raise LakeError(f"schema registry {self.address}: references are nested more than {DEEPEST} deep")
+        form = "?format=serialized" if kind == PROTOBUF else ""
         try:
-            answer: Any = json.loads(self._load(f"{self.address}/schemas/ids/{number}"))
-            if answer.get("references"):
-                raise LakeError(f"schema {number} has references to others, which are not followed")
-            return answer.get("schemaType", "AVRO"), answer["schema"]
+            answer: Any = json.loads(self._load(f"{self.address}/{path}{form}"))
+            found, text = answer.get("schemaType", "AVRO"), answer["schema"]
+            wanted = [(each["name"], each["subject"], int(each["version"])) for each in answer.get("references") or ()]
         except urllib.error.HTTPError as error:
             if error.code == 404:
                 return None
@@ -74,6 +88,17 @@ class Registry:
             raise LakeError(f"schema registry {self.address} cannot be reached: {one_line(reason)}") from None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LakeError(f"schema registry {self.address} does not answer as one") from None
+        if found != kind:
+            return found, Schema(text)
+        references = [(name, self._version(subject, version, kind, depth - 1)) for name, subject, version in wanted]
+        return found, Schema(text, tuple(references))
+
+    def _version(self, subject: str, version: int, kind: str, depth: int) -> Schema:
+        """A schema that another one refers to."""
+        found = self._ask(f"subjects/{quote(subject, safe='')}/versions/{version}", kind, depth)
+        if found is None:
+            raise LakeError(f"schema registry {self.address} does not have version {version} of {subject}")
+        return found[1]
 
     def _get(self, url: str) -> bytes:
         request = urllib.request.Request(url, headers=self._headers)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from kpybroker.lake.checking import NO_END, Log, Offsets, last_of_keys
 from kpybroker.lake.coverage import Covered, ranges
-from kpybroker.lake.tables import BYTES, DEAD_LETTERS, FACTS, KEY, OFFSET, PARTITION, UPSERT, Table
+from kpybroker.lake.tables import BYTES, FACTS, KEY, OFFSET, PARTITION, UPSERT, Table, extra_of
 from kpybroker.lake.values import Values, sort
 
 PLACES_IN_ONE_COMMIT = 5_000
@@ -33,8 +33,9 @@ class Replayed(NamedTuple):
 def replay(table: Table, dead_letters: Table, topic_id: str, values: Values, mode: str, log: Log) -> Replayed:
     """Try all dead letters of a topic again. LakeError; NotCommitted if it is to be repeated."""
     covered = table.covered(topic_id)
+    schema = pa.schema([*BYTES, *extra_of(dead_letters.schema().names)])
     dead = pa.Table.from_batches(
-        (batch.select(DEAD_LETTERS.names).cast(DEAD_LETTERS) for batch in dead_letters.rows(topic_id)), DEAD_LETTERS
+        (rows.select(schema.names).cast(schema) for rows in dead_letters.rows(topic_id)), schema
     )
     is_row = _are_rows(table, topic_id, dead)
     already = dead.filter(is_row)
@@ -45,7 +46,7 @@ def replay(table: Table, dead_letters: Table, topic_id: str, values: Values, mod
         keyless, dead = dead.filter(pc.is_null(dead[KEY])), dead.filter(pc.is_valid(dead[KEY]))
         is_last = _are_last(log, covered, dead)
         superseded, dead = dead.filter(pc.invert(is_last)), dead.filter(is_last)
-    found = sort(values, dead.select(BYTES.names), table.schema())
+    found = sort(values, dead, table.schema())
     if found.rows.num_rows:
         if mode == UPSERT:
             table.upsert(found.rows, found.rows.slice(0, 0).select(FACTS.names), covered)

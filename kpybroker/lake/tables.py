@@ -1,7 +1,7 @@
 """The seam between the lake and its table formats, and the columns that every table has."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -26,6 +26,16 @@ FACTS: Final = pa.schema(
     ]
 )
 """The columns of every row: where it was in the topic, and its key."""
+HEADERS: Final = "_headers"
+EPOCH: Final = "_epoch"
+EXTRA: Final = pa.schema(
+    [
+        (HEADERS, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        (EPOCH, pa.int32()),
+    ]
+)
+"""The columns that a table has if it was made so: the headers of a record, and the epoch of the leader that appended
+it."""
 BYTES: Final = FACTS.append(pa.field(VALUE, pa.binary()))
 DEAD_LETTERS: Final = BYTES.append(pa.field(REASON, pa.string()))
 
@@ -111,6 +121,17 @@ def origin_of(text: str | None) -> Origin | None:
         return None
 
 
+def extra_of(names: Iterable[str]) -> pa.Schema:
+    """The columns of `EXTRA` among these."""
+    found = set(names)
+    return pa.schema([field for field in EXTRA if field.name in found])
+
+
+def facts_of(rows: pa.Table) -> pa.Table:
+    """The columns that do not come from values."""
+    return rows.select([*FACTS.names, *extra_of(rows.column_names).names])
+
+
 def with_reasons(rows: pa.Table, reasons: pa.Array) -> pa.Table:
-    """Dead letters: rows of `BYTES` and why each does not fit."""
-    return rows.select(BYTES.names).append_column(DEAD_LETTERS.field(REASON), reasons)
+    """Dead letters: raw rows and why each does not fit."""
+    return rows.append_column(DEAD_LETTERS.field(REASON), reasons)

@@ -45,6 +45,8 @@ class Topic:
         self._pool = ThreadPoolExecutor(parallel, "lake")
         self._idle: list[FetchTransport] = []
         self._id = b""
+        self.extra: tuple[str, ...] = ()
+        """Columns that `read` gives in addition to `COLUMNS`."""
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
@@ -80,10 +82,11 @@ class Topic:
     def read(self, steps: Iterable[Step]) -> pa.Table:
         """The records of these steps, those of a partition in the order of the log."""
         pieces = tasks(steps, TASK_OFFSETS)
-        tables = list(self._pool.map(lambda step: list(self.batches(step)), pieces))
-        return pa.Table.from_batches([batch for table in tables for batch in table], schema_of(COLUMNS))
+        columns = COLUMNS + self.extra
+        tables = list(self._pool.map(lambda step: list(self.batches(step, columns)), pieces))
+        return pa.Table.from_batches([batch for table in tables for batch in table], schema_of(columns))
 
-    def batches(self, step: Step, columns: tuple[str, ...] = COLUMNS) -> Iterator[pa.RecordBatch]:
+    def batches(self, step: Step, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """The records of one step, in batches. LakeError."""
         wanted = Wanted(columns, self._committed_only, self._fails_on_data_loss)
         transport = self._idle.pop() if self._idle else FetchTransport(self._connect())

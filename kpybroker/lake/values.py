@@ -4,16 +4,18 @@ Invariant: each record is a row or a dead letter, and never both. Which of the t
 and the columns of the table alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kpybroker.lake.tables import BYTES, FACTS, REASON, VALUE, with_reasons
+from kpybroker.lake.tables import BYTES, EPOCH, EXTRA, HEADERS, REASON, VALUE, extra_of, facts_of, with_reasons
 
 FIVE_BYTES: Final = 5
 """Confluent's prefix: a zero and the schema's id."""
+SOURCES: Final = {HEADERS: "headers", EPOCH: "leaderEpoch"}
+"""The column of a scan behind each of `EXTRA`."""
 
 
 class Sorted(NamedTuple):
@@ -27,15 +29,15 @@ class Values(Protocol):
     """A format of values."""
 
     def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:
-        """Sort records with the columns of `BYTES`, none of which has a null value; ``table`` is the table's schema."""
+        """Sort the records of `raw_of`, none of which has a null value; ``table`` is the table's schema."""
 
     def first_schema(self, sample: pa.Table) -> pa.Schema:
         """The columns of a table that is to be made, from a sample of records."""
 
 
 def raw_of(records: pa.Table, topic_id: str) -> pa.Table:
-    """Records of a scan with the names and columns of `BYTES`."""
-    return pa.table(
+    """Records of a scan with the names and columns of `BYTES`, and those of `EXTRA` that the scan has."""
+    raw = pa.table(
         [
             pa.repeat(pa.scalar(topic_id), records.num_rows),
             records["partition"],
@@ -46,6 +48,15 @@ def raw_of(records: pa.Table, topic_id: str) -> pa.Table:
         ],
         schema=BYTES,
     )
+    for field in EXTRA:
+        if SOURCES[field.name] in records.column_names:
+            raw = raw.append_column(field, records[SOURCES[field.name]])
+    return raw
+
+
+def sources(names: Iterable[str]) -> tuple[str, ...]:
+    """The columns of a scan behind the columns of `EXTRA` among these."""
+    return tuple(SOURCES[name] for name in extra_of(names).names)
 
 
 class Bytes:
@@ -54,8 +65,8 @@ class Bytes:
     def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:  # noqa: ARG002
         return Sorted(raw, raw.slice(0, 0).append_column(REASON, pa.array([], pa.string())))
 
-    def first_schema(self, sample: pa.Table) -> pa.Schema:  # noqa: ARG002
-        return BYTES
+    def first_schema(self, sample: pa.Table) -> pa.Schema:
+        return pa.schema([*BYTES, *extra_of(sample.column_names)])
 
 
 def sort(values: Values, raw: pa.Table, table: pa.Schema) -> Sorted:
@@ -64,7 +75,7 @@ def sort(values: Values, raw: pa.Table, table: pa.Schema) -> Sorted:
         return values.columns(raw, table)
     is_null = pc.is_null(raw[VALUE])
     found = values.columns(raw.filter(pc.invert(is_null)), table)
-    tombstones = raw.filter(is_null).select(FACTS.names)
+    tombstones = facts_of(raw.filter(is_null))
     return Sorted(pa.concat_tables([found.rows, tombstones], promote_options="default"), found.dead)
 
 
@@ -72,7 +83,7 @@ def assembled(raw: pa.Table, reasons: list[str | None], columns: Callable[[list[
     """Rows from the records without a reason, with ``columns`` of their positions; the others are dead letters."""
     bad = [number for number, reason in enumerate(reasons) if reason is not None]
     good = [number for number, reason in enumerate(reasons) if reason is None] if bad else list(range(len(reasons)))
-    facts = (raw.take(pa.array(good, pa.int64())) if bad else raw).select(FACTS.names)
+    facts = facts_of(raw.take(pa.array(good, pa.int64())) if bad else raw)
     for name, column in zip(*_pairs(columns(good)), strict=True):
         facts = facts.append_column(name, column)
     dead = raw.take(pa.array(bad, pa.int64()))

@@ -13,6 +13,7 @@ from kpybroker.metadata.image import ELR_VERSION, KRAFT_VERSION
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
 SHARE_VERSION = "share.version"
+STREAMS_VERSION = "streams.version"
 
 SUPPORTED: Mapping[str, FeatureRange] = {
     metadata_version.FEATURE_NAME: FeatureRange(metadata_version.MINIMUM, metadata_version.LATEST),
@@ -21,20 +22,17 @@ SUPPORTED: Mapping[str, FeatureRange] = {
     ELR_VERSION: FeatureRange(0, 1),
     GROUP_VERSION: FeatureRange(0, 1),
     SHARE_VERSION: FeatureRange(0, 1),
+    STREAMS_VERSION: FeatureRange(0, 1),
 }
 
 SUPPORTED_LEVELS = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
-
-KNOWN_TO_KAFKA: Mapping[str, FeatureRange] = {
-    "streams.version": FeatureRange(0, 1),
-}
-"""The features of Apache Kafka 4.3 that are not complete here. At level 0 they are off, which is always accepted."""
 
 LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 = 21
 LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 = 24
 """The lowest ``metadata.version`` of ``transaction.version`` 2, and of 1, which is therefore nowhere the default
 (Kafka: ``TransactionVersion``)."""
 LOWEST_METADATA_VERSION_OF_GROUP_VERSION_1 = 22
+LOWEST_METADATA_VERSION_OF_STREAMS_VERSION_1 = 29
 LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT = 26
 LOWEST_METADATA_VERSION_OF_SHARE_VERSION_1 = 28
 
@@ -52,6 +50,8 @@ def default_level(name: str, level: int) -> int:
         return 2 if level >= LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 else 0
     if name == GROUP_VERSION:
         return int(level >= LOWEST_METADATA_VERSION_OF_GROUP_VERSION_1)
+    if name == STREAMS_VERSION:
+        return int(level >= LOWEST_METADATA_VERSION_OF_STREAMS_VERSION_1)
     if name == ELR_VERSION:
         return int(level >= LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT)
     if name == SHARE_VERSION:

@@ -133,6 +133,7 @@ SECTIONS: Final = (
             lag.GROUPS_BY_PROTOCOL,
             lag.CONSUMER_GROUPS,
             lag.SHARE_GROUPS,
+            lag.STREAMS_GROUPS,
             lag.MEMBERS,
             lag.GENERATIONS,
             lag.LAG,

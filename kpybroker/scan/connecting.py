@@ -1,18 +1,16 @@
 """Clients and transports of a scan, from its options."""
 
-from difflib import get_close_matches
 from typing import Final
 
 from kpybroker.client import client_configs
-from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import Client
 from kpybroker.client.properties import number, seconds, settings_of
 from kpybroker.scan.borrowing import Borrowed
+from kpybroker.scan.client_properties import bad_options, without_effect
 from kpybroker.scan.cluster import Cluster
-from kpybroker.scan.errors import BadOption
 from kpybroker.scan.fetching import Fetching, FetchTransport
 from kpybroker.scan.files_first import FilesFirst
-from kpybroker.scan.options import FILES, KAFKA, Options
+from kpybroker.scan.options import FILES, Options
 from kpybroker.scan.transport import Transport
 
 CLIENT_ID: Final = "kpybroker-scan"
@@ -30,14 +28,9 @@ _OF_JAVA: Final = frozenset(
 
 def client_of(options: Options) -> Client:
     """A client. It connects when first used. Raises BadOption."""
-    try:
+    with bad_options():
         values = _values(options)
-        settings = settings_of(values)
-        return Client(options.servers, seconds(values, "request.timeout.ms"), settings)
-    except BadProperty as error:
-        raise BadOption(f"{KAFKA}{error}") from None
-    except ValueError as error:
-        raise BadOption(f"{KAFKA}bootstrap.servers: {error}") from None
+        return Client(options.servers, seconds(values, "request.timeout.ms"), settings_of(values))
 
 
 def _values(options: Options) -> dict[str, client_configs.Value | None]:
@@ -79,15 +72,5 @@ def _fetching(options: Options) -> Fetching:
 
 def warnings_of(options: Options) -> list[str]:
     """Lines for people on options that have no effect."""
-    known = {
-        name
-        for command in (client_configs.CONSUME, client_configs.ADMIN)
-        for each in client_configs.of_command(command).values()
-        for name in (each.name, *each.also)
-    }
-    lines = list(options.warnings)
-    for key in sorted(options.properties.keys() - known - _OF_JAVA - {"bootstrap.servers"}):
-        close = get_close_matches(key, sorted(known), 1)
-        hint = f"; did you mean {KAFKA}{close[0]}?" if close else ""
-        lines.append(f"the option {KAFKA}{key} has no effect here{hint}")
-    return lines
+    commands = client_configs.CONSUME, client_configs.ADMIN
+    return [*options.warnings, *without_effect(options.properties, commands, _OF_JAVA)]

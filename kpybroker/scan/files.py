@@ -45,7 +45,10 @@ class FileTransport:
 
     def _is_there(self, segment: LentSegment) -> bool:
         status = self._disk.status(segment.path)
-        return status is not None and status.inode == segment.inode and os.access(segment.path, os.R_OK)
+        return status is not None and status.inode == segment.inode and self._may_read(segment)
+
+    def _may_read(self, segment: LentSegment) -> bool:
+        return os.access(segment.path, os.R_OK)
 
     def pieces(self, part: Range, wanted: Wanted) -> Iterator[Piece]:
         """The batches of a range; see `Transport`."""

@@ -14,10 +14,10 @@ from kpybroker.scan.bounds import EARLIEST, EARLIEST_OFFSET, LATEST, LATEST_OFFS
 from kpybroker.scan.errors import BadOption
 from kpybroker.scan.filter_text import parse_filter
 from kpybroker.scan.filters import Filter
+from kpybroker.scan.given_options import flag, lowered, number, properties_of, unknown_options, whole, word
 from kpybroker.scan.ranges import Spot, Wanted
 from kpybroker.scan.topics import Assigned, Subscribed, Topics, matching
 
-KAFKA: Final = "kafka."
 TASK_BYTES: Final = 32 * 1024 * 1024
 TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 AUTO: Final = "auto"
@@ -95,39 +95,33 @@ class Options(NamedTuple):
 
 def read_options(given: Mapping[str, str]) -> Options:
     """The options of a query. Raises BadOption."""
-    said = {key.lower(): str(value) for key, value in given.items()}
-    properties = {key.removeprefix(KAFKA): value for key, value in said.items() if key.startswith(KAFKA)}
-    for key, why in _REFUSED.items():
-        if key in properties:
-            raise BadOption(f"Kafka option '{key}' is not supported. {why}")
-    if "bootstrap.servers" not in properties:
-        raise BadOption("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
-    max_offsets, min_offsets = _number(said, "maxOffsetsPerTrigger"), _number(said, "minOffsetsPerTrigger")
+    said = lowered(given)
+    properties = properties_of(said, _REFUSED, "consumer")
+    max_offsets, min_offsets = number(said, "maxOffsetsPerTrigger"), number(said, "minOffsetsPerTrigger")
     if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
         raise BadOption(
             f"The value of minOffsetPerTrigger({min_offsets}) is higher than the maxOffsetsPerTrigger({max_offsets})."
         )
-    unknown = sorted(key for key in said if key not in _KNOWN and not key.startswith(KAFKA))
     return Options(
         properties=properties,
         topics=_topics(said),
         starting=_bound(said, "starting"),
         ending=_bound(said, "ending"),
         wanted=_wanted(said, properties),
-        min_partitions=_number(said, "minPartitions"),
-        max_records_per_partition=_number(said, "maxRecordsPerPartition"),
-        task_bytes=_number(said, "taskBytes") or TASK_BYTES,
+        min_partitions=number(said, "minPartitions"),
+        max_records_per_partition=number(said, "maxRecordsPerPartition"),
+        task_bytes=number(said, "taskBytes") or TASK_BYTES,
         max_offsets=max_offsets,
         min_offsets=min_offsets,
-        max_bytes=_number(said, "maxBytesPerTrigger"),
+        max_bytes=number(said, "maxBytesPerTrigger"),
         max_delay_ms=_duration_ms(said, "maxTriggerDelay"),
-        transport=_word(said, "transport", TRANSPORTS),
+        transport=word(said, "transport", TRANSPORTS),
         second_ports=tuple(filter(None, (each.strip() for each in said.get("secondports", "").split(",")))),
-        lease_ms=_number(said, "leaseMs") or LEASE_MS,
-        takes_filters=_flag(said, "pushFilters", default=False),
-        poll_timeout_ms=_number(said, "kafkaConsumer.pollTimeoutMs"),
+        lease_ms=number(said, "leaseMs") or LEASE_MS,
+        takes_filters=flag(said, "pushFilters", default=False),
+        poll_timeout_ms=number(said, "kafkaConsumer.pollTimeoutMs"),
         checkpoint=said.get("startingoffsetsfromcheckpoint"),
-        warnings=tuple(f"the option {key} is not known and has no effect" for key in unknown),
+        warnings=unknown_options(said, _KNOWN),
     )
 
 
@@ -202,11 +196,11 @@ def _of_partitions(found: Any, option: str, example: str) -> dict[str, tuple[int
 
 def _bound(said: Mapping[str, str], end: str) -> Bound | None:
     """The bound that ``starting...`` or ``ending...`` sets; None if nothing does."""
-    strategy = _word(said, "startingOffsetsByTimestampStrategy", ("error", "latest"))
+    strategy = word(said, "startingOffsetsByTimestampStrategy", ("error", "latest"))
     latest_if_none = end == "ending" or strategy == "latest"
     option = f"{end}Timestamp"
     if (text := said.get(option.lower())) is not None:
-        time_ms = _whole(option, text, least=0)
+        time_ms = whole(option, text, least=0)
         return Bound(option, time_ms=time_ms, latest_if_none=latest_if_none)
     option = f"{end}OffsetsByTimestamp"
     if (text := said.get(option.lower())) is not None:
@@ -249,13 +243,13 @@ def _wanted(said: Mapping[str, str], properties: Mapping[str, str]) -> Wanted:
     return Wanted(
         columns=_columns(said),
         committed_only=properties.get("isolation.level", "").strip().lower() == "read_committed",
-        fails_on_data_loss=_flag(said, "failOnDataLoss", default=True),
+        fails_on_data_loss=flag(said, "failOnDataLoss", default=True),
         filter=_filter(said),
     )
 
 
 def _columns(said: Mapping[str, str]) -> tuple[str, ...]:
-    has_headers = _flag(said, "includeHeaders", default=False)
+    has_headers = flag(said, "includeHeaders", default=False)
     if "columns" not in said:
         return names_of_columns.ALL if has_headers else names_of_columns.PLAIN
     known = {name.lower(): name for name in names_of_columns.ALL}
@@ -270,33 +264,6 @@ def _columns(said: Mapping[str, str]) -> tuple[str, ...]:
 
 def _filter(said: Mapping[str, str]) -> Filter | None:
     return parse_filter(said["filter"]) if said.get("filter", "").strip() else None
-
-
-def _flag(said: Mapping[str, str], option: str, *, default: bool) -> bool:
-    return _word(said, option, ("true", "false") if default else ("false", "true")) == "true"
-
-
-def _word(said: Mapping[str, str], option: str, words: tuple[str, ...]) -> str:
-    """One of these words; the first is the default."""
-    text = said.get(option.lower(), words[0]).strip().lower()
-    if text not in words:
-        raise BadOption(f"{option} is {', '.join(words[:-1])} or {words[-1]}, not {text!r}")
-    return text
-
-
-def _number(said: Mapping[str, str], option: str) -> int | None:
-    text = said.get(option.lower())
-    return None if text is None else _whole(option, text, least=1)
-
-
-def _whole(option: str, text: str, *, least: int) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise BadOption(f"{option} is a whole number, not {text!r}") from None
-    if number < least:
-        raise BadOption(f"{option} must be {'positive' if least else '0 or more'}")
-    return number
 
 
 def _duration_ms(said: Mapping[str, str], option: str) -> int:

@@ -1,14 +1,12 @@
 """The client of a sink, and what its batches are like, from its options."""
 
-from difflib import get_close_matches
 from typing import Final
 
 from kpybroker.client import client_configs
-from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import Client
 from kpybroker.client.properties import number, seconds, settings_of
-from kpybroker.scan.errors import BadOption
-from kpybroker.sink.options import KAFKA, Options
+from kpybroker.scan.client_properties import bad_options, without_effect
+from kpybroker.sink.options import Options
 from kpywire.compression import NAMES
 
 CLIENT_ID: Final = "kpybroker-sink"
@@ -28,16 +26,12 @@ _OF_JAVA: Final = frozenset(
 def client_of(options: Options) -> Client:
     """A client that waits for its cluster as long as ``delivery.timeout.ms``. It connects when first used. Raises
     BadOption."""
-    try:
+    with bad_options():
         values = _values(options)
         settings = settings_of(values)._replace(
             api_timeout_s=seconds(values, "delivery.timeout.ms"), expects_cluster=True
         )
         return Client(options.servers, seconds(values, "request.timeout.ms"), settings)
-    except BadProperty as error:
-        raise BadOption(f"{KAFKA}{error}") from None
-    except ValueError as error:
-        raise BadOption(f"{KAFKA}bootstrap.servers: {error}") from None
 
 
 def codec_of(options: Options) -> int:
@@ -51,10 +45,8 @@ def batch_bytes_of(options: Options) -> int:
 
 
 def _checked(options: Options) -> dict[str, client_configs.Value | None]:
-    try:
+    with bad_options():
         return _values(options)
-    except BadProperty as error:
-        raise BadOption(f"{KAFKA}{error}") from None
 
 
 def _values(options: Options) -> dict[str, client_configs.Value | None]:
@@ -65,12 +57,5 @@ def _values(options: Options) -> dict[str, client_configs.Value | None]:
 
 def warnings_of(options: Options) -> list[str]:
     """Lines for people on options that have no effect."""
-    known = {
-        name for each in client_configs.of_command(client_configs.PRODUCE).values() for name in (each.name, *each.also)
-    }
-    lines = list(options.warnings)
-    for key in sorted(options.properties.keys() - known - _OF_JAVA - {"bootstrap.servers", "transaction.timeout.ms"}):
-        close = get_close_matches(key, sorted(known), 1)
-        hint = f"; did you mean {KAFKA}{close[0]}?" if close else ""
-        lines.append(f"the option {KAFKA}{key} has no effect here{hint}")
-    return lines
+    harmless = _OF_JAVA | {"transaction.timeout.ms"}
+    return [*options.warnings, *without_effect(options.properties, [client_configs.PRODUCE], harmless)]

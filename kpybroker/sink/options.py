@@ -8,9 +8,10 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from kpybroker.scan.errors import BadOption
+from kpybroker.scan.given_options import flag, lowered, number, properties_of, unknown_options
 
-KAFKA: Final = "kafka."
 PREFIX: Final = "kpybroker-sink-"
+MOST_INT: Final = 0x7FFF_FFFF
 _REFUSED: Final = {
     "key.serializer": "Keys are serialized as bytes; cast the column.",
     "value.serializer": "Values are serialized as bytes; cast the column.",
@@ -18,7 +19,6 @@ _REFUSED: Final = {
     "partitioner.class": "Instead add a column 'partition'.",
     "interceptor.classes": "There is no Java client here.",
 }
-_FLAGS: Final = {"true": True, "false": False}
 _KNOWN: Final = frozenset(
     (
         "topic", "includeheaders", "exactlyonce", "transactionalid", "transactionalidprefix", "txnappid", "txnversion",
@@ -58,28 +58,22 @@ class Options(NamedTuple):
 
 def sink_options(given: Mapping[str, str]) -> Options:
     """The options of a sink. Raises BadOption."""
-    said = {key.lower(): str(value) for key, value in given.items()}
-    properties = {key.removeprefix(KAFKA): value for key, value in said.items() if key.startswith(KAFKA)}
-    for key, why in _REFUSED.items():
-        if key in properties:
-            raise BadOption(f"Kafka option '{key}' is not supported. {why}")
-    if not properties.get("bootstrap.servers"):
-        raise BadOption("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka producer")
-    is_exactly_once = _flag(said, "exactlyOnce", default=True)
+    said = lowered(given)
+    properties = properties_of(said, _REFUSED, "producer")
+    is_exactly_once = flag(said, "exactlyOnce", default=True)
     if is_exactly_once and properties.get("acks", "all") not in ("all", "-1"):
         raise BadOption("exactlyOnce needs kafka.acks=all; set exactlyOnce=false for another one")
     if is_exactly_once and properties.get("enable.idempotence", "true").lower() != "true":
         raise BadOption("exactlyOnce needs kafka.enable.idempotence=true; set exactlyOnce=false for another one")
     mark = _mark(said)
-    unknown = sorted(key for key in said if key not in _KNOWN and not key.startswith(KAFKA))
     return Options(
         properties=properties,
         topic=said.get("topic") or None,
         is_exactly_once=is_exactly_once,
         transactional_id=_transactional_id(said, mark),
-        timeout_ms=_number(said, "kafka.transaction.timeout.ms"),
+        timeout_ms=number(said, "kafka.transaction.timeout.ms", least=0, most=MOST_INT),
         mark=mark,
-        warnings=tuple(f"the option {key} is not known and has no effect" for key in unknown),
+        warnings=unknown_options(said, _KNOWN),
     )
 
 
@@ -109,25 +103,7 @@ def _transactional_id(said: Mapping[str, str], mark: Mark | None) -> str | None:
 
 
 def _mark(said: Mapping[str, str]) -> Mark | None:
-    application, version = said.get("txnappid"), _number(said, "txnVersion")
+    application, version = said.get("txnappid"), number(said, "txnVersion", least=0, most=MOST_INT)
     if (application is None) != (version is None):
         raise BadOption("txnAppId and txnVersion belong together: set both or none")
     return None if application is None or version is None else Mark(application, version)
-
-
-def _flag(said: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = said.get(name.lower())
-    if text is None:
-        return default
-    if text.lower() not in _FLAGS:
-        raise BadOption(f"{name} is true or false, not {text!r}")
-    return _FLAGS[text.lower()]
-
-
-def _number(said: Mapping[str, str], name: str) -> int | None:
-    text = said.get(name.lower())
-    if text is None:
-        return None
-    if not text.isdecimal() or int(text) > 0x7FFF_FFFF:
-        raise BadOption(f"{name} is a whole number from 0 on, not {text!r}")
-    return int(text)

@@ -1,23 +1,25 @@
 """Record batches to Arrow: the rows are the records that kpywire reads, whatever the bytes."""
 
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, strategies
+from hypothesis import example, given, settings, strategies
 
 from kpywire.aborted import Aborted
 from kpywire.batch import HEADER_BYTES, LENGTH_END, LOG_APPEND_TIME, batch_headers, parse_header
 from kpywire.columns import decoder
 from kpywire.columns.decoder import LATEST_MS, Decoder, Place
 from kpywire.columns.schema import PLAIN, schema_of
+from kpywire.compression import compress
 from kpywire.control_record import marker_batch
 from kpywire.errors import Malformed
 from kpywire.record import Record, assemble, build_batch, read_batch
 
 HERE = Place("t", 3)
-ALL = [*PLAIN, "headers"]
+ALL = [*PLAIN, "headers", "leaderEpoch"]
 
 byte_strings = strategies.none() | strategies.binary(max_size=40) | strategies.binary(min_size=120, max_size=300)
 header_lists = strategies.lists(
@@ -52,7 +54,12 @@ def built(chosen: Sequence[tuple[list[Record], int, int]]) -> bytes:
         offset += 5
         log.append(
             build_batch(
-                content, base_offset=offset, codec=codec, timestamp_type=timestamp_type, log_append_time_ms=77 + offset
+                content,
+                base_offset=offset,
+                partition_leader_epoch=offset % 7,
+                codec=codec,
+                timestamp_type=timestamp_type,
+                log_append_time_ms=77 + offset,
             )
         )
         offset += len(content)
@@ -76,6 +83,7 @@ def expected(data: bytes, columns: Sequence[str] = ALL) -> list[dict[str, Any]]:
                 "timestamp": milliseconds * 1000,
                 "timestampType": header.timestamp_type,
                 "headers": [{"key": key, "value": value} for key, value in record.headers] or None,
+                "leaderEpoch": header.partition_leader_epoch,
             }
             if record.offset >= 0:
                 rows.append({name: row[name] for name in columns})
@@ -152,6 +160,41 @@ def test_any_section_gives_the_same_rows_or_is_malformed_in_both_readers(section
     except Malformed:
         found = Malformed
     assert found == wanted
+
+
+hostile_sections = strategies.builds(
+    lambda pieces, least: b"".join(piece * (-(-least // (len(piece) * len(pieces)))) for piece in pieces),
+    strategies.lists(strategies.binary(min_size=1, max_size=24), min_size=1, max_size=3),
+    strategies.sampled_from([300, 20_000, 200_000]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(hostile_sections, strategies.integers(1, (1 << 31) - 1) | strategies.integers(1, 200_000), strategies.booleans())
+@example(bytes(200_000), 200_000, True)
+@example(b"\x0c\0\0\0\1\1\0" * 30_000, 30_000, True)
+@example(b"\xfe\xff\7" + b"\0\0\0\1\1\x80\x80\4" + bytes(65_528), 1, False)
+def test_hostile_sections_take_memory_in_proportion_to_their_bytes(section: bytes, count: int, is_packed: bool) -> None:
+    header = parse_header(build_batch([Record(value=b"v")], codec=4 if is_packed else 0))
+    header = header._replace(record_count=count, last_offset_delta=count - 1)
+    data = assemble(header, compress(4, section) if is_packed else section)
+    pool = pa.system_memory_pool()
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    held = pool.bytes_allocated()
+    tracemalloc.start()
+    try:
+        made = Decoder(HERE, ALL)
+        rows = sum(batch.num_rows for batch in [*made.decode(data, Aborted()), *made.take()])
+        assert rows == count
+    except Malformed:
+        pass
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        pa.set_memory_pool(before)
+    assert peak < 64 * len(section) + (1 << 20)
+    assert pool.bytes_allocated() - held < 64 * len(section) + (1 << 20)
 
 
 def test_many_rows_come_in_several_record_batches(monkeypatch: pytest.MonkeyPatch) -> None:

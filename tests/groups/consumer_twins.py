@@ -21,7 +21,7 @@ from kpywire.uuid import from_string, to_string
 GROUP = "g"
 STEPS_SHOWN = 30
 FORGOTTEN_BY_KAFKA = (error_codes.REBALANCE_IN_PROGRESS, error_codes.UNKNOWN_MEMBER_ID)
-EPOCH_KEYS = [each.to_bytes(2, "big") for each in (3, 11)]
+EPOCH_KEYS = [each.to_bytes(2, "big") for each in (3, 11, 17)]
 MADE_ID = re.compile(r"(?<=member )[\w-]{22}(?= )")
 CONFIGS = {
     "consumer_max_size": "group.consumer.max.size",
@@ -30,6 +30,10 @@ CONFIGS = {
     "share_max_size": "group.share.max.size",
     "share_assignment_interval_ms": "group.share.assignment.interval.ms",
     "share_initialize_retry_interval_ms": "group.share.initialize.retry.interval.ms",
+    "streams_max_size": "group.streams.max.size",
+    "streams_num_standby_replicas": "group.streams.num.standby.replicas",
+    "streams_initial_rebalance_delay_ms": "group.streams.initial.rebalance.delay.ms",
+    "streams_assignment_interval_ms": "group.streams.assignment.interval.ms",
 }
 
 

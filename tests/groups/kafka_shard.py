@@ -13,6 +13,7 @@ from kpywire.messages.describe_groups import DescribeGroupsResponse
 from kpywire.messages.list_groups import ListGroupsResponse
 from kpywire.messages.offset_fetch import OffsetFetchResponse
 from kpywire.messages.share_group_describe import ShareGroupDescribeResponse
+from kpywire.messages.streams_group_describe import StreamsGroupDescribeResponse
 from oracle.asked import AskedOracle
 
 
@@ -21,7 +22,10 @@ class KafkaShard(AskedOracle):
 
     def __init__(self) -> None:
         super().__init__(
-            "GroupOracle.java", "org.apache.kafka.coordinator.group.GroupOracle", "ShareGroupRequests.java"
+            "GroupOracle.java",
+            "org.apache.kafka.coordinator.group.GroupOracle",
+            "ShareGroupRequests.java",
+            "StreamsGroupRequests.java",
         )
 
     def ask(self, *words: object) -> str:
@@ -38,6 +42,8 @@ class Outcome:
         self.member_ids: list[str] = []
         self.states = ""
         """The states of share partitions that are to be initialised or deleted."""
+        self.missing: list[str] = []
+        """The internal topics that a streams group lacks."""
         for word in line.split("\t"):
             kind, _, rest = word.partition(" ")
             if kind == "A":
@@ -51,6 +57,8 @@ class Outcome:
                 self.states = rest
             elif kind == "L":
                 self.leader_id = rest
+            elif kind == "T":
+                self.missing.append(rest)
             elif kind == "M":
                 self.member_ids = [each for each in rest.split(",") if each]
 
@@ -67,6 +75,10 @@ def wrapped(response: Any, key: int, version: int) -> bytes:
         response = ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[response])
     elif key == api.SHARE_GROUP_DESCRIBE:
         response = ShareGroupDescribeResponse(throttle_time_ms=0, groups=[response])
+    elif key == api.STREAMS_GROUP_HEARTBEAT:
+        response = response.response
+    elif key == api.STREAMS_GROUP_DESCRIBE:
+        response = StreamsGroupDescribeResponse(throttle_time_ms=0, groups=[response])
     elif key == api.LIST_GROUPS:
         response = ListGroupsResponse(error_code=0, groups=response)
     elif key == api.DELETE_GROUPS:

@@ -13,6 +13,7 @@ from kpybroker.lake.planning import Limits
 from kpybroker.lake.tables import Origin, Table
 from kpybroker.lake.target import Target, target_of
 from kpybroker.lake.topic import COLUMNS
+from kpybroker.lake.values import Values
 from kpybroker.lake.writing import Writer
 from kpywire.columns.schema import schema_of
 
@@ -32,6 +33,7 @@ class MemoryTopic:
         self.last = [0] * partitions
         self.first = dict.fromkeys(range(partitions), 0)
         self.compacted = compacted
+        self.extra: tuple[str, ...] = ()
 
     def put(self, partition: int, *content: Content | None) -> None:
         """Append records; None for an offset without one."""
@@ -50,7 +52,8 @@ class MemoryTopic:
         return self.compacted
 
     def read(self, steps: Iterable[Step]) -> pa.Table:
-        return pa.Table.from_batches([b for step in steps for b in self.batches(step, COLUMNS)], schema_of(COLUMNS))
+        columns = COLUMNS + self.extra
+        return pa.Table.from_batches([b for step in steps for b in self.batches(step, columns)], schema_of(columns))
 
     def batches(self, step: Step, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         log = self.logs[step.partition]
@@ -61,6 +64,8 @@ class MemoryTopic:
             "partition": [step.partition] * len(offsets),
             "offset": offsets,
             "timestamp": [1_700_000_000_000_000 + offset for offset in offsets],
+            "headers": [[{"key": "at", "value": b"%d" % offset}] if offset % 2 else None for offset in offsets],
+            "leaderEpoch": [offset // 2 for offset in offsets],
         }
         yield pa.record_batch([pa.array(cells[name], schema_of([name])[0].type) for name in columns], columns)
 
@@ -84,11 +89,12 @@ def writer_of(
     table: Table,
     number: int = 1,
     rows: int = 1_000_000,
+    values: Values | None = None,
 ) -> Writer:
     origin = table.origin()
     assert origin is not None
     limits = Limits(rows=rows)
-    return Writer(topic, ID, table, lambda: dead_letters_of(target, origin), JsonValues(), limits, number)
+    return Writer(topic, ID, table, lambda: dead_letters_of(target, origin), values or JsonValues(), limits, number)
 
 
 def started(target: Target, topic: MemoryTopic, mode: str = "append", rows: int = 1_000_000, number: int = 1) -> Writer:

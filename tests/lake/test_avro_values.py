@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpybroker.lake.errors import LakeError
-from kpybroker.lake.formats import values_of
+from kpybroker.lake.formats import SchemaFile, values_of
 from kpybroker.lake.registry import Registry
 from kpybroker.lake.tables import BYTES, FACTS, OFFSET
 
@@ -96,8 +96,8 @@ def test_values_that_do_not_fit_say_why() -> None:
     assert reasons[1] == "schema 9 is not in the registry"
     assert reasons[2] == "schema 8 is PROTOBUF, not AVRO"
     assert reasons[3] == "schema 3: field carrier is int64, and the column is string"
-    assert reasons[4].startswith("not Avro of its schema: ")
-    assert reasons[5] == "1 bytes are left behind the Avro record"
+    assert reasons[4].startswith("not of schema 1: ")
+    assert reasons[5] == "not of schema 1: 1 bytes are left behind the record"
 
 
 @given(st.lists(st.binary(max_size=60).map(lambda tail: b"\0\0\0\0\x01" + tail), max_size=5))
@@ -108,15 +108,36 @@ def test_any_bytes_are_a_row_or_a_dead_letter(content: list[bytes]) -> None:
     assert sorted(found.rows[OFFSET].to_pylist() + found.dead[OFFSET].to_pylist()) == list(range(len(content)))
 
 
-def test_json_schema_takes_json_behind_the_five_bytes() -> None:
-    def answer(_url: str) -> bytes:
-        return json.dumps({"schemaType": "JSON", "schema": "{}"}).encode()
+def test_types_of_other_schemas_are_known_by_reference() -> None:
+    def answer(url: str) -> bytes:
+        if url.endswith("/subjects/a%2Fseat/versions/3"):
+            seat = {"type": "record", "name": "Seat", "namespace": "air", "fields": [{"name": "row", "type": "int"}]}
+            return json.dumps({"schema": json.dumps(seat), "version": 3}).encode()
+        outer = {"type": "record", "name": "Trip", "fields": [{"name": "seat", "type": "air.Seat"}]}
+        references = [{"name": "air.Seat", "subject": "a/seat", "version": 3}]
+        return json.dumps({"schema": json.dumps(outer), "references": references}).encode()
 
-    values = values_of("json-schema", Registry("http://registry", answer))
-    raw = raw_of([b'\0\0\0\0\x05{"a": 1}', b'{"a": 1}'])
-    found = values.columns(raw, values.first_schema(raw))
-    assert found.rows["a"].to_pylist() == [1]
+    avro = values_of("avro", Registry("http://registry", answer))
+    raw = raw_of([b"\0\0\0\0\1\x0e"])
+    found = avro.columns(raw, avro.first_schema(raw))
+    assert found.rows["seat"].to_pylist() == [{"row": 7}]
+
+
+def test_references_without_end_stop_the_writer() -> None:
+    references = [{"name": "a", "subject": "a", "version": 1}]
+    answer = json.dumps({"schema": "{}", "references": references}).encode()
+    with pytest.raises(LakeError, match="nested more than"):
+        Registry("http://registry", lambda _: answer).schema(1, "AVRO")
+
+
+def test_a_schema_of_a_file_takes_records_without_a_prefix() -> None:
+    avro = values_of("avro", None, SchemaFile(json.dumps(FLIGHT).encode()))
+    raw = raw_of([encoded(1, ONE)[5:], b"\xff"])
+    found = avro.columns(raw, avro.first_schema(raw))
+    assert found.rows["carrier"].to_pylist() == ["UA"]
     assert found.dead[OFFSET].to_pylist() == [1]
+    with pytest.raises(LakeError, match="the schema cannot be used"):
+        values_of("avro", None, SchemaFile(b"<avro>"))
 
 
 def test_a_registry_that_is_away_or_refuses_is_one_line_without_the_password() -> None:
@@ -136,10 +157,16 @@ def test_a_registry_that_is_away_or_refuses_is_one_line_without_the_password() -
 
 
 def test_formats_that_are_not_there_are_refused_by_name() -> None:
-    with pytest.raises(LakeError, match="Protobuf are not decoded yet"):
-        values_of("protobuf", None)
-    with pytest.raises(LakeError, match="needs --schema-registry"):
-        values_of("avro", None)
+    for kind in ("avro", "protobuf", "json-schema"):
+        with pytest.raises(LakeError, match="needs --schema-registry or --schema"):
+            values_of(kind, None)
+    file = SchemaFile(b"{}")
+    with pytest.raises(LakeError, match="--schema is for"):
+        values_of("json", None, file)
+    with pytest.raises(LakeError, match="exclude each other"):
+        values_of("avro", Registry("http://registry"), file)
+    with pytest.raises(LakeError, match="--message is for"):
+        values_of("avro", None, file._replace(message="a.B"))
     with pytest.raises(LakeError, match="no format 'xml'"):
         values_of("xml", None)
     with pytest.raises(LakeError, match="takes a URL"):

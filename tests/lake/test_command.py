@@ -66,6 +66,29 @@ def test_a_table_is_written_shown_checked_replayed_and_maintained(broker: Broker
     assert flights.count_rows() == 20
 
 
+def test_documents_of_a_schema_in_a_file_with_headers_and_epochs(broker: Broker, tmp_path: Path) -> None:
+    filled(broker, "valid", 1)
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps({"properties": {"n": {"type": "integer", "maximum": 17}}}))
+    table = f"delta:{tmp_path}/valid"
+    words = ["run", "valid", table, "--once", "-q", "--values", "json-schema", "--schema", str(schema)]
+    assert lake(broker, *words, "--with-headers", "--with-epoch").startswith("18 rows and 3 dead letters")
+    assert "n: 18 is greater than the maximum of 17" in lake(None, "show", table)
+    assert "needs --schema-registry or --schema" in lake(broker, "replay", "valid", table, code=1)
+    schema.write_text("{}")
+    done = lake(broker, "replay", "valid", table, "--schema", str(schema))
+    assert done == "2 dead letters became rows; 1 still do not fit\n"
+    assert lake(broker, "check", "valid", table).endswith("table = topic: 20 rows and 1 dead letter\n")
+    from deltalake import DeltaTable
+
+    valid = DeltaTable(f"{tmp_path}/valid").to_pyarrow_dataset()
+    assert valid.to_table()["_headers"].null_count == valid.count_rows() == 20
+    assert set(valid.to_table()["_epoch"].to_pylist()) == {0}
+    assert "--message needs --schema" in lake(broker, *words[:-2], "--message", "a.B", code=2)
+    assert "--message is for --values protobuf" in lake(broker, *words, "--message", "a.B", code=1)
+    assert "write KEY=VALUE" in lake(broker, *words, "--option", "a=1", "--option", "x", code=2)
+
+
 def test_a_wrong_table_has_exit_code_4(broker: Broker, tmp_path: Path) -> None:
     filled(broker, "wrong", 1)
     table = f"delta:{tmp_path}/wrong"

@@ -78,6 +78,7 @@ def test_every_directory_gets_its_identity_and_the_bootstrap_records() -> None:
             FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
             FeatureLevelRecord(name="group.version", feature_level=1),
             FeatureLevelRecord(name="share.version", feature_level=1),
+            FeatureLevelRecord(name="streams.version", feature_level=1),
             FeatureLevelRecord(name="transaction.version", feature_level=2),
         ]
 
@@ -181,9 +182,9 @@ def test_a_format_that_was_interrupted_is_undone_or_whole(crash: str) -> None:
         ),
         (
             None,
-            {"streams.version": 1},
+            {"streams.version": 2},
             True,
-            "kpybroker does not have these finalised features: streams.version=1",
+            "No feature:streams.version with feature level 2",
         ),
         (
             None,
@@ -215,6 +216,7 @@ def test_levels_that_can_be() -> None:
         "eligible.leader.replicas.version": 0,
         "group.version": 0,
         "share.version": 0,
+        "streams.version": 0,
     }
     assert choose_levels(None, {"metadata.version": 17, "transaction.version": 1}, dynamic_quorum=False) == {
         "metadata.version": 17,
@@ -223,6 +225,7 @@ def test_levels_that_can_be() -> None:
         "eligible.leader.replicas.version": 0,
         "group.version": 0,
         "share.version": 0,
+        "streams.version": 0,
     }
     off = {"eligible.leader.replicas.version": 0}
     for release, chosen, level in (("4.0", {}, 0), ("4.1-IV0", {}, 1), (None, {}, 1), (None, off, 0)):
@@ -369,7 +372,7 @@ def test_the_command_formats_a_standalone_node(properties: str, tmp_path: Path) 
             "you must specify one of the following: --standalone, --initial-controllers, or --no-initial-controllers.",
         ),
         (("--standalone", "--no-initial-controllers"), "Give one of --standalone"),
-        (("-s", "-f", "streams.version=1"), "kpybroker does not have these finalised features: streams.version=1."),
+        (("-s", "-f", "streams.version=2"), "No feature:streams.version with feature level 2"),
         (("-s", "--override", "nonsense"), "--override takes KEY=VALUE"),
         (("-I", "1@h"), "No colon following hostname could be found."),
     ],

@@ -42,6 +42,8 @@ class Kind(NamedTuple):
     """How often something is under way for seconds, and arrives behind what its sender said later elsewhere."""
     is_guarded: bool = False
     """Nodes have an authorizer and client quotas, which change, and guests try what they may not."""
+    lends: bool = False
+    """Programs borrow segments and read their files."""
     segment_bytes: int = 0
     """How large the segments of clients' topics are; 0 for as large as usual."""
 
@@ -88,6 +90,11 @@ def guarded(rng: Random, nodes: int) -> Kind:
     """A kind with ACLs, client quotas and guests; most have nothing else that changes."""
     kind = drawn(rng, nodes) if rng.random() < DRAWN_SHARE else plain(nodes)
     return kind._replace(is_guarded=True)
+
+
+def lending(nodes: int) -> Kind:
+    """Nodes that stay what they are, and lend their files."""
+    return plain(nodes)._replace(lends=True)
 
 
 def _shaped(kind: Kind, rng: Random, nodes: int) -> Kind:

@@ -77,6 +77,10 @@ GUARDED = {
 """The settings of a world with an authorizer and client quotas."""
 
 
+LENDING = {"log.cleaner.backoff.ms": "200"}
+"""The settings of a world whose topics are compacted while they are read."""
+
+
 class Layout:
     """The configuration of every node, by its id."""
 
@@ -90,8 +94,10 @@ class Layout:
         self.flushes_every_message = self.rng.random() < 0.5
         self._directories = {node_id: f"AAAAAAAAQACAAAAAAA{node_id:03d}A" for node_id in ids}
         own = self._quorum()
-        if not kind.is_plain:
+        if not kind.is_plain or kind.lends:
             own |= CHANGING
+        if kind.lends:
+            own |= LENDING
         self.is_quick = not self.is_alone and self.rng.random() < 0.8
         if self.is_quick:
             election_ms = self.rng.choice((20, 300))  # nodes that stand at the same time

@@ -116,6 +116,7 @@ class Machine:
         self.lives = 0
         self.slowest_thread_ms = 2.0
         self.before_death: Callable[[Machine], None] = lambda _machine: None
+        self.before_stop: Callable[[Machine], None] = lambda _machine: None
         self.when_dead: Callable[[Machine], None] = lambda _machine: None
         self.restarts = True
 
@@ -188,6 +189,7 @@ class Machine:
         loop, node = self.loop, self.node
         if loop is None or node is None or self.is_stopping:
             return
+        self.before_stop(self)
         self.is_stopping = True
         self.world.tell(f"{self} stops")
         loop.create_task(node.stop()).add_done_callback(lambda task: self._stopped(loop, task))

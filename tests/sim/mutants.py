@@ -26,6 +26,7 @@ QUORUM_ALONE = "quorum"
 QUORUM_SEEDS = "0-199"
 PLAIN = "plain-"
 GUARDED = "guarded-"
+LENDING = "lending-"
 MOST_S = 300
 """The processor time of a search, so that a busy machine finds as much as a quiet one."""
 LOOK_S = 0.05
@@ -33,7 +34,7 @@ FAILED = re.compile(r"^seed (\d+)( of the quorum alone)?: ", re.MULTILINE)
 
 
 class Search(NamedTuple):
-    """Seeds of one kind of world: of a number of nodes, plain, guarded or neither, or of the quorum alone."""
+    """Seeds of one kind of world: of a number of nodes, plain, guarded, lending or neither, or of the quorum alone."""
 
     world: str
     seeds: str
@@ -47,6 +48,8 @@ class Search(NamedTuple):
             return ["--nodes", self.world.removeprefix(PLAIN), "--plain", self.seeds, "--seeds", ""]
         if self.world.startswith(GUARDED):
             return ["--nodes", self.world.removeprefix(GUARDED), "--guarded", self.seeds, "--seeds", ""]
+        if self.world.startswith(LENDING):
+            return ["--nodes", self.world.removeprefix(LENDING), "--lending", self.seeds, "--seeds", ""]
         return ["--nodes", self.world, "--seeds", self.seeds]
 
     def __str__(self) -> str:
@@ -157,6 +160,8 @@ def searches(mutation: Mutation, known: dict[str, Search], seeds: str) -> list[S
         found.append(Search(QUORUM_ALONE, QUORUM_SEEDS))
     if seeds and mutation.is_guarded:
         found.append(Search(f"{GUARDED}{mutation.nodes}", seeds))
+    elif seeds and mutation.is_lending:
+        found.append(Search(f"{LENDING}{mutation.nodes}", seeds))
     elif seeds:
         found += [Search(f"{PLAIN}{mutation.nodes}", seeds), Search(str(mutation.nodes), seeds)]
     return found

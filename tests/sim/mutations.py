@@ -9,6 +9,7 @@ ends, before the next begins).
 """
 
 from .guarded_mutations import GUARDED_MUTATIONS
+from .lending_mutations import LENDING_MUTATIONS
 from .mutation import Mutation
 
 QUORUM = "kpybroker/raft/quorum.py"
@@ -531,4 +532,5 @@ MUTATIONS = [
         "            elif before is not None:\n",
     ),
     *GUARDED_MUTATIONS,
+    *LENDING_MUTATIONS,
 ]

@@ -8,10 +8,13 @@ clocks by name.
 import os
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 REAL_NS = time.perf_counter_ns
 WORKED_NS = time.process_time_ns
+RANDOMNESS = random.SystemRandom, os.urandom
 START_NS = 1_790_000_000_000_000_000
 
 
@@ -44,6 +47,17 @@ class Processor:
 
 
 PROCESSOR = Processor()
+
+
+@contextmanager
+def with_randomness() -> Iterator[None]:
+    """Inside the block, libraries are imported that draw random numbers at their import."""
+    taken = random.SystemRandom, os.urandom
+    random.SystemRandom, os.urandom = RANDOMNESS
+    try:
+        yield
+    finally:
+        random.SystemRandom, os.urandom = taken
 
 
 def install() -> None:

@@ -59,6 +59,9 @@ class Producer:
         topic = self.rng.choice(list(self.topics))
         return topic, self.rng.randrange(self.topics[topic])
 
+    def _key(self) -> bytes | None:
+        return None
+
     async def _produce(
         self,
         place: tuple[str, int],
@@ -75,7 +78,7 @@ class Producer:
         leader = await client.leader(topic, partition)
         now_ms = client.host.now_ms()
         batch = build_batch(
-            [Record(timestamp=now_ms, value=value.encode()) for value in values],
+            [Record(timestamp=now_ms, key=self._key(), value=value.encode()) for value in values],
             **({} if identity is None else _of(identity, place, transactional)),
         )
         data = PartitionProduceData(index=partition, records=batch)

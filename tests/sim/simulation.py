@@ -5,7 +5,7 @@ What kind of world it is (how bad the network is, how slow the disks, how often 
 
 import logging
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from exactly_once.history import Seen
 from kpywire import error_codes
@@ -26,6 +26,7 @@ from .meddling import Meddler
 from .misfortune import Misfortune
 from .network import Network
 from .posing import Poser
+from .processor import with_randomness
 from .producing import Producer
 from .protection import Protection
 from .records import Records
@@ -34,6 +35,9 @@ from .settling import know_the_same
 from .silence import a_follower_without_its_leader_leaves, a_silent_broker_is_fenced
 from .witness import Witness
 from .world import Violation, World
+
+if TYPE_CHECKING:
+    from .lending import Lending
 
 START_MS = 60_000.0
 HEAL_MS = 120_000.0
@@ -67,6 +71,7 @@ class Simulation:
         nodes: int = 1,
         is_plain: bool = False,
         is_guarded: bool = False,
+        is_lending: bool = False,
         records_everything: bool = False,
     ) -> None:
         self.world = World(seed, records_everything=records_everything)
@@ -75,6 +80,8 @@ class Simulation:
         self.rng = self.world.stream("simulation")
         if is_guarded:
             self.kind = kind.guarded(self.world.stream("kind"), nodes)
+        elif is_lending:
+            self.kind = kind.lending(nodes)
         else:
             self.kind = kind.plain(nodes) if is_plain else kind.drawn(self.world.stream("kind"), nodes)
         self.layout = Layout(self.world, self.kind)
@@ -88,6 +95,7 @@ class Simulation:
         self.witness = Witness(self.world)
         self.protection = Protection(self) if is_guarded else None
         self.churn = None if self.kind.is_plain else Churn(self)
+        self.lending = _lending(self) if is_lending else None
         self.misfortune = Misfortune(
             self.world, self.network, self.machines, self._may_lose_power, self.invariants.may_lose
         )
@@ -128,6 +136,9 @@ class Simulation:
         self.world.after_event = (self.invariants.look, self.ahead.look)
         if self.protection is not None:
             self.world.after_event = (self.protection.guarding.look, *self.world.after_event)
+        if self.lending is not None:
+            self.world.after_event = (self.lending.committed.look, *self.world.after_event)
+            self.invariants.rewritten |= self.lending.rewritten
         try:
             self._start()
             self._clients()
@@ -135,6 +146,8 @@ class Simulation:
                 self.churn.begin()
             if self.protection is not None:
                 self.protection.begin()
+            if self.lending is not None:
+                self.lending.begin()
             self.misfortune.begin()
             self.world.run(self.rng.choice((2_000.0, 5_000.0)))
             self._heal()
@@ -164,10 +177,11 @@ class Simulation:
                 num_partitions=count,
                 replication_factor=replicas,
                 assignments=[],
-                configs=self._topic_configs(replicas),
+                configs=[*self._topic_configs(replicas), *(self.lending.configs(name) if self.lending else ())],
             )
             for name, count in {
                 **self.topics,
+                **(self.lending.topics if self.lending else {}),
                 **(GUESTS_TOPICS if self.protection else {}),
                 **dict.fromkeys(sorted(self.invariants.reckless), 1),
             }.items()
@@ -225,6 +239,8 @@ class Simulation:
         self.within(HEAL_MS, lambda: len(self.records.transactions) > before + 10, "clients get through")
         if self.churn is not None:
             self.churn.get_through()
+        if self.lending is not None:
+            self.lending.get_through()
         guests = () if self.protection is None else self.protection.clients
         for client in self.clients:
             client.is_over = client not in guests
@@ -271,6 +287,13 @@ class Simulation:
             raise Violation(f"after {limit_ms / 1000:.0f} s it does not hold that {what}")
 
 
+def _lending(simulation: Simulation) -> "Lending":
+    with with_randomness():
+        from .lending import Lending
+
+    return Lending(simulation)
+
+
 class Complaints(logging.Handler):
     """A log handler that keeps the errors of nodes, which they should not have."""
 
@@ -298,11 +321,17 @@ def simulate(
     nodes: int = 1,
     is_plain: bool = False,
     is_guarded: bool = False,
+    is_lending: bool = False,
     records_everything: bool = False,
 ) -> Outcome:
     """Run a seed to its end."""
     simulation = Simulation(
-        seed, nodes=nodes, is_plain=is_plain, is_guarded=is_guarded, records_everything=records_everything
+        seed,
+        nodes=nodes,
+        is_plain=is_plain,
+        is_guarded=is_guarded,
+        is_lending=is_lending,
+        records_everything=records_everything,
     )
     world = simulation.world
     handler = Complaints(world)
@@ -316,6 +345,8 @@ def simulate(
             watching.enter_context(simulation.listing.watching())
             if simulation.protection is not None:
                 watching.enter_context(simulation.protection.guarding.watching())
+            if simulation.lending is not None:
+                watching.enter_context(simulation.lending.watching())
             violation = simulation.run()
     finally:
         root.removeHandler(handler)

@@ -26,6 +26,7 @@ class Aborted:
             Malformed: a control batch cannot be read.
         """
         if header.is_control:
+            self._begin(header)  # the reader may have begun at the very marker
             if any(control_type(marker) == ABORT for marker in read_batch(buffer, header, position)):
                 self.ends(header.producer_id)
             return True
@@ -33,9 +34,13 @@ class Aborted:
 
     def covers(self, header: BatchHeader) -> bool:
         """Whether a batch belongs to one of them. Batches have to be passed in the order of the log."""
+        self._begin(header)
+        return header.is_transactional and header.producer_id in self._producers
+
+    def _begin(self, header: BatchHeader) -> None:
+        """Note the transactions that have begun up to a batch."""
         while self._waiting and self._waiting[-1][0] <= header.last_offset:
             self._producers.add(self._waiting.pop()[1])
-        return header.is_transactional and header.producer_id in self._producers
 
     def ends(self, producer_id: int) -> None:
         """Note that the marker that aborts the producer's transaction was read."""

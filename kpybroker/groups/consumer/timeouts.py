@@ -23,7 +23,7 @@ _PURPOSES = (SESSION, REBALANCE, JOIN, SYNC)
 
 def renew_session(shard: GroupShard, group_id: str, member_id: str, decision: Decision, timeout_ms: int) -> None:
     """Begin the session of a member again."""
-    _set(shard, (SESSION, group_id, member_id), _end_member, timeout_ms, decision)
+    set_timer(shard, (SESSION, group_id, member_id), _end_member, timeout_ms, decision)
 
 
 def limit_rebalance(shard: GroupShard, group_id: str, member: ConsumerMember, decision: Decision) -> None:
@@ -31,14 +31,14 @@ def limit_rebalance(shard: GroupShard, group_id: str, member: ConsumerMember, de
     key = (REBALANCE, group_id, member.member_id)
     if member.state == UNREVOKED:
         _cancel(shard, key, decision)
-        _set(shard, key, _end_rebalance, member.rebalance_timeout_ms, decision, member.member_epoch)
+        set_timer(shard, key, _end_rebalance, member.rebalance_timeout_ms, decision, member.member_epoch)
     else:
         _cancel(shard, key, decision)
 
 
 def limit_classic(shard: GroupShard, purpose: str, group_id: str, member_id: str, decision: Decision, ms: int) -> None:
     """Give a classic member this time to join or to sync."""
-    _set(shard, (purpose, group_id, member_id), _end_member, ms, decision)
+    set_timer(shard, (purpose, group_id, member_id), _end_member, ms, decision)
 
 
 def has_limit(shard: GroupShard, purpose: str, group_id: str, member_id: str) -> bool:
@@ -70,7 +70,7 @@ def begin_timeouts(shard: GroupShard, group_id: str, decision: Decision) -> bool
     return True
 
 
-def _set(
+def set_timer(
     shard: GroupShard,
     key: tuple[str, str, str],
     fire: Callable[..., None],
@@ -78,6 +78,7 @@ def _set(
     decision: Decision,
     *context: Any,
 ) -> None:
+    """Set a timer of a group to fire after this time: ``fire(shard, key, *context, decision)``."""
     timer = shard.member_timers.get(key)
     if timer is None:
         timer = shard.member_timers[key] = Timer(fire, shard, key, *context)

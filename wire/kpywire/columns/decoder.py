@@ -151,6 +151,9 @@ class Decoder:
                 return pa.array(_timestamps(parts, fields)).view(TYPES[name])
             case "timestampType":
                 return pa.array(_of_batches(parts, [part.header.timestamp_type for part in parts]).astype(np.int32))
+            case "leaderEpoch":
+                epochs = [part.header.partition_leader_epoch for part in parts]
+                return pa.array(_of_batches(parts, epochs).astype(np.int32))
         return arrays.headers(buffer, fields.header_counts, fields.header_keys, fields.header_values)
 
 

@@ -15,6 +15,8 @@ from kpywire.columns.walking import walk
 from kpywire.errors import Malformed
 from kpywire.varint import decode_varint
 
+SMALLEST_BYTES: Final = 7
+"""A record has one byte for each of its fields at least: so the memory for positions is bounded by that of sections."""
 SHORTEST_RUN: Final = 32
 """A run of records of one size is worth a comparison from this number on."""
 WALKED_AT_ONCE: Final = 256
@@ -27,6 +29,8 @@ def record_positions(section: bytes, count: int) -> list[NDArray[np.int64]]:
     Raises:
         Malformed: a length is negative or cut off, or the records do not fill the section.
     """
+    if count * SMALLEST_BYTES > len(section):
+        raise Malformed(f"{len(section)} bytes are no {count} records")
     data = np.frombuffer(section, np.uint8)
     pieces, position, left = [], 0, count
     while left > 0:

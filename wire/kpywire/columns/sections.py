@@ -16,6 +16,8 @@ from kpywire.columns.varints import Bytes, Positions, varints, varlongs
 from kpywire.errors import Malformed
 from kpywire.varint import decode_varint
 
+HEADER_BYTES: Final = 2
+"""A header has one byte for the length of its key, and one for that of its value, at least."""
 HEADERS_AT_ONCE: Final = 16
 """The headers of records that are read together; the rest of a record with more is read one by one."""
 
@@ -48,7 +50,7 @@ def fields_of(data: Bytes, positions: Positions, ends: Positions) -> Fields:
     keys, at = _byte_strings(data, at)
     values, at = _byte_strings(data, at)
     counts, at = varints(data, at)
-    if ((counts < 0) | (counts > ends - at)).any():
+    if ((counts < 0) | (HEADER_BYTES * counts > ends - at)).any():
         raise Malformed("a record with more headers than bytes")
     header_keys, header_values = _headers(data, counts, at, ends)
     return Fields(timestamp_deltas, offset_deltas, keys, values, counts, header_keys, header_values)

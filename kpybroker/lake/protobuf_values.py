@@ -1,0 +1,323 @@
+"""Values in Protobuf, by Google's library: the columns of a message and the cells of a record.
+
+A registry gives descriptors of files. Confluent's serializer writes, behind the five bytes, the path of the message in
+its file: the number of indexes and each index, as zigzag varints. A single zero is the first message.
+"""
+
+import base64
+import json
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from google.protobuf import (
+    any_pb2,
+    descriptor_pb2,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    json_format,
+    message_factory,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
+from google.protobuf.descriptor_pool import DescriptorPool
+
+from kpybroker.lake.by_schema import Spot
+from kpybroker.lake.errors import LakeError, one_line
+from kpybroker.lake.registry import PROTOBUF, Registry, Schema, Unknown, schema_id
+from kpybroker.lake.values import FIVE_BYTES
+from kpywire.errors import Malformed
+from kpywire.varint import decode_varint
+
+Path = tuple[int, ...]
+
+SHIPPED: Final = {
+    module.DESCRIPTOR.name: module.DESCRIPTOR
+    for module in (
+        any_pb2,
+        descriptor_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
+}
+"""The files that every schema may import."""
+OPTIONS_ONLY: Final = "confluent/meta.proto"
+"""A file of options alone. Registries do not give it, and values do not need it: an empty one takes its place."""
+DEEPEST_PATH: Final = 32
+
+JSON_TEXT: Final = pa.string()
+"""The type of maps, of messages without fields, of messages in themselves, and of ``google.protobuf.Struct``."""
+UNSIGNED_64: Final = pa.decimal128(20)
+MICROSECONDS: Final = 1_000_000
+
+_BYTES, _ENUM, _MESSAGE, _GROUP = 12, 14, 11, 10
+_SCALARS: Final[dict[int, pa.DataType]] = {
+    1: pa.float64(),
+    2: pa.float64(),
+    3: pa.int64(),
+    4: UNSIGNED_64,
+    5: pa.int64(),
+    6: UNSIGNED_64,
+    7: pa.int64(),
+    8: pa.bool_(),
+    9: pa.string(),
+    _BYTES: pa.binary(),
+    13: pa.int64(),
+    _ENUM: pa.string(),
+    15: pa.int64(),
+    16: pa.int64(),
+    17: pa.int64(),
+    18: pa.int64(),
+}
+"""By the numbers of types in descriptor.proto. Each column holds every value of its type."""
+_TEXTS: Final = ("google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue")
+_TIMESTAMP: Final = "google.protobuf.Timestamp"
+_WRAPPERS: Final = frozenset(f"google.protobuf.{name}" for name in wrappers_pb2.DESCRIPTOR.message_types_by_name)
+
+Read = Callable[[Any], Any]
+
+
+class Kind(NamedTuple):
+    """The type of a column, and how one value of a field becomes a cell."""
+
+    type: pa.DataType
+    read: Read
+
+
+class MessageForm:
+    """A message: each field is a column. Numbers are longs and doubles, enumerations the names of their values."""
+
+    def __init__(self, name: str, pool: DescriptorPool, message: str) -> None:
+        """Unknown if there is no such message."""
+        self.name = f"{name}, {message}"
+        try:
+            descriptor: Any = pool.FindMessageTypeByName(message)
+        except KeyError:
+            raise Unknown(f"{name} has no message {message}") from None
+        self._class: Any = message_factory.GetMessageClass(descriptor)
+        fields = [(field, _kind(field, (descriptor.full_name,))) for field in descriptor.fields]
+        self.schema = pa.schema([pa.field(field.name, kind.type) for field, kind in fields])
+        self._cells = [_cell(field, kind) for field, kind in fields]
+
+    def cells(self, content: bytes) -> list[Any]:
+        message = self._class()
+        message.ParseFromString(content)
+        if not message.IsInitialized():
+            raise ValueError(f"required fields are missing: {', '.join(message.FindInitializationErrors())}")
+        return [cell(message) for cell in self._cells]
+
+
+def _cell(field: Any, kind: Kind) -> Read:
+    """How a field is read from its message: null if it can be absent and is."""
+    name, read = field.name, kind.read
+    if field.is_repeated or not field.has_presence:
+        return lambda message: read(getattr(message, name))
+    return lambda message: read(getattr(message, name)) if message.HasField(name) else None
+
+
+def _kind(field: Any, within: tuple[str, ...]) -> Kind:
+    """The kind of a field; ``within`` has the names of the messages around it."""
+    if field.is_repeated:
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            return Kind(JSON_TEXT, lambda found: _text({_name(key): _json(found[key]) for key in found}))
+        each = _one(field, within)
+        return Kind(pa.list_(each.type), lambda found: [each.read(value) for value in found])
+    return _one(field, within)
+
+
+def _one(field: Any, within: tuple[str, ...]) -> Kind:
+    if field.type in (_MESSAGE, _GROUP):
+        return _of_message(field.message_type, within)
+    if field.type == _ENUM:
+        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        return Kind(pa.string(), lambda number: names.get(number, str(number)))
+    return Kind(_SCALARS[field.type], _unicode if field.type == 9 else _same)
+
+
+def _of_message(descriptor: Any, within: tuple[str, ...]) -> Kind:
+    name = descriptor.full_name
+    if name == _TIMESTAMP:
+        return Kind(pa.timestamp("us", "UTC"), _microseconds)
+    if name in _WRAPPERS:
+        kind = _one(descriptor.fields_by_name["value"], within)
+        return Kind(kind.type, lambda message: kind.read(message.value))
+    if name in _TEXTS or name in within or not descriptor.fields:
+        return Kind(JSON_TEXT, lambda message: _text(_json(message)))
+    fields = [(field, _kind(field, (*within, name))) for field in descriptor.fields]
+    cells = [(field.name, _cell(field, kind)) for field, kind in fields]
+    struct = pa.struct([pa.field(field.name, kind.type) for field, kind in fields])
+    return Kind(struct, lambda message: {name: cell(message) for name, cell in cells})
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _unicode(value: str | bytes) -> str:
+    """A string; the library gives bytes for one of proto2 that is not UTF-8."""
+    return value if isinstance(value, str) else value.decode()
+
+
+def _microseconds(timestamp: Any) -> int:
+    found: int = timestamp.seconds * MICROSECONDS + timestamp.nanos // 1_000
+    return found
+
+
+def _name(key: Any) -> str:
+    return json.dumps(key) if isinstance(key, bool) else str(key)
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if hasattr(value, "DESCRIPTOR"):
+        return json_format.MessageToDict(value, preserving_proto_field_name=True)
+    return value
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class RegisteredProtobuf:
+    """Protobuf with Confluent's five bytes and the path of the message."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._files: dict[int, tuple[DescriptorPool, Any]] = {}
+
+    def spot(self, value: bytes) -> Spot:
+        number = schema_id(value)
+        path, start = message_path(value, FIVE_BYTES)
+        return Spot((number, path), start)
+
+    def form(self, key: Any) -> MessageForm:
+        number, path = key
+        if number not in self._files:
+            self._files[number] = self._file(number, self._registry.schema(number, PROTOBUF))
+        pool, file = self._files[number]
+        return MessageForm(f"schema {number}", pool, _message_at(file, path, f"schema {number}"))
+
+    def _file(self, number: int, schema: Schema) -> tuple[DescriptorPool, Any]:
+        files: dict[str, Any] = {}
+        try:
+            root = _gathered("", schema, files)
+            pool = _pool(files, f"schema {number}")
+        except ValueError:
+            raise LakeError(
+                f"schema registry {self._registry.address} does not give Protobuf as descriptors (format=serialized); "
+                "--schema takes a file of them"
+            ) from None
+        return pool, root
+
+
+def _gathered(name: str, schema: Schema, files: dict[str, Any]) -> Any:
+    """Add the files of a schema and its references, which have the names by which others import them. ValueError."""
+    for imported, reference in schema.references:
+        _gathered(imported, reference, files)
+    file = descriptor_pb2.FileDescriptorProto()
+    try:
+        file.ParseFromString(base64.b64decode(schema.text, validate=True))
+    except Exception as error:  # DecodeError is no ValueError
+        raise ValueError(one_line(error)) from None
+    file.name = name or "the schema of the registry"
+    files[file.name] = file
+    return file
+
+
+def message_path(value: bytes, position: int) -> tuple[Path, int]:
+    """The path of a message and the position behind it. Unknown."""
+    try:
+        count, position = decode_varint(value, position)
+        if not 0 <= count <= DEEPEST_PATH:
+            raise Unknown(f"no Protobuf of a registry: {count} message indexes")
+        path = []
+        for _ in range(count):
+            index, position = decode_varint(value, position)
+            path.append(index)
+    except Malformed as error:
+        raise Unknown(f"no Protobuf of a registry: the message indexes are cut off ({error})") from None
+    return tuple(path) or (0,), position
+
+
+def _message_at(file: Any, path: Path, name: str) -> str:
+    """The full name of the message at this path of indexes. Unknown."""
+    names = [file.package] if file.package else []
+    here = file.message_type
+    for index in path:
+        if not 0 <= index < len(here):
+            raise Unknown(f"{name} has no message at {'.'.join(map(str, path))}")
+        names.append(here[index].name)
+        here = here[index].nested_type
+    return ".".join(names)
+
+
+def _pool(files: dict[str, Any], name: str) -> DescriptorPool:
+    """A pool of these files and those that they import. Unknown."""
+    pool = DescriptorPool()
+    added: set[str] = set()
+
+    def add(wanted: str, importing: Iterable[str]) -> None:
+        if wanted in added:
+            return
+        if wanted in importing:
+            raise Unknown(f"{name} imports {wanted} within itself")
+        file = files.get(wanted) or _shipped(wanted)
+        if file is None:
+            raise Unknown(f"{name} imports {wanted}, which is neither a reference nor a file of Google's library")
+        for each in file.dependency:
+            add(each, {*importing, wanted})
+        try:
+            pool.Add(file)
+        except TypeError as error:
+            raise Unknown(f"{name} cannot be used: {one_line(error)}") from None
+        added.add(wanted)
+
+    for wanted in files:
+        add(wanted, ())
+    return pool
+
+
+def _shipped(wanted: str) -> Any:
+    file = descriptor_pb2.FileDescriptorProto(name=wanted)
+    if wanted in SHIPPED:
+        SHIPPED[wanted].CopyToProto(file)
+    return file if wanted in SHIPPED or wanted == OPTIONS_ONLY else None
+
+
+class LocalProtobuf:
+    """Protobuf of one message, which a file of descriptors has, with nothing before it."""
+
+    def __init__(self, content: bytes, message: str | None) -> None:
+        """The file is of ``protoc --descriptor_set_out=FILE --include_imports``. LakeError."""
+        found = descriptor_pb2.FileDescriptorSet()
+        try:
+            found.ParseFromString(content)
+        except Exception as error:
+            raise LakeError(f"not a file of protoc --descriptor_set_out: {one_line(error)}") from None
+        if not found.file:
+            raise LakeError("the file of --schema has no descriptors; protoc --descriptor_set_out writes them")
+        if message is None:
+            messages = [_message_at(found.file[-1], (n,), "") for n in range(len(found.file[-1].message_type))]
+            if len(messages) != 1:
+                raise LakeError(f"--message names one of {', '.join(messages) or 'no messages'}")
+            (message,) = messages
+        try:
+            self._form = MessageForm("the file", _pool({file.name: file for file in found.file}, "the file"), message)
+        except Unknown as error:
+            raise LakeError(one_line(error)) from None
+
+    def spot(self, value: bytes) -> Spot:  # noqa: ARG002
+        return Spot(None, 0)
+
+    def form(self, key: Any) -> MessageForm:  # noqa: ARG002
+        return self._form

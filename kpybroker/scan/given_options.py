@@ -1,0 +1,75 @@
+"""Options of sources and sinks as Spark gives them: texts by names without regard to case. Pure."""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from kpybroker.scan.errors import BadOption
+
+KAFKA: Final = "kafka."
+"""The beginning of the options that are properties of the client."""
+MOST: Final = 0x7FFF_FFFF_FFFF_FFFF
+
+Given = Mapping[str, str]
+"""Options by their names in lower case."""
+
+
+def lowered(options: Mapping[str, str]) -> Given:
+    """The options that were given."""
+    return {key.lower(): str(value) for key, value in options.items()}
+
+
+def properties_of(given: Given, refused: Mapping[str, str], client: str) -> dict[str, str]:
+    """The properties of the client. Raises BadOption for one that is refused, or without servers."""
+    properties = {key.removeprefix(KAFKA): value for key, value in given.items() if key.startswith(KAFKA)}
+    for key, why in refused.items():
+        if key in properties:
+            raise BadOption(f"Kafka option '{key}' is not supported. {why}")
+    if not properties.get("bootstrap.servers"):
+        raise BadOption(f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}")
+    return properties
+
+
+def unknown_options(given: Given, known: Collection[str]) -> tuple[str, ...]:
+    """A line for each option that nobody knows."""
+    unknown = sorted(key for key in given if key not in known and not key.startswith(KAFKA))
+    return tuple(f"the option {key} is not known and has no effect" for key in unknown)
+
+
+def flag(given: Given, option: str, *, default: bool) -> bool:
+    """An option that is true or false. Raises BadOption."""
+    text = given.get(option.lower())
+    if text is None:
+        return default
+    return chosen(option, text, ("true", "false")) == "true"
+
+
+def word(given: Given, option: str, words: tuple[str, ...]) -> str:
+    """One of these words; the first is the default. Raises BadOption."""
+    return chosen(option, given.get(option.lower(), words[0]), words)
+
+
+def chosen(option: str, text: str, words: tuple[str, ...]) -> str:
+    """The word that a text is. Raises BadOption."""
+    found = text.strip().lower()
+    if found not in words:
+        raise BadOption(f"{option} is {', '.join(words[:-1])} or {words[-1]}, not {found!r}")
+    return found
+
+
+def number(given: Given, option: str, *, least: int = 1, most: int = MOST) -> int | None:
+    """A whole number; None if it is not given. Raises BadOption."""
+    text = given.get(option.lower())
+    return None if text is None else whole(option, text, least=least, most=most)
+
+
+def whole(option: str, text: str, *, least: int, most: int = MOST) -> int:
+    """The whole number that a text is. Raises BadOption."""
+    try:
+        found = int(text)
+    except ValueError:
+        raise BadOption(f"{option} is a whole number, not {text[:80]!r}") from None
+    if found < least:
+        raise BadOption(f"{option} must be {'positive' if least else '0 or more'}")
+    if found > most:
+        raise BadOption(f"{option} must be {most} or less")
+    return found
