@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kpybroker import handlers
 from kpybroker.assembly.broker import build_broker, build_lifecycle, registration
+from kpybroker.assembly.console import build_console_routes
 from kpybroker.assembly.leases import build_lease_routes
 from kpybroker.assembly.limits import socket_limits
 from kpybroker.assembly.platform import Simulated, platform_of
@@ -163,6 +164,9 @@ class Node:
                 leases = build_lease_routes(config, platform, stored.identity.cluster_id, broker, disk)
                 monitoring.serve(leases.routes)
                 platform.ends.callback(leases.close)
+                console = build_console_routes(platform, monitoring, broker, server, clients)
+                monitoring.serve(console.routes)
+                platform.ends.callback(console.close)
         else:
             broker, clients = None, controllers
             quorum.host.subscribe(role.apply)

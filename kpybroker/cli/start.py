@@ -17,6 +17,7 @@ from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.log_lines import LineFormatter
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
+from kpybroker.config.endpoints import parse_address
 from kpybroker.config.environment import from_environment
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ EVERY_INTERFACE = ("", "0.0.0.0", "[::]", "*")
     type=int,
     help="The port for clients on 127.0.0.1. In a cluster it is the first broker's; the others get the next ones.",
 )
-@click.option("--http", metavar="HOST:PORT", help="The address of /metrics, /live and /ready; 'off' for none.")
+@click.option(
+    "--http", metavar="HOST:PORT", help="The address of the console, /metrics, /live and /ready; 'off' for none."
+)
 @click.option(
     "--log-level",
     default="INFO",
@@ -245,6 +248,8 @@ def _announce(node: "Node", *, container: bool, laid: "Laid | None" = None) -> N
         moved = HTTP_LISTENER not in config.originals and node.http_port != USUAL_HTTP_PORT
         instead = f", since {USUAL_HTTP_PORT} is taken" if moved else ""
         lines.append(f"metrics on port {node.http_port}{instead}: /metrics, /live, /ready")
+        if config.is_broker:
+            lines.append(f"console: {_console(config, node.http_port)}")
     if laid is not None:
         from kpybroker.cli.secure_files import how_to_connect
 
@@ -253,6 +258,14 @@ def _announce(node: "Node", *, container: bool, laid: "Laid | None" = None) -> N
     elif config.is_broker:
         lines += ["", *_paste_next(_program(), address)]
     click.echo("\n".join(lines))
+
+
+def _console(config: BrokerConfig, port: int) -> str:
+    """The address of the console for a browser on this machine."""
+    scheme = "https" if config["kpybroker.http.ssl.keystore.location"] else "http"
+    address = parse_address(config.originals.get(HTTP_LISTENER, ""))
+    host = "127.0.0.1" if address is None or address[0] in ("", "0.0.0.0", "::") else address[0]
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 def _program() -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from kpybroker.coordination.sweeps import Sweeps
 from kpybroker.groups.group import Group
+from kpybroker.groups.stories import Stories
 from kpybroker.groups.timers import Timer, Timers
 
 
@@ -23,6 +24,7 @@ class GroupShard:
         "next_offset",
         "open_transactions",
         "resolving_since_ms",
+        "stories",
         "sweeps",
         "timers",
         "topics",
@@ -44,6 +46,8 @@ class GroupShard:
         self.initializing_since_ms: dict[str, int] = {}
         """The time when each share group last wrote its topics with states, on the clock of ``now_ms``. It is not here
         if that was before the load."""
+        self.stories = Stories()
+        """The last events of each group, for people."""
         self.sweeps = Sweeps()
         self.next_offset = 0
         self.loaded_ms = 0

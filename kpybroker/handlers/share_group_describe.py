@@ -8,53 +8,25 @@
 from collections.abc import Generator
 from typing import Any
 
-from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
-from kpybroker.calls.gathered import gathered
-from kpybroker.calls.steps import each
 from kpybroker.groups.share.describe import not_described
 from kpybroker.groups.share.events import DescribeShareGroup
 from kpybroker.serving.context import Context
-from kpybroker.serving.group_requests import DENIED_TOPICS, coordinator_error, group_request
-from kpybroker.serving.permissions import allowed_operations, denied_topics
+from kpybroker.serving.described_groups import DescribedKind, described_groups
+from kpybroker.serving.group_requests import DENIED_TOPICS
 from kpybroker.serving.share.protocol import serves_share_groups
-from kpywire import error_codes
-from kpywire.messages.share_group_describe import (
-    DescribedGroup,
-    ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
-)
+from kpywire.messages.share_group_describe import DescribedGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse
 
 
 def handle(broker: Context, request: ShareGroupDescribeRequest, call: Call) -> Generator[None, None, Any]:
     """Ask the coordinator of each group."""
-    operations = request.include_authorized_operations
-    asked = yield from each(
-        request.group_ids, lambda group_id: _ask(broker, group_id, call, with_operations=operations)
-    )
-    return gathered(asked, lambda groups: ShareGroupDescribeResponse(throttle_time_ms=0, groups=groups))
+    return (yield from described_groups(broker, request, call, _KIND))
 
 
-def _ask(broker: Context, group_id: str, call: Call, *, with_operations: bool) -> Any:
-    if not serves_share_groups(broker):
-        return not_described(group_id, error_codes.UNSUPPORTED_VERSION)
-    if not group_id:
-        return not_described(group_id, error_codes.INVALID_GROUP_ID)
+def _topics(group: DescribedGroup) -> set[str]:
+    return {topic.topic_name for member in group.members for topic in member.assignment.topic_partitions}
 
-    def answer(group: DescribedGroup) -> DescribedGroup:
-        if group.error_code != error_codes.NONE:
-            return group
-        names = {topic.topic_name for member in group.members for topic in member.assignment.topic_partitions}
-        if denied_topics(broker, call, Operation.DESCRIBE, names):
-            return not_described(group_id, error_codes.TOPIC_AUTHORIZATION_FAILED, DENIED_TOPICS)
-        if with_operations:
-            group.authorized_operations = allowed_operations(broker, call, ResourceType.GROUP, group_id)
-        return group
 
-    return broker.groups.submit(
-        group_id,
-        group_request(broker, DescribeShareGroup(group_id), call),
-        lambda code: not_described(group_id, coordinator_error(code)),
-        answer=answer,
-        writes=False,
-    )
+_KIND = DescribedKind(
+    ShareGroupDescribeResponse, serves_share_groups, DescribeShareGroup, not_described, _topics, DENIED_TOPICS
+)

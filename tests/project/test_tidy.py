@@ -46,7 +46,8 @@ STANDARD_OUTSIDE = {"asyncio", "os", "pathlib", "signal", "socket", "ssl", "subp
 LOADED_BY_NAME = (
     *("kpybroker.cli.", "kpybroker.guards.", "kpybroker.handlers."),
     *("kpywire.messages.", "kpywire.metadata_records.", "kpywire.group_records.", "kpywire.share_records."),
-    *("kpywire.transaction_records.", "kpybroker.pytest_plugin", "kpybroker.spark.audit"),
+    *("kpywire.transaction_records.", "kpybroker.pytest_plugin"),
+    *("kpybroker.spark.audit", "kpybroker.spark.lake"),
     "pyspark_kpybroker",
 )
 FOR_TESTS = {"kpystorage.sim_disk"}
