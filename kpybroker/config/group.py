@@ -70,5 +70,9 @@ def _at_most(values: Mapping[str, Any], name: str, config: "BrokerConfig", bound
 
 def within(config: "BrokerConfig", name: str, value: int) -> int:
     """The value of a group's config within the bounds of the broker, which may have changed since it was set."""
+    if name == "streams.initial.rebalance.delay.ms":
+        return value
+    if name == "streams.num.standby.replicas":
+        return min(value, int(config["group.streams.max.standby.replicas"]))
     kind, rest = name.split(".", 1)
     return max(int(config[f"group.{kind}.min.{rest}"]), min(value, int(config[f"group.{kind}.max.{rest}"])))

@@ -110,13 +110,3 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         streams_initial_rebalance_delay_ms=config["group.streams.initial.rebalance.delay.ms"],
         overrides_of=overrides_of,
     )
-
-
-def _within(config: BrokerConfig, name: str, value: int) -> int:
-    """The value of a group's config within the bounds of the broker, which may have changed since it was set."""
-    kind, rest = name.split(".", 1)
-    if name == "streams.initial.rebalance.delay.ms":
-        return value
-    if name == "streams.num.standby.replicas":
-        return min(value, int(config["group.streams.max.standby.replicas"]))
-    return max(int(config[f"group.{kind}.min.{rest}"]), min(value, int(config[f"group.{kind}.max.{rest}"])))
