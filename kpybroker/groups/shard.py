@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from kpybroker.coordination.sweeps import Sweeps
 from kpybroker.groups.group import Group
+from kpybroker.groups.stories import Stories
 from kpybroker.groups.timers import Timer, Timers
 
 
@@ -22,6 +23,7 @@ class GroupShard:
         "next_offset",
         "open_transactions",
         "resolving_since_ms",
+        "stories",
         "sweeps",
         "timers",
         "topics",
@@ -40,6 +42,8 @@ class GroupShard:
         """The timers of members of consumer groups: by purpose, group id and member id."""
         self.resolving_since_ms: dict[str, int] = {}
         """The groups whose regular expressions are being resolved, and since when on the clock of ``now_ms``."""
+        self.stories = Stories()
+        """The last events of each group, for people."""
         self.sweeps = Sweeps()
         self.next_offset = 0
         self.loaded_ms = 0

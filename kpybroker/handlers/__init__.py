@@ -119,6 +119,12 @@ OF_CLIENT_METRICS = frozenset({api.GET_TELEMETRY_SUBSCRIPTIONS, api.PUSH_TELEMET
 """The API keys of KIP-714. Without a receiver they are served and not advertised, as by Kafka without a plug-in."""
 
 
+OF_ZOOKEEPER_MODE = frozenset(key for key, entry in api.API_KEYS.items() if entry.listeners == ("zkBroker",))
+"""The API keys that only brokers in ZooKeeper mode serve, and their controllers send (Kafka 3.9)."""
+
+OF_ZOOKEEPER_CONTROLLERS = ("leader_and_isr", "stop_replica", "update_metadata")
+"""The handlers of what such a controller orders."""
+
 CONTROLLER_SERVED = frozenset(
     {
         "add_raft_voter",

@@ -161,8 +161,7 @@ class LagTables:
         self.broker = broker
         self.server = server
         self.most_positions = most_positions
-        self._times: dict[tuple[bytes, int, int], int] = {}
-        """The time of the batch in ms, by topic id, partition and offset; -1 if it has none."""
+        self._times: Times = {}
 
     def tables(self) -> Iterator[Table | None]:
         """The tables; None is a place to pause."""
@@ -211,34 +210,14 @@ class LagTables:
 
     def _lags(self, positions: list[Position], lags: list[Lag]) -> Iterator[None]:
         now_ms = self.broker.scheduler.now_ms()
-        times: dict[tuple[bytes, int, int], int] = {}
+        times: Times = {}
         for number, position in enumerate(positions):
-            lag = self._lag(position, times, now_ms)
+            lag = lag_of(self.broker, position, now_ms, self._times, times)
             if lag is not None:
                 lags.append(lag)
             if number % LOOKUPS_PER_SLICE == LOOKUPS_PER_SLICE - 1:
                 yield None
         self._times = times
-
-    def _lag(self, position: Position, times: dict[tuple[bytes, int, int], int], now_ms: int) -> Lag | None:
-        try:
-            replica = self.broker.replicas.find(position.topic, position.partition)
-            leader = replica.led()
-            records = max(0, leader.high_watermark.offset - position.offset)
-            if records == 0:
-                return Lag(position, 0, 0.0)
-            key = (replica.topic.id, replica.index, position.offset)
-            time_ms = self._times.get(key)
-            if time_ms is None:
-                time_ms = time_of(leader, position.offset)
-            times[key] = time_ms
-        except KafkaError:
-            return None
-        except StorageError as error:
-            if isinstance(error, DiskFailure):
-                self.broker.replicas.directory_failed(error)
-            return None
-        return Lag(position, records, max(0, now_ms - time_ms) / 1000 if time_ms >= 0 else None)
 
     def _lag_tables(self, lags: list[Lag]) -> Iterator[Table | None]:
         rows = [
@@ -258,6 +237,33 @@ class LagTables:
         cluster = self.broker.image.cluster_id
         yield OF_LAG_EXPORTER.with_rows([Row((cluster, *row.labels), row.values) for row in rows])
         yield WORST_OF_LAG_EXPORTER.with_rows([Row((cluster, name), values) for name, values in worst.items()])
+
+
+Times = dict[tuple[bytes, int, int], int]
+"""Times of batches in ms, by topic id, partition and offset; -1 for a batch that has none."""
+
+
+def lag_of(broker: "Broker", position: Position, now_ms: int, known: Times, seen: Times) -> Lag | None:
+    """The lag at a position; None if this node does not lead its partition. A time that is not ``known`` is read; each
+    that is used is added to ``seen``."""
+    try:
+        replica = broker.replicas.find(position.topic, position.partition)
+        leader = replica.led()
+        records = max(0, leader.high_watermark.offset - position.offset)
+        if records == 0:
+            return Lag(position, 0, 0.0)
+        key = (replica.topic.id, replica.index, position.offset)
+        time_ms = known.get(key)
+        if time_ms is None:
+            time_ms = time_of(leader, position.offset)
+        seen[key] = time_ms
+    except KafkaError:
+        return None
+    except StorageError as error:
+        if isinstance(error, DiskFailure):
+            broker.replicas.directory_failed(error)
+        return None
+    return Lag(position, records, max(0, now_ms - time_ms) / 1000 if time_ms >= 0 else None)
 
 
 def time_of(leader: Leader, offset: int) -> int:

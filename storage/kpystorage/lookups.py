@@ -62,6 +62,6 @@ def aborted_within(
 
 
 def _reaches(segment: Segment, offset: int) -> bool:
-    """Whether a batch of the segment holds ``offset`` or lies behind it. Mostly its index knows, without the batches."""
+    """Whether a batch of the segment holds ``offset`` or lies behind it. Its index often suffices."""
     index = segment.offset_index
     return (len(index) > 0 and index.last_offset >= offset) or segment.find(offset, segment.size) is not None

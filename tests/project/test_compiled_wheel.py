@@ -41,6 +41,7 @@ TESTS_OF_COMPILED_MODULES = (
 BESIDE_TESTS = (
     "groups",
     "groups/consumer",
+    "groups/streams",
     "journal",
     "metadata",
     "wire",

@@ -29,6 +29,7 @@ from kpybroker.groups.group import Group
 from kpybroker.groups.record import Record
 from kpybroker.groups.settings import GroupSettings
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.stories import JOINED, LEFT
 from kpywire import error_codes
 from kpywire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -88,8 +89,10 @@ def _leave(shard: GroupShard, message: Any, decision: Decision) -> ConsumerGroup
     else:
         member = static_member(group, message.member_id, message.instance_id)
     if message.instance_id is not None and message.member_epoch == AWAY_EPOCH:
+        decision.tell(group.group_id, LEFT, member, "for a while")
         leave_for_a_while(group, member, decision)
     else:
+        decision.tell(group.group_id, LEFT, member)
         fence(shard, group, [member], decision)
     return ConsumerGroupHeartbeatResponse(
         throttle_time_ms=0,
@@ -122,6 +125,8 @@ def _stay(
     has_changed = changes_names or change is not Change.NONE
     updated = reconcile(shard, group, updated, target, owned, records, decision, subscription_changed=has_changed)
     decision.records += records
+    if member.member_epoch == 0 and message.member_epoch == JOINING_EPOCH:
+        decision.tell(group.group_id, JOINED, updated)
     settings = decision.settings_of(group.group_id)
     renew_session(shard, group.group_id, member_id, decision, settings.consumer_session_timeout_ms)
     is_full = (

@@ -12,6 +12,7 @@ from kpybroker.groups.consumer.leave import fence_members
 from kpybroker.groups.consumer.member import UNREVOKED, ConsumerMember
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.stories import LATE_JOIN, LATE_REVOKE, LATE_SYNC, SILENT
 from kpybroker.groups.timers import Timer
 
 SESSION: Final = "session"
@@ -19,6 +20,7 @@ REBALANCE: Final = "rebalance"
 JOIN: Final = "join"
 SYNC: Final = "sync"
 _PURPOSES = (SESSION, REBALANCE, JOIN, SYNC)
+_LATE: Final = {SESSION: SILENT, JOIN: LATE_JOIN, SYNC: LATE_SYNC}
 
 
 def renew_session(shard: GroupShard, group_id: str, member_id: str, decision: Decision, timeout_ms: int) -> None:
@@ -96,6 +98,7 @@ def _end_member(shard: GroupShard, key: tuple[str, str, str], decision: Decision
     shard.member_timers.pop(key, None)
     group, member = _find(shard, key)
     if group is not None and member is not None:
+        decision.tell(group.group_id, _LATE[key[0]], member)
         fence(shard, group, [member], decision)
 
 
@@ -104,6 +107,7 @@ def _end_rebalance(shard: GroupShard, key: tuple[str, str, str], member_epoch: i
     shard.member_timers.pop(key, None)
     group, member = _find(shard, key)
     if group is not None and member is not None and member.member_epoch == member_epoch:
+        decision.tell(group.group_id, LATE_REVOKE, member)
         fence(shard, group, [member], decision)
 
 
