@@ -50,8 +50,8 @@ class ClientCredentials(NamedTuple):
 
 
 class AssertionGrant(NamedTuple):
-    """An assertion in place of a secret. It is the grant itself (``jwt-bearer``), or it tells which client asks with the
-    grant ``client_credentials``."""
+    """An assertion in place of a secret. It is the grant itself (``jwt-bearer``), or it proves who asks with the grant
+    ``client_credentials``."""
 
     assertion: Assertion
     scope: str = ""
