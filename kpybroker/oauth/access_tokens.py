@@ -1,7 +1,8 @@
 """The access tokens by which this process logs in to others, from the source that a `TokenLogin` names.
 
 That is a token endpoint with the grant ``client_credentials`` (RFC 6749, section 4.4) or ``jwt-bearer`` (RFC 7523), a
-file that others renew, or this process, which makes tokens without a signature. `new_token` blocks: it is for threads and commands.
+file that others renew, or this process, which makes tokens without a signature. `new_token` blocks: it is for threads
+and commands.
 """
 
 import json
