@@ -69,7 +69,7 @@ def admit(administrator: RawClient) -> None:
         salt=salt,
         salted_password=SCRAM_SHA_512.salted_password(USER_PASSWORD, salt, ITERATIONS),
     )
-    (result,) = administrator.call(AlterUserScramCredentialsRequest(upsertions=[upsertion]), 0).results
+    (result,) = administrator.call(AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion]), 0).results
     assert not result.error_code, result.error_message
     allow(administrator)
 

@@ -364,7 +364,7 @@ class AiokafkaClient(Client):
         self._loop.close()
 
 
-CLIENTS: Final[Mapping[str, Callable[[str, str], Client]]] = {
+CLIENTS: Final[Mapping[str, Callable[[Access, str], Client]]] = {
     "confluent-kafka": ConfluentClient,
     "kafka-python": KafkaPythonClient,
     "aiokafka": AiokafkaClient,
