@@ -181,8 +181,8 @@ soak: setup ## an hour of mixed load (SECONDS=3600) that must not grow memory, d
 	$(BIN)/python -m benchmarks.soak --seconds $(SECONDS)
 
 .PHONY: differential
-differential: setup ## random requests to Apache Kafka and kpybroker, other ones each time; what they answer differently
-	PYTHONPATH=.:compat-tests $(BIN)/python -m differential --seconds $(SECONDS)
+differential: setup ## random requests to Apache Kafka and kpybroker, other ones each time; what they answer differently (OPTIONS=--secured)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m differential --seconds $(SECONDS) $(OPTIONS)
 
 .PHONY: permissions
 permissions: setup ## every API, version and user with one permission or without one, on Apache Kafka and here
@@ -195,7 +195,7 @@ parity: setup ## record again what Java's tools and Admin do on Apache Kafka and
 	$(MAKE) --no-print-directory tables
 
 .PHONY: exactly-once
-exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…, OPTIONS='--brokers 3')
+exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…, OPTIONS='--brokers 3 --secured')
 	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET) $(OPTIONS)
 
 .PHONY: sink-kills

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from ssl import create_default_context
 from typing import Any, Final
 
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -34,6 +35,24 @@ class Access:
     def java(self) -> str:
         """The content of a properties file, without the addresses."""
         return "".join(f"{key}={value}\n" for key, value in self.properties.items())
+
+    @property
+    def aiokafka(self) -> dict[str, Any]:
+        """For aiokafka."""
+        found = self.kafka_python
+        authority = found.pop("ssl_cafile", None)
+        return found if authority is None else {**found, "ssl_context": create_default_context(cafile=authority)}
+
+    def save(self, file: Path) -> Path:
+        """Write a properties file with the addresses. Return it."""
+        file.write_text(f"bootstrap.servers={self.servers}\n{self.java}")
+        return file
+
+    @classmethod
+    def load(cls, file: Path) -> "Access":
+        """The access that was saved."""
+        properties = dict(line.split("=", 1) for line in file.read_text().splitlines())
+        return cls(properties.pop("bootstrap.servers"), properties)
 
     def _in(self, words: tuple[str, str, str, str, str]) -> dict[str, str]:
         """The properties in the words of a library: protocol, authority, mechanism, user and password."""

@@ -1,9 +1,12 @@
 """Nodes that log in to each other by OAUTHBEARER, with tokens of an identity provider: settings for either program."""
 
 from collections.abc import Sequence
+from pathlib import Path
+
+from joserfc.jwk import ECKey
 
 from kpybroker.config.oauth import HANDLER, SECURED_HANDLER
-from kpybroker.oauth import token_login
+from kpybroker.oauth import assertions, token_login
 from kpybroker.sasl.jaas import OAUTHBEARER_MODULE
 from kpybroker.sasl.oauthbearer import NAME
 from kpybroker.testing.oidc import OidcProvider
@@ -38,3 +41,21 @@ def between_nodes(
         found[f"{prefix}.{HANDLER}"] = SECURED_HANDLER
         found[f"{prefix}.{token_login.HANDLER}"] = token_login.SECURED_HANDLER
     return found
+
+
+def by_assertions(provider: OidcProvider, directory: Path) -> dict[str, str]:
+    """The properties by which nodes get tokens for assertions that they sign, in place of a secret. To be added to
+    `between_nodes`."""
+    key = ECKey.generate_key("P-256")
+    file = directory / "assertions.pem"
+    file.write_bytes(key.as_pem(private=True))
+    provider.issuers[NODE] = key.as_pem(private=False)
+    provider.clients.clear()
+    return {
+        token_login.RETRIEVER: token_login.BEARER_RETRIEVER,
+        assertions.ALGORITHM: "ES256",
+        assertions.KEY_FILE: str(file),
+        assertions.ISSUER: NODE,
+        f"{assertions.PREFIX}claim.sub": NODE,
+        f"{assertions.PREFIX}claim.aud": provider.token_url,
+    }

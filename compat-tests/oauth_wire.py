@@ -32,6 +32,7 @@ ANOTHER_ID: Final = (
     "name (alice)"
 )
 ALLOWED: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+ALLOWED_FILES: Final = "org.apache.kafka.sasl.oauthbearer.allowed.files"
 """Kafka's system property."""
 
 

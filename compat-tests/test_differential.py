@@ -12,7 +12,7 @@ from differential.any_steps import advertised
 from differential.coverage import errors_in, table
 from differential.error_paths import PATHS, named_sequences
 from differential.known import KNOWN, Known
-from differential.pair import Pair, both, explain, findings
+from differential.pair import Pair, both, both_secured, explain, findings
 from differential.steps import Call, Step
 from kpybroker.handlers import served_versions
 from kpywire import api
@@ -21,6 +21,7 @@ from raw_transactions import ADDING
 from test_transactions_levels import set_level
 
 SECONDS = 25
+SECURED_SECONDS = 10
 SEQUENCES = 40
 """The most sequences; `make differential` plays others for a given time."""
 OF_TRANSACTIONS = [
@@ -109,6 +110,20 @@ def test_random_sequences_are_answered_alike(pair: Pair, request: pytest.Fixture
     found = [each.text for each in findings(pair, range(first, first + SEQUENCES), SECONDS, shrink_s=20)]
     assert not found, "\n\n".join(found)
     assert pair.sequences > 20
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_a_user_over_tls_and_scram_whom_acls_allow_everything_is_answered_alike(
+    target: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if target != "kpybroker":
+        pytest.skip("compares kpybroker with Apache Kafka")
+    first = int(request.config.getoption("--seed")) * 1_000_000 + SEQUENCES
+    with both_secured(tmp_path) as pair:
+        found = [each.text for each in findings(pair, range(first, first + SEQUENCES), SECURED_SECONDS, shrink_s=10)]
+    assert not found, "\n\n".join(found)
+    assert pair.steps > 100
 
 
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)

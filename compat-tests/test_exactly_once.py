@@ -11,7 +11,7 @@ import pytest
 
 from clusters import PROGRAMS
 from conftest import StartBroker
-from exactly_once.__main__ import SETTINGS, cluster, counts
+from exactly_once.__main__ import SETTINGS, cluster, counts, started
 from exactly_once.clients import CLIENTS
 from exactly_once.diary import Diary
 from exactly_once.history import Outcome
@@ -20,6 +20,7 @@ from exactly_once.run import ALL_CLIENTS, Verdict, run
 from exactly_once.watching import TransactionStaysOpenError
 
 SECONDS = 10.0
+SECURED_SECONDS = 6.0
 CLUSTER_SECONDS = 40.0
 
 
@@ -64,8 +65,20 @@ def test_they_are_kept_on_a_cluster_whose_leaders_and_coordinators_are_killed_st
     assert sum(count for what, count in verdict.troubles.items() if "broker" in what) >= 2
 
 
+@pytest.mark.java
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_they_are_kept_for_clients_over_tls_and_scram_whom_acls_allow_everything(target: str, tmp_path: Path) -> None:
+    if target not in PROGRAMS:
+        pytest.skip("kills and secures a broker, so it needs one of its own")
+    with started(target, tmp_path, secured=True) as (broker, access):
+        verdict = run(broker, tmp_path, SECURED_SECONDS, seed=2, access=access, working=tuple(CLIENTS))
+    assert verdict.anomalies == [], counts(verdict)
+    assert [client for client in ALL_CLIENTS if not committed_by(verdict, client)] == []
+
+
 def test_a_program_that_commits_nothing_is_named(tmp_path: Path) -> None:
-    programs = [Program(client, f"writer-{client}", None, "", tmp_path) for client in CLIENTS]
+    programs = [Program(client, f"writer-{client}", None, tmp_path, tmp_path) for client in CLIENTS]
     for program in programs:
         program.diaries.append(tmp_path / program.name)
         diary = Diary(program.diaries[0])
@@ -76,7 +89,7 @@ def test_a_program_that_commits_nothing_is_named(tmp_path: Path) -> None:
 
 
 def test_a_program_that_ended_by_itself_is_to_be_started_again_until_it_is_told_to_end(tmp_path: Path) -> None:
-    program = Program("aiokafka", "worker-0", 0, "", tmp_path)
+    program = Program("aiokafka", "worker-0", 0, tmp_path, tmp_path)
     program.processes.append(subprocess.Popen([sys.executable, "-c", ""]))
     program.processes[0].wait()
     assert program.is_stuck

@@ -15,8 +15,9 @@ from confluent_kafka.cimpl import NewTopic
 import oauth_nodes
 from clusters import SHARED, NodeOf, Place, kafka_node, kpybroker_node
 from conftest import started
+from kpybroker.oauth.assertions import KEY_FILE
 from kpybroker.testing.oidc import OidcProvider
-from oauth_wire import ALLOWED
+from oauth_wire import ALLOWED, ALLOWED_FILES
 from oracle import ApacheKafka, BrokerProcess, free_port
 from secured import between_nodes, with_internal_listener
 
@@ -124,16 +125,22 @@ def test_both_programs_replicate_under_the_controller_of_each(controller: NodeOf
 
 @pytest.mark.java
 @pytest.mark.slow
-@pytest.mark.parametrize("controller", [kafka_node, kpybroker_node])
-def test_both_programs_log_in_to_each_other_with_tokens(
-    controller: NodeOf, tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("controller", "has_secret"), [(kafka_node, True), (kpybroker_node, True), (kafka_node, False)]
+)
+def test_both_programs_log_in_to_each_other_with_tokens_for_secrets_and_for_assertions(
+    controller: NodeOf, has_secret: bool, tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if target != "kpybroker":
         pytest.skip("takes both programs")
     with OidcProvider() as provider:
-        monkeypatch.setenv("JDK_JAVA_OPTIONS", f"-D{ALLOWED}={provider.jwks_url},{provider.token_url}")
         secured = {**oauth_nodes.between_nodes(provider), "connections.max.reauth.ms": str(SESSION_MS)}
+        if not has_secret:
+            secured |= oauth_nodes.by_assertions(provider, tmp_path)
+        urls, files = f"{provider.jwks_url},{provider.token_url}", secured.get(KEY_FILE, "")
+        monkeypatch.setenv("JDK_JAVA_OPTIONS", f"-D{ALLOWED}={urls} -D{ALLOWED_FILES}={files}")
         assert_both_replicate(controller, tmp_path, secured)
+        assert any("assertion" in form for form in provider.forms) is not has_secret
 
 
 def assert_both_replicate(controller: NodeOf, tmp_path: Path, secured: dict[str, str]) -> None:

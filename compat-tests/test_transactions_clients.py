@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 
+from access import Access
 from conftest import NewTopic, StartBroker
 from exactly_once.clients import CLIENTS, Client, Lost, Refused
 from exactly_once.history import Position
@@ -35,7 +36,7 @@ def new_client(request: pytest.FixtureRequest, bootstrap_servers: str) -> Iterat
     made: list[Client] = []
 
     def new(transactional_id: str) -> Client:
-        made.append(CLIENTS[request.param](bootstrap_servers, transactional_id))
+        made.append(CLIENTS[request.param](Access(bootstrap_servers), transactional_id))
         return made[-1]
 
     yield new

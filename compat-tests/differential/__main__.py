@@ -12,7 +12,7 @@ from pathlib import Path
 
 from differential.coverage import table
 from differential.error_paths import named_sequences
-from differential.pair import Pair, both, explain, findings
+from differential.pair import Pair, both, both_secured, explain, findings
 
 
 def main() -> int:
@@ -23,11 +23,12 @@ def main() -> int:
     parser.add_argument("--length", type=int, default=40, help="steps of a sequence")
     parser.add_argument("--shrink-seconds", type=float, default=60)
     parser.add_argument("--directory", type=Path, default=None, help="where the brokers work and write their logs")
+    parser.add_argument("--secured", action="store_true", help="by a user over TLS and SCRAM, with an authorizer")
     asked = parser.parse_args()
     first = asked.seed if asked.seed is not None else int(time.time())
     with (
         tempfile.TemporaryDirectory(prefix="differential-") as directory,
-        both(asked.directory or Path(directory)) as pair,
+        (both_secured if asked.secured else both)(asked.directory or Path(directory)) as pair,
     ):
         seeds = iter([asked.only]) if asked.only is not None else itertools.count(first)
         count = 0 if asked.only is not None else _paths(pair)

@@ -215,6 +215,8 @@ CLUSTER_ID = re.compile('the cluster id "[^"]*"')
 """Each cluster has its own."""
 VOTERS = re.compile(r"(?<=voters \[ReplicaKey\(id=1, directoryId=)[\w-]{22}")
 """Each directory has its own id."""
+REQUEST = re.compile(r"Request Request\(.*\) (?=needs )", re.DOTALL)
+"""A request in the text of a refusal, with addresses and numbers of connections."""
 UNREACHABLE = re.compile(
     r"New voter ReplicaKey\(.*\) is not ready to receive requests|Aborted add voter operation for since API_VERSIONS .*"
 )
@@ -260,6 +262,7 @@ def _named(text: str, view: View) -> str:
             text = text.replace(quoted, symbol)
     text = BOUNDS.sub("within <bounds>", text)
     text = VOTERS.sub("<>", text)
+    text = REQUEST.sub("Request ", text)
     text = UNREACHABLE.sub("<unreachable>", text)
     text = CLUSTER_ID.sub('the cluster id "<>"', text)
     text = re.sub(rf":{view.port}\b", ":<port>", text)

@@ -2,15 +2,17 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from admitted import AUTHORITY, admit, allow, connect_secured, is_allowed, is_served, secure
 from differential.author import sequence
 from differential.playing import Play, Played, Ports, prepare
 from differential.shrinking import shrunk
+from differential.side import ANSWER_WITHIN_S, PLAINLY, Reach, connect_plainly
 from differential.steps import Step
 from group_requests import coordinator_ready
 from kpywire import error_codes
@@ -46,10 +48,13 @@ FIRST_IDS = [f"dif-0-{number}" for number in range(20)]
 
 
 class Pair:
-    """``ports`` of the two brokers; counts what was played on them."""
+    """``ports`` of the two brokers; counts what was played on them. ``reach``: the ways to them;
+    ``before``: what is done before each sequence."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, reach: Reach = PLAINLY, before: Callable[[], object] = lambda: None) -> None:
         self.ports = ports
+        self._reach = reach
+        self._before = before
         self.steps = 0
         self.sequences = 0
         self.known: Counter[str] = Counter()
@@ -60,7 +65,8 @@ class Pair:
     def play(self, steps: Sequence[Step]) -> Played:
         """Play a sequence whose names are new to both brokers."""
         self._names += 1
-        play = Play(self.ports, f"dif-{self._names}-")
+        self._before()
+        play = Play(self.ports, f"dif-{self._names}-", self._reach)
         played = play.run(steps)
         self.reached.update(play.kafka.reached)
         self.steps += played.steps
@@ -137,14 +143,54 @@ def _hands_out_ids(raw: RawClient) -> bool:
 def both(directory: Path, kpybroker: KpyBroker | None = None) -> Iterator[Pair]:
     """Start both brokers with the same properties, ready for sequences."""
     ours = kpybroker or KpyBroker(ALIKE, directory=directory / "kpybroker")
-    theirs = ApacheKafka(ALIKE, directory=directory / "apache-kafka", jvm=SMALL_JVM, heap="512m")
-    with ExitStack() as brokers:
-        started: list[BrokerProcess] = [brokers.enter_context(each) for each in (theirs, ours)]
-        for broker in started:
+    with _started([_kafka(directory), ours]) as ports:
+        yield Pair(ports)
+
+
+@contextmanager
+def both_secured(directory: Path) -> Iterator[Pair]:
+    """The same with TLS, logins by SCRAM and an authorizer. Sequences are those of a user whom ACLs allow everything;
+    a sequence may delete them, so they are made again before the next."""
+    brokers: list[BrokerProcess] = [_kafka(directory), KpyBroker(ALIKE, directory=directory / "kpybroker")]
+    secured, authorities = [], {}
+    for broker in brokers:
+        port = int(secure(broker, broker.directory).servers.rpartition(":")[2])
+        secured.append(port)
+        authorities[port] = broker.directory / AUTHORITY
+    with _started(brokers) as ports, ExitStack() as connections:
+        administrators = [connections.enter_context(connect_plainly(port)) for port in ports]
+        for administrator in administrators:
+            admit(administrator)
+
+        def allowed() -> None:
+            for administrator, port in zip(administrators, secured, strict=True):
+                if not is_allowed(administrator):
+                    allow(administrator)
+                    with reach.as_actor(port) as client:
+                        eventually(partial(is_served, client), "the ACLs to count")
+
+        reach = Reach(
+            lambda port: connect_secured(port, authorities[port], ANSWER_WITHIN_S),
+            lambda port: connect_plainly(ports[secured.index(port)]),
+        )
+        yield Pair(Ports(*secured), reach, before=allowed)
+
+
+def _kafka(directory: Path) -> ApacheKafka:
+    return ApacheKafka(ALIKE, directory=directory / "apache-kafka", jvm=SMALL_JVM, heap="512m")
+
+
+@contextmanager
+def _started(brokers: Sequence[BrokerProcess]) -> Iterator[Ports]:
+    """Apache Kafka and kpybroker, started and ready, and their ports of PLAINTEXT."""
+    with ExitStack() as running:
+        for broker in brokers:
+            running.enter_context(broker)
+        for broker in brokers:
             with connect(broker.bootstrap_servers) as raw:
                 coordinator_ready(raw)
                 eventually(partial(_hands_out_ids, raw), "a producer id")
                 eventually(partial(_coordinates_shares, raw), "a coordinator of share partitions")
-        ports = Ports(theirs.port, ours.port)
+        ports = Ports(*(broker.port for broker in brokers))
         prepare(ports)
-        yield Pair(ports)
+        yield ports

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from differential.comparison import Difference, differences
 from differential.known import KNOWN, Known, known_for
 from differential.normalisation import BACKDATED_MS
-from differential.side import ANSWER_WITHIN_S, SILENT, WAITING, Side, until
+from differential.side import ANSWER_WITHIN_S, PLAINLY, SILENT, WAITING, Reach, Side, until
 from differential.steps import Call, Hangup, Pause, Step, resolved, text_of
 from kpywire import api, error_codes
 from kpywire.messages.describe_transactions import DescribeTransactionsRequest
@@ -66,10 +66,10 @@ class Played(NamedTuple):
 class Play:
     """One sequence under way. ``prefix`` must be new to both brokers."""
 
-    def __init__(self, ports: Ports, prefix: str) -> None:
+    def __init__(self, ports: Ports, prefix: str, reach: Reach = PLAINLY) -> None:
         began_ms = time.time_ns() // 1_000_000 - BACKDATED_MS
-        self.kafka = Side(ports.kafka, prefix, began_ms)
-        self.kpybroker = Side(ports.kpybroker, prefix, began_ms)
+        self.kafka = Side(ports.kafka, prefix, began_ms, reach)
+        self.kpybroker = Side(ports.kpybroker, prefix, began_ms, reach)
         self.sides = (self.kafka, self.kpybroker)
         self.prefix = prefix
         self.known: list[str] = []
@@ -182,8 +182,16 @@ def take_effect(side: Side, call: Call, answer: Any) -> None:
         case api.END_TXN | api.INIT_PRODUCER_ID if call.request.transactional_id:
             until(lambda: not _is_ending(side, call.request.transactional_id))
         case api.ALTER_CONFIGS | api.INCREMENTAL_ALTER_CONFIGS if not call.request.validate_only:
-            if not all(each.error_code for each in answer.responses):
+            if _is_changed(answer.responses):
                 _configs_seen(side)
+        case api.CREATE_ACLS | api.ALTER_USER_SCRAM_CREDENTIALS if _is_changed(answer.results):
+            _configs_seen(side)
+        case api.DELETE_ACLS if _is_changed(answer.filter_results):
+            _configs_seen(side)
+
+
+def _is_changed(results: Sequence[Any]) -> bool:
+    return not all(each.error_code for each in results)
 
 
 def _error(side: Side, topic: str, partition: int) -> int:
@@ -222,7 +230,7 @@ def _configs_seen(side: Side) -> None:
 def prepare(ports: Ports) -> None:
     """Create on both brokers what every sequence needs."""
     for port in ports:
-        side = Side(port, "", 0)
+        side = Side(port, "", 0, PLAINLY)
         side.call(creation(topic_named(MARKED)), 7)
         _led(side, {MARKED})
         side.close()

@@ -6,7 +6,8 @@ before it still waiting is not sent, and that is its outcome.
 
 import select
 import time
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from differential.coverage import Reached, codes_in
 from differential.learning import Learnings
@@ -24,6 +25,25 @@ WAITING = "waits"
 ACCEPTED = "taken without an answer"
 
 
+Connect = Callable[[int], RawClient]
+"""Opens a connection to a broker, which its port names."""
+
+
+def connect_plainly(port: int) -> RawClient:
+    """A connection without TLS and without a login."""
+    return RawClient(port, timeout_s=ANSWER_WITHIN_S)
+
+
+class Reach(NamedTuple):
+    """The ways to a broker: that of the actors of a sequence, and that of the suite, which may ask everything."""
+
+    as_actor: Connect = connect_plainly
+    as_suite: Connect = connect_plainly
+
+
+PLAINLY: Final = Reach()
+
+
 class InFlight(NamedTuple):
     step: int
     key: int
@@ -32,10 +52,11 @@ class InFlight(NamedTuple):
 
 
 class Side:
-    """``port``: the broker's; ``prefix``, ``began_ms``: of the sequence."""
+    """``port``: the broker's; ``prefix``, ``began_ms``: of the sequence; ``reach``: how it is connected to."""
 
-    def __init__(self, port: int, prefix: str, began_ms: int) -> None:
+    def __init__(self, port: int, prefix: str, began_ms: int, reach: Reach) -> None:
         self.port = port
+        self._reach = reach
         self.prefix = prefix
         self.began_ms = began_ms
         self.learned = Learnings(prefix)
@@ -55,7 +76,7 @@ class Side:
         request = resolved(call.request, self.learned.memory, self.prefix, self.began_ms)
         client = self.clients.get(call.actor)
         if client is None:
-            client = self.clients[call.actor] = RawClient(self.port, timeout_s=ANSWER_WITHIN_S)
+            client = self.clients[call.actor] = self._reach.as_actor(self.port)
         key = api_key_of(request)
         try:
             client.send(request, call.version)
@@ -114,7 +135,7 @@ class Side:
         """Ask something that is no step, on a connection of its own."""
         client = self.clients.get("")
         if client is None:
-            client = self.clients[""] = RawClient(self.port, timeout_s=ANSWER_WITHIN_S)
+            client = self.clients[""] = self._reach.as_suite(self.port)
         return client.call(request, version)
 
     def _closed(self, actor: str) -> None:

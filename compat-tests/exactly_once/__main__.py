@@ -4,17 +4,23 @@ import shutil
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import click
 from rich.progress import Progress
 
+from access import Access
+from admitted import AUTHORIZED, admit, secure
 from clusters import PROGRAMS, Cluster
 from exactly_once.history import Outcome
 from exactly_once.run import ALL_CLIENTS, Verdict, run
 from exactly_once.trouble import SESSION_MS
 from oracle import BrokerProcess
+from raw_client import connect
+from secured import secured_cluster
 from targets import TARGETS
 
 SETTINGS: Final = {
@@ -53,8 +59,15 @@ BUSY_START_S: Final = 120.0
 )
 @click.option("--seed", type=int, help="The seed of what is done to brokers and programs.")
 @click.option("--client", "clients", type=click.Choice(ALL_CLIENTS), multiple=True, help="Run only these.")
+@click.option("--secured", is_flag=True, help="Clients use TLS and SCRAM, and an authorizer decides by ACLs.")
 def main(
-    target: str, brokers: str, seconds: float | None, transactions: int, seed: int | None, clients: tuple[str, ...]
+    target: str,
+    brokers: str,
+    seconds: float | None,
+    transactions: int,
+    seed: int | None,
+    clients: tuple[str, ...],
+    secured: bool,
 ) -> None:
     """Transactions of several clients while brokers and programs are killed, paused and doubled; then the verdict.
 
@@ -69,8 +82,8 @@ def main(
         while (time.monotonic() - began_s < seconds) if seconds else total["transactions"] < transactions:
             length_s = min(ROUND_S, seconds) if seconds else ROUND_S
             directory = Path(tempfile.mkdtemp(prefix="exactly-once-"))
-            with cluster(target, directory) if brokers == "3" else one_broker(target, directory) as running:
-                verdict = run(running, directory, length_s, seed, writing=clients, working=clients)
+            with started(target, directory, brokers=int(brokers), secured=secured) as (running, access):
+                verdict = run(running, directory, length_s, seed, access=access, writing=clients, working=clients)
             total.update(counts(verdict))
             click.echo(f"seed {seed}: " + ", ".join(f"{count} {what}" for what, count in counts(verdict).items()))
             if verdict.anomalies:
@@ -91,14 +104,37 @@ def one_broker(target: str, directory: Path) -> BrokerProcess:
     return broker
 
 
-def cluster(target: str, directory: Path) -> Cluster:
-    """Three nodes that are not started yet."""
+def cluster(target: str, directory: Path, *, secured: bool = False) -> Cluster:
+    """Three nodes that are not started yet. ``secured``: with TLS and SASL between nodes, too."""
     if target not in PROGRAMS:
         raise click.UsageError(f"there are no clusters of {target}")
-    nodes = Cluster(PROGRAMS[target], directory, properties=SETTINGS | REPLICATED)
+    settings = SETTINGS | REPLICATED
+    if secured:
+        nodes = secured_cluster(PROGRAMS[target], directory, properties=settings | AUTHORIZED)
+    else:
+        nodes = Cluster(PROGRAMS[target], directory, properties=settings)
     for node in nodes.nodes.values():
         node.start_timeout_s = max(node.start_timeout_s, BUSY_START_S)
     return nodes
+
+
+@contextmanager
+def started(
+    target: str, directory: Path, *, brokers: int = 1, secured: bool = False
+) -> Iterator[tuple[BrokerProcess | Cluster, Access]]:
+    """One broker or a cluster that runs, and how clients reach it."""
+    running: BrokerProcess | Cluster
+    if brokers == 1:
+        running = one_broker(target, directory)
+        access = secure(running, directory) if secured else Access(running.bootstrap_servers)
+    else:
+        running = cluster(target, directory, secured=secured)
+        access = running.access
+    with running:
+        if secured:
+            with connect(running.bootstrap_servers.partition(",")[0]) as administrator:
+                admit(administrator)
+        yield running, access
 
 
 def counts(verdict: Verdict) -> dict[str, int]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from access import Access
 from exactly_once.history import Partition, Position, Seen
 
 TRANSACTION_TIMEOUT_MS: Final = 6_000
@@ -29,8 +30,8 @@ class Lost(Exception):
 class Client(ABC):
     """A transactional producer, and the consumer that reads its inputs."""
 
-    def __init__(self, bootstrap: str, transactional_id: str) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, access: Access, transactional_id: str) -> None:
+        self.access = access
         self.transactional_id = transactional_id
 
     @abstractmethod
@@ -73,13 +74,13 @@ class Client(ABC):
 class ConfluentClient(Client):
     """confluent-kafka (librdkafka)."""
 
-    def __init__(self, bootstrap: str, transactional_id: str) -> None:
-        super().__init__(bootstrap, transactional_id)
+    def __init__(self, access: Access, transactional_id: str) -> None:
+        super().__init__(access, transactional_id)
         from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
         self._error_class = KafkaException
         self._partition_class = TopicPartition
-        common = {"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500}
+        common = {**access.librdkafka, "reconnect.backoff.max.ms": 500}
         self._producer = Producer(
             {
                 **common,
@@ -175,15 +176,15 @@ def _seen(polled: Mapping[Any, Sequence[Any]]) -> list[Seen]:
 class KafkaPythonClient(Client):
     """kafka-python."""
 
-    def __init__(self, bootstrap: str, transactional_id: str) -> None:
-        super().__init__(bootstrap, transactional_id)
+    def __init__(self, access: Access, transactional_id: str) -> None:
+        super().__init__(access, transactional_id)
         from kafka import KafkaProducer
 
         self._consumer: Any = None
         self._sent: list[tuple[str, Any]] = []
         with self._told():
             self._producer = KafkaProducer(
-                bootstrap_servers=bootstrap,
+                **access.kafka_python,
                 transactional_id=transactional_id,
                 transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
                 delivery_timeout_ms=TRANSACTION_TIMEOUT_MS,
@@ -238,7 +239,7 @@ class KafkaPythonClient(Client):
 
         with self._told():
             self._consumer = KafkaConsumer(
-                bootstrap_servers=self.bootstrap,
+                **self.access.kafka_python,
                 group_id=group,
                 isolation_level="read_committed",
                 enable_auto_commit=False,
@@ -267,8 +268,8 @@ class KafkaPythonClient(Client):
 class AiokafkaClient(Client):
     """aiokafka, whose loop runs while it is asked for something."""
 
-    def __init__(self, bootstrap: str, transactional_id: str) -> None:
-        super().__init__(bootstrap, transactional_id)
+    def __init__(self, access: Access, transactional_id: str) -> None:
+        super().__init__(access, transactional_id)
         self._loop = asyncio.new_event_loop()
         self._sent: list[tuple[str, Any]] = []
         self._consumer: Any = None
@@ -279,7 +280,7 @@ class AiokafkaClient(Client):
         from aiokafka import AIOKafkaProducer
 
         producer = AIOKafkaProducer(
-            bootstrap_servers=self.bootstrap,
+            **self.access.aiokafka,
             transactional_id=self.transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             request_timeout_ms=TRANSACTION_TIMEOUT_MS,
@@ -331,7 +332,7 @@ class AiokafkaClient(Client):
 
         async def started() -> Any:
             consumer = AIOKafkaConsumer(
-                bootstrap_servers=self.bootstrap,
+                **self.access.aiokafka,
                 group_id=group,
                 isolation_level="read_committed",
                 enable_auto_commit=False,
@@ -363,7 +364,7 @@ class AiokafkaClient(Client):
         self._loop.close()
 
 
-CLIENTS: Final[Mapping[str, Callable[[str, str], Client]]] = {
+CLIENTS: Final[Mapping[str, Callable[[Access, str], Client]]] = {
     "confluent-kafka": ConfluentClient,
     "kafka-python": KafkaPythonClient,
     "aiokafka": AiokafkaClient,

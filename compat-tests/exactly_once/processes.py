@@ -31,15 +31,16 @@ CHECKOUT: Final = PACKAGE.parent
 
 
 class Program:
-    """A process that is started again whenever it was killed, with the same transactional id."""
+    """A process that is started again whenever it was killed, with the same transactional id. ``access`` is a file of
+    properties (`Access.save`)."""
 
-    def __init__(self, client: str, name: str, works_on: int | None, bootstrap: str, directory: Path) -> None:
+    def __init__(self, client: str, name: str, works_on: int | None, access: Path, directory: Path) -> None:
         self.name = name
         self.client = client
         self.works_on = works_on
         self.diaries: list[Path] = []
         self.processes: list[subprocess.Popen[bytes]] = []
-        self._servers = bootstrap
+        self._access = access
         self._directory = directory
         self._over = directory / ("writing-is-over" if works_on is None else "working-is-over")
 
@@ -50,7 +51,7 @@ class Program:
         self.diaries.append(diary)
         diary.touch()
         partition = -1 if self.works_on is None else self.works_on
-        known: Sequence[object] = (self._servers, self.name, number, PARTITIONS, partition, self._over, diary)
+        known: Sequence[object] = (self._access, self.name, number, PARTITIONS, partition, self._over, diary)
         command = (java_command if self.client == JAVA else python_command)(self.client, [str(fact) for fact in known])
         environment = {
             **os.environ,
@@ -118,7 +119,7 @@ def wait_for_commits(programs: Collection[Program], timeout_s: float) -> None:
 
 def python_command(client: str, known: Sequence[str]) -> list[str]:
     """The command that runs ``exactly_once.program``."""
-    options = ("bootstrap-server", "name", "seed", "partitions", "works-on", "until", "diary")
+    options = ("access", "name", "seed", "partitions", "works-on", "until", "diary")
     given = [f"--{option}={fact}" for option, fact in zip(options, known, strict=True)]
     return [sys.executable, "-m", "exactly_once.program", f"--client={client}", *given]
 

@@ -16,6 +16,7 @@ from typing import Final
 
 import click
 
+from access import Access
 from exactly_once.clients import CLIENTS, Client, Lost, Refused
 from exactly_once.diary import Diary
 from exactly_once.history import Outcome, Partition, Position, Seen
@@ -31,8 +32,8 @@ PAUSE_AFTER_TROUBLE_S: Final = 0.2
 class Program(ABC):
     """A producer that goes on whatever happens, until it is stopped."""
 
-    def __init__(self, client: str, bootstrap: str, name: str, seed: int, partitions: int, diary: Diary) -> None:
-        self.make: Callable[[], Client] = partial(CLIENTS[client], bootstrap, name)
+    def __init__(self, client: str, access: Access, name: str, seed: int, partitions: int, diary: Diary) -> None:
+        self.make: Callable[[], Client] = partial(CLIENTS[client], access, name)
         self.partitions = partitions
         self.name = name
         self.rng = random.Random(seed)
@@ -160,7 +161,12 @@ class Worker(Program):
 
 @click.command()
 @click.option("--client", type=click.Choice(list(CLIENTS)), required=True)
-@click.option("--bootstrap-server", required=True)
+@click.option(
+    "--access",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The file of properties by which clients reach the brokers.",
+)
 @click.option("--name", required=True, help="The transactional id.")
 @click.option("--seed", type=int, required=True, help="The seed, another one for each start.")
 @click.option("--partitions", type=int, required=True, help="The number of partitions of each topic.")
@@ -171,7 +177,7 @@ class Worker(Program):
 @click.option("--diary", type=click.Path(path_type=Path), required=True)
 def main(
     client: str,
-    bootstrap_server: str,
+    access: Path,
     name: str,
     seed: int,
     partitions: int,
@@ -181,7 +187,7 @@ def main(
 ) -> None:
     """Send or work until told to end."""
     kind: type[Writer] | type[Worker] = Writer if works_on < 0 else Worker
-    program = kind(client, bootstrap_server, name, seed, partitions, Diary(diary))
+    program = kind(client, Access.load(access), name, seed, partitions, Diary(diary))
     if isinstance(program, Worker):
         program.partition = INPUT, works_on
     program.run(until)

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
+from access import Access
 from clusters import Cluster
 from exactly_once.checker import Anomaly, check
 from exactly_once.clients import CLIENTS, TRANSACTION_TIMEOUT_MS
@@ -48,26 +49,28 @@ def run(
     seconds: float,
     seed: int,
     *,
+    access: Access | None = None,
     writing: Sequence[str] = ALL_CLIENTS,
     working: Sequence[str] = ALL_CLIENTS,
 ) -> Verdict:
     """Writers and workers of these clients against brokers that run, with trouble; then what their diaries say.
 
-    The trouble, and with it the ``seconds``, begin when each of them has committed something.
+    ``access`` is how clients reach them, if not without TLS and logins. The trouble, and with it the ``seconds``, begin
+    when each of them has committed something.
     """
-    bootstrap = brokers.bootstrap_servers
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    access = access or Access(brokers.bootstrap_servers)
+    file = access.save(directory / "clients.properties")
+    admin = AdminClient(access.librdkafka)
     for topic in (INPUT, OUTPUT):
         create_topic(admin, topic, partitions=PARTITIONS)
-    writers = [Program(client, f"writer-{client}", None, bootstrap, directory) for client in writing]
+    writers = [Program(client, f"writer-{client}", None, file, directory) for client in writing]
     workers = [
-        Program(working[index % len(working)], f"worker-{index}", index, bootstrap, directory)
-        for index in range(PARTITIONS)
+        Program(working[index % len(working)], f"worker-{index}", index, file, directory) for index in range(PARTITIONS)
     ]
     watch = directory / "reader.jsonl", directory / "asker.jsonl"
     inputs: list[Partition] = [(INPUT, index) for index in range(PARTITIONS)]
-    asker = Asker(bootstrap, inputs, Diary(watch[1]))
-    watchers = Reader(bootstrap, PARTS, Diary(watch[0])), asker
+    asker = Asker(access, inputs, Diary(watch[1]))
+    watchers = Reader(access, PARTS, Diary(watch[0])), asker
     for watcher in watchers:
         watcher.start()
     programs = [*writers, *workers]
@@ -86,7 +89,7 @@ def run(
     finally:
         for program in programs:
             program.end()
-    log = read_to_the_end(bootstrap, PARTS)
+    log = read_to_the_end(access, PARTS)
     time.sleep(1)
     for watcher in watchers:
         watcher.stopping.set()
@@ -102,7 +105,7 @@ def _drain(writers: Sequence[Program], workers: Sequence[Program], asker: Asker,
     for writer in writers:
         writer.end()
     time.sleep(LEAST_DRAIN_S)
-    ends = {seen.partition: seen.offset + 1 for seen in read_to_the_end(asker.servers, asker.partitions)}
+    ends = {seen.partition: seen.offset + 1 for seen in read_to_the_end(asker.access, asker.partitions)}
     deadline_s = time.monotonic() + MOST_DRAIN_S
     while any(asker.positions.get(partition, 0) < end for partition, end in ends.items()):
         if time.monotonic() > deadline_s:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from access import Access
 from exactly_once.diary import Diary
 from exactly_once.history import Partition, Seen
 from exactly_once.program import GROUP
@@ -20,16 +21,15 @@ class TransactionStaysOpenError(TimeoutError):
     """A committed record does not reach the end of a partition."""
 
 
-def consumer(bootstrap: str, group: str = "watchers", isolation_level: str = "read_committed") -> Consumer:
+def consumer(access: Access, group: str = "watchers", isolation_level: str = "read_committed") -> Consumer:
     """A consumer that commits nothing."""
     return Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **access.librdkafka,
             "group.id": group,
             "isolation.level": isolation_level,
             "enable.auto.commit": False,
             "enable.partition.eof": False,
-            "log_level": 0,
             "reconnect.backoff.max.ms": 500,
         }
     )
@@ -47,15 +47,15 @@ def seen_in(messages: Sequence[Any]) -> list[Seen]:
 class Reader(threading.Thread):
     """Reads all partitions from their beginning, as they grow."""
 
-    def __init__(self, bootstrap: str, partitions: Sequence[Partition], diary: Diary) -> None:
+    def __init__(self, access: Access, partitions: Sequence[Partition], diary: Diary) -> None:
         super().__init__(name="reader", daemon=True)
         self.stopping = threading.Event()
-        self._servers = bootstrap
+        self._access = access
         self._partitions = partitions
         self._diary = diary
 
     def run(self) -> None:
-        reading = consumer(self._servers)
+        reading = consumer(self._access)
         reading.assign([TopicPartition(*partition, 0) for partition in self._partitions])
         while not self.stopping.is_set():
             seen = seen_in(reading.consume(500, POLL_S))
@@ -67,17 +67,17 @@ class Reader(threading.Thread):
 class Asker(threading.Thread):
     """Asks for the positions of the group, again and again."""
 
-    def __init__(self, bootstrap: str, partitions: Sequence[Partition], diary: Diary) -> None:
+    def __init__(self, access: Access, partitions: Sequence[Partition], diary: Diary) -> None:
         super().__init__(name="asker", daemon=True)
         self.stopping = threading.Event()
-        self.servers = bootstrap
+        self.access = access
         self.partitions = partitions
         self._diary = diary
         self.positions: dict[Partition, int] = {}
         """The group's positions, as they were last reported."""
 
     def run(self) -> None:
-        asking = consumer(self.servers, GROUP)
+        asking = consumer(self.access, GROUP)
         while not self.stopping.wait(POLL_S):
             self.ask(asking)
         asking.close()
@@ -96,9 +96,9 @@ class Asker(threading.Thread):
                 self._diary.note("committed", began_s=began_s, group=GROUP, partition=partition, offset=offset)
 
 
-def read_to_the_end(bootstrap: str, partitions: Sequence[Partition]) -> list[Seen]:
+def read_to_the_end(access: Access, partitions: Sequence[Partition]) -> list[Seen]:
     """All that is committed, once no transaction is open any more. TransactionStaysOpenError if one does not end."""
-    reading, everything = consumer(bootstrap), consumer(bootstrap, isolation_level="read_uncommitted")
+    reading, everything = consumer(access), consumer(access, isolation_level="read_uncommitted")
     deadline_s = time.monotonic() + END_TIMEOUT_S
     ends = {partition: _end(reading, everything, partition, deadline_s) for partition in partitions}
     everything.close()

@@ -33,6 +33,24 @@ def wait_for_in_sync(cluster: Cluster, topic: str, size: int, timeout_s: float =
     raise TimeoutError(f"{topic} has not {size} replicas in sync everywhere after {timeout_s} s")
 
 
+def wait_until_replicated(cluster: Cluster, size: int, stall_s: float = 120.0) -> None:
+    """Wait until every partition of every topic, Kafka's own too, has ``size`` replicas in sync; raises TimeoutError if
+    none comes back for ``stall_s``. A busy machine takes long, and goes on."""
+    admin = AdminClient(cluster.access.librdkafka)
+    most, deadline_s = -1, time.monotonic() + stall_s
+    while time.monotonic() < deadline_s:
+        topics = admin.list_topics(timeout=30).topics
+        partitions = [each for topic in topics.values() for each in topic.partitions.values()]
+        missing = [each for each in partitions if len(each.isrs) < size or each.leader < 0]
+        if partitions and not missing:
+            return
+        in_sync = sum(len(each.isrs) for each in partitions)
+        if in_sync > most:
+            most, deadline_s = in_sync, time.monotonic() + stall_s
+        time.sleep(0.1)
+    raise TimeoutError(f"{len(missing)} partitions lack replicas, and for {stall_s} s none came back")
+
+
 def kill_leader(cluster: Cluster, topic: str, rng: random.Random) -> None:
     """SIGKILL of the leader of a partition."""
     kill(cluster, some_leader(cluster, topic, rng))

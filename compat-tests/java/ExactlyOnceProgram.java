@@ -1,12 +1,15 @@
 import java.io.FileOutputStream;
 import java.io.IOException;
+import java.io.Reader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.Future;
@@ -25,7 +28,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * What exactly_once/program.py does, by the Java clients: a writer, or a worker on one partition, that keeps a diary
  * (exactly_once/diary.py) and goes on with a new producer after any trouble.
  *
- * Arguments: bootstrap servers, transactional id, seed, partitions, partition to work on or -1, file whose
+ * Arguments: file of properties by which the brokers are reached, transactional id, seed, partitions, partition to work on or -1, file whose
  * appearance ends it, diary, transaction timeout in ms.
  */
 public final class ExactlyOnceProgram {
@@ -34,7 +37,7 @@ public final class ExactlyOnceProgram {
     private static final String GROUP = "workers";
     private static final double ABORTED_SHARE = 0.15;
 
-    private final String bootstrap;
+    private final Map<String, Object> access = new HashMap<>();
     private final String name;
     private final int seed;
     private final int partitions;
@@ -49,7 +52,11 @@ public final class ExactlyOnceProgram {
     private int numbers;
 
     private ExactlyOnceProgram(String[] arguments) throws IOException {
-        bootstrap = arguments[0];
+        Properties properties = new Properties();
+        try (Reader file = Files.newBufferedReader(Path.of(arguments[0]))) {
+            properties.load(file);
+        }
+        properties.stringPropertyNames().forEach(key -> access.put(key, properties.getProperty(key)));
         name = arguments[1];
         seed = Integer.parseInt(arguments[2]);
         partitions = Integer.parseInt(arguments[3]);
@@ -90,16 +97,16 @@ public final class ExactlyOnceProgram {
 
     private void open() {
         producer = new KafkaProducer<>(
-            Map.of(
-                "bootstrap.servers", bootstrap, "transactional.id", name, "transaction.timeout.ms", timeoutMs,
+            with(
+                "transactional.id", name, "transaction.timeout.ms", timeoutMs,
                 "delivery.timeout.ms", timeoutMs, "request.timeout.ms", timeoutMs - 1000, "linger.ms", 0,
                 "max.block.ms", 30000, "reconnect.backoff.max.ms", 500),
             new StringSerializer(), new StringSerializer());
         producer.initTransactions();
         if (worksOn >= 0) {
             consumer = new KafkaConsumer<>(
-                Map.of(
-                    "bootstrap.servers", bootstrap, "group.id", GROUP, "isolation.level", "read_committed",
+                with(
+                    "group.id", GROUP, "isolation.level", "read_committed",
                     "enable.auto.commit", false, "max.poll.records", 20, "reconnect.backoff.max.ms", 500,
                     "auto.offset.reset", "earliest"),
                 new StringDeserializer(), new StringDeserializer());
@@ -108,6 +115,15 @@ public final class ExactlyOnceProgram {
             OffsetAndMetadata committed = consumer.committed(Set.of(input)).get(input);
             consumer.seek(input, committed == null ? 0 : committed.offset());
         }
+    }
+
+    /** The properties of the access, and these names and values. */
+    private Map<String, Object> with(Object... further) {
+        Map<String, Object> found = new HashMap<>(access);
+        for (int i = 0; i < further.length; i += 2) {
+            found.put((String) further[i], further[i + 1]);
+        }
+        return found;
     }
 
     private void close() {

@@ -40,7 +40,7 @@ class NodeToken:
     def _account(self) -> Account:
         source = self._source
         name = "an unsigned token" if source.endpoint is None else source.endpoint.url
-        return Account(NAME, source.client.client_id if source.client else name, self._new_login)
+        return Account(NAME, source.client.who if source.client else name, self._new_login)
 
     def load(self) -> None:
         """Get the first token. Blocks. Raises StartRefused."""

@@ -121,6 +121,27 @@ _SECURITY: Final = (
     ),
     _secured("sasl.oauthbearer.scope", "The scope to ask for."),
     _secured("sasl.oauthbearer.header.urlencode", "Whether id and secret are URL-encoded.", value_type=FLAG),
+    _secured(
+        "sasl.oauthbearer.jwt.retriever.class",
+        "Java's class that gets tokens, known by name; JwtBearerJwtRetriever takes an assertion for the grant.",
+    ),
+    _secured("sasl.oauthbearer.assertion.file", "A file with an assertion that others renew."),
+    _secured("sasl.oauthbearer.assertion.private.key.file", "The key in PEM that signs assertions."),
+    _secured("sasl.oauthbearer.assertion.private.key.passphrase", "Its passphrase."),
+    _secured("sasl.oauthbearer.assertion.algorithm", "RS256 or ES256."),
+    _secured(
+        "sasl.oauthbearer.assertion.template.file",
+        "A JSON file with further headers and claims of assertions.",
+        "sasl.oauthbearer.assertion.jwt.template.file",
+    ),
+    _secured("sasl.oauthbearer.assertion.claim.aud", "The audience of assertions."),
+    _secured(
+        "sasl.oauthbearer.assertion.claim.iss", "Their issuer. With it, they take the place of a client's secret."
+    ),
+    _secured("sasl.oauthbearer.assertion.claim.sub", "Their subject."),
+    _secured("sasl.oauthbearer.assertion.claim.exp.seconds", "How long they are valid; 300.", value_type=COUNT),
+    _secured("sasl.oauthbearer.assertion.claim.nbf.seconds", "Since when they are valid; 60.", value_type=COUNT),
+    _secured("sasl.oauthbearer.assertion.claim.jti.include", "Whether each has an id of its own.", value_type=FLAG),
     _secured("sasl.oauthbearer.sub.claim.name", "The claim of a token that names the principal; sub."),
     _secured(
         "sasl.login.connect.timeout.ms", "How long the token endpoint may take to be connected.", value_type=COUNT
@@ -153,7 +174,12 @@ _SECURITY: Final = (
     ),
 )
 SECRETS: Final = frozenset(
-    ("sasl.jaas.config", "sasl.password", "sasl.oauthbearer.client.credentials.client.secret")
+    (
+        "sasl.jaas.config",
+        "sasl.password",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+    )
 ) | {f"ssl.{name}" for name in ("truststore.password", "keystore.password", "keystore.key", "key.password")}
 """The properties whose values are in no message."""
 
@@ -309,7 +335,7 @@ ELSEWHERE: Final = {
     "metadata.broker.list": "use --bootstrap-server",
     "enable.ssl.certificate.verification": "certificates are always verified; name their CA by ssl.ca.location",
     "sasl.kerberos.": "the library of MIT Kerberos renews tickets itself",
-    "sasl.oauthbearer.": "this client gets tokens by client_credentials, or from a file",
+    "sasl.oauthbearer.": "this client gets tokens by client_credentials, by jwt-bearer, or from a file",
     "transactional.id": "this client writes no transactions",
     "transaction.timeout.ms": "this client writes no transactions",
     "key.serializer": "lines are bytes",

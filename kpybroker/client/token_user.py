@@ -43,7 +43,7 @@ class TokenUser:
         """The user, for messages."""
         source = self.source
         if source.client is not None:
-            return f"client {source.client.client_id!r}"
+            return f"client {source.client.who!r}"
         return "the token that was made here" if source.endpoint is None else f"the token in {source.endpoint.target}"
 
     @cached_property

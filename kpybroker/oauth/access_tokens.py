@@ -1,7 +1,8 @@
 """The access tokens by which this process logs in to others, from the source that a `TokenLogin` names.
 
-That is a token endpoint with the grant ``client_credentials`` (RFC 6749, section 4.4), a file that others renew, or
-this process, which makes tokens without a signature. `new_token` blocks: it is for threads and commands.
+That is a token endpoint with the grant ``client_credentials`` (RFC 6749, section 4.4) or ``jwt-bearer`` (RFC 7523), a
+file that others renew, or this process, which makes tokens without a signature. `new_token` blocks: it is for threads
+and commands.
 """
 
 import json
@@ -15,6 +16,7 @@ from random import random
 from typing import Any, Final, NamedTuple
 
 from kpybroker.oauth.fetching import DEFAULT_TIMEOUT_MS, FetchFailed, Limits, fetch, retrying
+from kpybroker.oauth.grants import AssertionGrant, ClientCredentials
 from kpybroker.oauth.token_login import TokenLogin
 from kpybroker.sasl import unsecured_tokens
 
@@ -48,13 +50,21 @@ def new_token(login: TokenLogin) -> AccessToken:
             fetch,
             endpoint,
             lambda: context_of(login.tls),
-            body=login.client.body(),
+            body=_body(login.client),
             headers=login.client.headers(),
             limits=limits,
         )
         answer = retrying(ask, patience.backoff_ms, patience.backoff_max_ms)
         text = _token_in(answer, endpoint.url)
     return read_claims(text, login.principal_claim)
+
+
+def _body(client: ClientCredentials | AssertionGrant) -> bytes:
+    if isinstance(client, ClientCredentials):
+        return client.body()
+    from kpybroker.oauth.signed_assertions import new_assertion
+
+    return client.body(new_assertion(client.assertion))
 
 
 class KeptToken:

@@ -56,7 +56,7 @@ def fetch(
 ) -> bytes:
     """The content of a URL; with ``body`` the answer to a POST. Raises FetchFailed. ``context`` is asked for https."""
     if endpoint.is_file:
-        return _content(endpoint)
+        return read_file(endpoint.target)
     at = endpoint
     for _ in range(MOST_REDIRECTS + 1):
         status, content, location = _exchange(at, context, body, headers or {}, limits)
@@ -70,14 +70,15 @@ def fetch(
     raise FetchFailed(f"{endpoint.url} redirects more than {MOST_REDIRECTS} times", is_final=True)
 
 
-def _content(endpoint: Endpoint) -> bytes:
+def read_file(path: str) -> bytes:
+    """The content of a file. Raises FetchFailed."""
     try:
-        with Path(endpoint.target).open("rb") as file:
+        with Path(path).open("rb") as file:
             content = file.read(LARGEST_BYTES + 1)
     except OSError as error:
-        raise FetchFailed(f"{endpoint.target}: {error.strerror or error}", is_final=True) from None
+        raise FetchFailed(f"{path}: {error.strerror or error}", is_final=True) from None
     if len(content) > LARGEST_BYTES:
-        raise FetchFailed(f"{endpoint.target} is larger than {LARGEST_BYTES} bytes", is_final=True)
+        raise FetchFailed(f"{path} is larger than {LARGEST_BYTES} bytes", is_final=True)
     return content
 
 

@@ -3,12 +3,12 @@
 Pure: nothing is fetched or read. Brokers and the commands read the same names, and the same options of the JAAS config.
 """
 
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote_plus
 
+from kpybroker.oauth.assertions import FILE, ISSUER, read_assertion
 from kpybroker.oauth.endpoints import Endpoint, check_allowed, parse_endpoint
+from kpybroker.oauth.grants import AssertionGrant, ClientCredentials
 from kpybroker.sasl import unsecured_tokens
 from kpybroker.sasl.oauthbearer import check_extensions
 
@@ -25,42 +25,12 @@ UNSECURED_HANDLER: Final = f"{_PACKAGE}internals.unsecured.OAuthBearerUnsecuredL
 RETRIEVERS: Final = tuple(
     f"{_PACKAGE}{name}" for name in ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever")
 )
-ASSERTIONS: Final = ("sasl.oauthbearer.assertion.file", "sasl.oauthbearer.assertion.claim.iss")
-"""The configs that ask for an assertion in place of a client's secret."""
+BEARER_RETRIEVER: Final = f"{_PACKAGE}JwtBearerJwtRetriever"
+"""Kafka's class for the grant ``jwt-bearer``."""
 _EXTENSION: Final = "extension_"
-_JAVA_UNQUOTED: Final = "*"
 
 ValueOf = Callable[[str], Any]
 """The value of a config by Kafka's name; None if it has none. Secrets have their text in an attribute ``value``."""
-
-
-class ClientCredentials(NamedTuple):
-    """The account of a client at the identity provider."""
-
-    client_id: str
-    client_secret: str
-    scope: str = ""
-    urlencode: bool = False
-    """``sasl.oauthbearer.header.urlencode``: whether id and secret are encoded as RFC 6749 demands."""
-
-    def __repr__(self) -> str:
-        return f"ClientCredentials({self.client_id!r}, [hidden], {self.scope!r})"
-
-    def headers(self) -> dict[str, str]:
-        """The headers of a request for a token."""
-        words = [self.client_id, self.client_secret]
-        if self.urlencode:
-            words = [quote_plus(word, safe=_JAVA_UNQUOTED) for word in words]
-        return {
-            "Authorization": f"Basic {b64encode(':'.join(words).encode()).decode()}",
-            "Cache-Control": "no-cache",
-            "Content-Type": "application/x-www-form-urlencoded",
-        }
-
-    def body(self) -> bytes:
-        """The body of a request for a token."""
-        scope = f"&scope={quote_plus(self.scope, safe=_JAVA_UNQUOTED)}" if self.scope else ""
-        return f"grant_type=client_credentials{scope}".encode()
 
 
 class Patience(NamedTuple):
@@ -92,11 +62,11 @@ class RefreshWindow(NamedTuple):
 
 
 class TokenLogin(NamedTuple):
-    """The source of tokens of a broker or client. With an endpoint and credentials it is asked, with an endpoint alone
-    it is a file, and without either tokens are made of ``options``, without a signature."""
+    """The source of tokens of a broker or client. With an endpoint and a client it is asked, with an endpoint alone it
+    is a file, and without either tokens are made of ``options``, without a signature."""
 
     endpoint: Endpoint | None
-    client: ClientCredentials | None
+    client: ClientCredentials | AssertionGrant | None
     options: tuple[tuple[str, str], ...]
     """The options of the JAAS config. They hold secrets."""
     principal_claim: str = "sub"
@@ -121,14 +91,12 @@ def read_token_login(value_of: ValueOf, options: Mapping[str, str], allowed: tup
     ``allowed`` are the URLs in `kpybroker.oauth.endpoints.ALLOWED_URLS`; None allows all.
     """
     url, handler = _text(value_of, TOKEN_URL), _text(value_of, HANDLER)
-    for name in ASSERTIONS:
-        if _text(value_of, name):
-            raise ValueError(f"{name}: assertions are not available yet; set {CLIENT_ID} and {CLIENT_SECRET}")
     if handler not in ("", SECURED_HANDLER, UNSECURED_HANDLER):
         raise ValueError(f"{HANDLER}: {handler} is a Java class; known are {SECURED_HANDLER} and {UNSECURED_HANDLER}")
     retriever = _text(value_of, RETRIEVER)
-    if retriever not in ("", *RETRIEVERS):
-        raise ValueError(f"{RETRIEVER}: {retriever} is not available; known are {', '.join(RETRIEVERS)}")
+    if retriever not in ("", *RETRIEVERS, BEARER_RETRIEVER):
+        known = ", ".join((*RETRIEVERS, BEARER_RETRIEVER))
+        raise ValueError(f"{RETRIEVER}: {retriever} is not available; known are {known}")
     login = TokenLogin(
         None,
         None,
@@ -151,17 +119,28 @@ def read_token_login(value_of: ValueOf, options: Mapping[str, str], allowed: tup
         name.removeprefix(_EXTENSION): value for name, value in options.items() if name.startswith(_EXTENSION)
     }
     check_extensions(extensions)
-    client = None if endpoint.is_file else _credentials(value_of, options)
+    if endpoint.is_file and retriever == BEARER_RETRIEVER:
+        raise ValueError(
+            f"{TOKEN_URL}={url}: {BEARER_RETRIEVER} needs an https URL, which gives a token for an assertion"
+        )
+    client = None if endpoint.is_file else _grant(value_of, options, is_bearer=retriever == BEARER_RETRIEVER)
     return login._replace(endpoint=endpoint, client=client, extensions=tuple(extensions.items()))
 
 
-def _credentials(value_of: ValueOf, options: Mapping[str, str]) -> ClientCredentials:
-    """The account. As in Kafka, older names in the JAAS options count where a config is not set."""
+def _grant(value_of: ValueOf, options: Mapping[str, str], *, is_bearer: bool) -> ClientCredentials | AssertionGrant:
+    """The proof that is shown at the endpoint. As in Kafka, older names in the JAAS options count where a config is not
+    set, but not for the grant ``jwt-bearer``; and an assertion takes the place of a secret where its file or issuer is
+    set."""
+    scope = _text(value_of, SCOPE)
+    if is_bearer:
+        return AssertionGrant(read_assertion(value_of), scope)
+    scope = scope or options.get("scope", "").strip()
     client_id = _text(value_of, CLIENT_ID) or options.get("clientId", "").strip()
+    if _text(value_of, FILE) or _text(value_of, ISSUER):
+        return AssertionGrant(read_assertion(value_of), scope, is_bearer=False, client_id=client_id)
     secret = _text(value_of, CLIENT_SECRET) or options.get("clientSecret", "").strip()
     if not client_id or not secret:
         raise ValueError(f"{CLIENT_SECRET if client_id else CLIENT_ID} is missing: tokens are asked for with it")
-    scope = _text(value_of, SCOPE) or options.get("scope", "").strip()
     return ClientCredentials(client_id, secret, scope, _text(value_of, URLENCODE).lower() == "true")
 
 

@@ -8,7 +8,7 @@ import json
 import ssl
 import threading
 import time
-from base64 import b64decode
+from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from os import PathLike, fspath
@@ -16,12 +16,15 @@ from types import TracebackType
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote_plus, urlsplit
 
+from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, KeyParameters, RSAKey
-from joserfc.jws import serialize_compact
+from joserfc.jws import deserialize_compact, serialize_compact
 
 JWKS: Final = "/jwks"
 TOKEN: Final = "/token"
 CONFIGURATION: Final = "/.well-known/openid-configuration"
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 LIFETIME_S: Final = 3_600
 AUDIENCE: Final = "kafka"
 LISTENER: Final = "OIDC"
@@ -44,6 +47,10 @@ class OidcProvider:
         """
         self.clients = dict(clients or {"client": "secret"})
         """The clients that get tokens, whose ``sub`` is their id."""
+        self.issuers: dict[str, bytes] = {}
+        """The public keys in PEM whose assertions get tokens (RFC 7523), by the ``iss`` of the assertion."""
+        self.forms: list[dict[str, str]] = []
+        """The forms that were sent to the token endpoint."""
         self.audience = audience
         self.lifetime_s: float = LIFETIME_S
         """The time after which tokens expire that are signed from now on."""
@@ -206,15 +213,36 @@ class OidcProvider:
             _send(request, 404, {"error": "not_found"})
 
     def _grant(self, request: BaseHTTPRequestHandler, asked: Mapping[str, list[str]]) -> None:
+        form = {name: values[0] for name, values in asked.items()}
+        self.forms.append(form)
         client_id, secret = _credentials(request.headers.get("Authorization", ""), asked)
-        if asked.get("grant_type") != ["client_credentials"]:
-            _send(request, 400, {"error": "unsupported_grant_type"})
-        elif client_id not in self.clients or self.clients[client_id] != secret:
-            _send(request, 401, {"error": "invalid_client", "error_description": "wrong client id or secret"})
+        user: str | None = None
+        if form.get("grant_type") == JWT_BEARER:
+            user, refused = self._asserted(form.get("assertion", "")), (400, "invalid_grant")
+        elif form.get("grant_type") != "client_credentials":
+            refused = (400, "unsupported_grant_type")
+        elif form.get("client_assertion_type") == ASSERTION_TYPE:
+            user, refused = self._asserted(form.get("client_assertion", "")), (401, "invalid_client")
         else:
-            scope = asked.get("scope", [None])[0]
-            token = self.token(client_id, scope=scope)
+            user = client_id if client_id in self.clients and self.clients[client_id] == secret else None
+            refused = (401, "invalid_client")
+        if user is None:
+            _send(request, refused[0], {"error": refused[1], "error_description": "wrong secret or assertion"})
+        else:
+            token = self.token(user, scope=form.get("scope"))
             _send(request, 200, {"access_token": token, "token_type": "Bearer", "expires_in": int(self.lifetime_s)})
+
+    def _asserted(self, assertion: str) -> str | None:
+        """The ``sub`` of an assertion that one of the issuers has signed for this provider, and that is valid now."""
+        try:
+            header, claims = (json.loads(urlsafe_b64decode(part + "==")) for part in assertion.split(".")[:2])
+            kind = ECKey if header["alg"] == "ES256" else RSAKey
+            deserialize_compact(assertion, kind.import_key(self.issuers[claims["iss"]]), algorithms=["RS256", "ES256"])
+            is_now = claims.get("nbf", 0) <= time.time() < claims["exp"]
+            user: str = claims["sub"]
+            return user if is_now and claims["aud"] in (self.token_url, self.issuer) else None
+        except (JoseError, ValueError, LookupError, TypeError):
+            return None
 
 
 def _credentials(authorization: str, asked: Mapping[str, list[str]]) -> tuple[str, str]:

@@ -195,6 +195,12 @@ def test_mistakes_of_clients_are_named_in_the_log(site: Site, caplog: pytest.Log
     assert caplog.text.count("\n") < 20, "one line for each kind"
 
 
+def test_plain_bytes_get_no_answer_that_a_client_could_take_for_a_frame(site: Site) -> None:
+    with socket.create_connection(("127.0.0.1", site.node.node.ports["SECURE"]), timeout=20) as plain:
+        plain.sendall(bytes.fromhex("0000001800120000000000010003726177") + bytes(11))
+        assert plain.recv(1) == b"", "an alert of TLS would be a frame of 350 MB to Java's clients"
+
+
 # Renewal
 
 

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner, Result
+from joserfc.jwk import ECKey
 
 from kpybroker.cli import main
 from kpybroker.client.security import security_of
-from kpybroker.oauth import token_login
+from kpybroker.oauth import assertions, token_login
 from kpybroker.sasl.jaas import OAUTHBEARER_MODULE
 from kpybroker.testing import Broker, OidcProvider
 from kpybroker.testing.oidc import LISTENER
@@ -72,6 +73,28 @@ def test_librdkafkas_names_are_understood(place: Place) -> None:
     properties = {names.get(name, name): value for name, value in place.credentials.items()}
     listed = place.run("topics", "list", **properties, **{"sasl.oauthbearer.method": "oidc"})
     assert LISTED in listed.output
+
+
+def test_commands_log_in_by_a_signed_assertion(place: Place) -> None:
+    key, file = ECKey.generate_key("P-256"), place.directory / "assertions.pem"
+    file.write_bytes(key.as_pem(private=True, password=SECRET))
+    place.provider.issuers["me"] = key.as_pem(private=False)
+    properties = {
+        token_login.RETRIEVER: token_login.BEARER_RETRIEVER,
+        token_login.TOKEN_URL: place.provider.token_url,
+        assertions.KEY_FILE: str(file),
+        assertions.PASSPHRASE: SECRET,
+        assertions.ALGORITHM: "ES256",
+        **{f"{assertions.PREFIX}claim.{name}": "me" for name in ("iss", "sub")},
+        f"{assertions.PREFIX}claim.aud": place.provider.issuer,
+        f"{assertions.PREFIX}claim.jti.include": "true",
+        f"{assertions.PREFIX}claim.exp.seconds": "60",
+    }
+    listed = place.run("topics", "list", **properties)
+    assert (listed.exit_code, LISTED in listed.output) == (0, True)
+    place.provider.issuers.clear()
+    refused = place.run("topics", "list", **properties)
+    assert (refused.exit_code, "invalid_grant" in refused.output) == (1, True)
 
 
 def test_a_token_may_be_in_a_file(place: Place) -> None:

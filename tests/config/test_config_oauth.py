@@ -9,7 +9,9 @@ from kpybroker.config.dynamic import validate
 from kpybroker.config.logins import logins_of
 from kpybroker.config.oauth import HANDLER, KEYS_URL, SECURED_HANDLER, UNSECURED_HANDLER, VALIDATOR, TokenRules
 from kpybroker.oauth import token_login
+from kpybroker.oauth.assertions import ALGORITHM, KEY_FILE, PASSPHRASE, Assertion
 from kpybroker.oauth.claims import ClaimRules
+from kpybroker.oauth.grants import AssertionGrant, ClientCredentials
 from kpybroker.sasl.jaas import OAUTHBEARER_MODULE
 from kpybroker.sasl.unsecured_tokens import UnsecuredRules
 
@@ -33,6 +35,12 @@ NODES = {
     token_login.TOKEN_URL: TOKENS,
     token_login.CLIENT_ID: "node",
     token_login.CLIENT_SECRET: "hidden-secret",
+}
+
+BY_ASSERTION = {
+    token_login.RETRIEVER: token_login.BEARER_RETRIEVER,
+    KEY_FILE: "/key.pem",
+    PASSPHRASE: "hidden-secret",
 }
 
 
@@ -111,6 +119,9 @@ def test_missing_checks_are_warned_of() -> None:
         ({**NODES, f"{PREFIX}{token_login.HANDLER}": "org.example.Mine"}, "is a Java class"),
         ({**NODES, f"{PREFIX}{token_login.HANDLER}": None, token_login.TOKEN_URL: None},
          "unsecuredLoginStringClaim_sub is missing"),
+        ({**NODES, **BY_ASSERTION, KEY_FILE: None}, f"{KEY_FILE} is missing"),
+        ({**NODES, **BY_ASSERTION, ALGORITHM: "HS256"}, "ES256, RS256"),
+        ({**NODES, **BY_ASSERTION, f"{PREFIX}{ALGORITHM}": "none"}, "ES256, RS256"),
     ],
 )  # fmt: skip
 def test_a_node_without_the_checks_it_was_asked_for_does_not_start(changes: dict[str, str | None], words: str) -> None:
@@ -127,9 +138,19 @@ def test_nodes_log_in_with_the_tokens_that_are_configured() -> None:
     found = credentials.source
     assert found.endpoint is not None
     assert found.endpoint.url == TOKENS
-    assert found.client == token_login.ClientCredentials("node", "hidden-secret")
+    assert found.client == ClientCredentials("node", "hidden-secret")
     assert "hidden-secret" not in repr(found)
     assert found.window.buffer_s == 300
+
+
+def test_nodes_log_in_by_the_assertions_that_are_configured() -> None:
+    changes = {**NODES, **BY_ASSERTION, token_login.CLIENT_ID: None, token_login.CLIENT_SECRET: None}
+    config = configured(**changes, **{f"{PREFIX}{ALGORITHM}": "es256", "sasl.oauthbearer.assertion.claim.sub": "node"})
+    credentials = between_nodes.brokers(config).credentials
+    assert isinstance(credentials, between_nodes.TokenCredentials)
+    wanted = Assertion(algorithm="ES256", key_file="/key.pem", passphrase="hidden-secret", claims=(("sub", "node"),))
+    assert credentials.source.client == AssertionGrant(wanted)
+    assert "hidden-secret" not in repr(credentials)
 
 
 @pytest.mark.parametrize(

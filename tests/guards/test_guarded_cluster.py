@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
+from access import PLAIN_MODULE
+from kpybroker.assembly.security import Security
 from kpybroker.calls.principal import Principal
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.metadata.image import MetadataImage
 from kpybroker.quorum.envelopes import encoded_principal
 from kpywire import api, codec, error_codes
 from kpywire.header import encode_request_header
@@ -141,6 +145,18 @@ def test_an_envelope_is_only_for_brokers_and_its_client_is_authorised(cluster: R
             assert answer.error_code == error_codes.NONE
             response = codec.decode(api.response_class(api.CREATE_TOPICS), 7, answer.response_data, 5)
             assert response.topics[0].error_code == code
+
+
+@pytest.mark.parametrize("has_logins", [True, False])
+def test_requests_are_forwarded_in_envelopes_as_soon_as_a_listener_has_logins(has_logins: bool) -> None:
+    secured = {
+        "listeners": "PLAINTEXT://127.0.0.1:9092,SECURED://127.0.0.1:9093",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURED:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.secured.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_alice="wonder";',
+    }
+    config = BrokerConfig.load(None, secured if has_logins else {})
+    assert Security(None).forwarding(config, MetadataImage("cluster")).in_envelopes is has_logins
 
 
 def fetched(client: RawClient, replica_id: int, session: tuple[int, int]) -> Any:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kpybroker.oauth.access_tokens import AccessToken, KeptToken, new_token, read_claims
 from kpybroker.oauth.fetching import FetchFailed
+from kpybroker.oauth.grants import ClientCredentials
 from kpybroker.oauth.missing_keys import AGAIN_AFTER_MS, LONGEST_ID, MOST_IDS, MissingKeys
 from kpybroker.oauth.token_login import (
     CLIENT_ID,
@@ -23,7 +24,6 @@ from kpybroker.oauth.token_login import (
     TOKEN_URL,
     UNSECURED_HANDLER,
     URLENCODE,
-    ClientCredentials,
     RefreshWindow,
     TokenLogin,
     read_token_login,
@@ -109,7 +109,6 @@ def test_tokens_without_a_signature_are_made_of_options() -> None:
         ({TOKEN_URL: "https://x/token", CLIENT_ID: "me"}, {}, f"{CLIENT_SECRET} is missing"),
         ({TOKEN_URL: "http://x/token"}, {}, "use https"),
         ({RETRIEVER: "org.example.Mine"}, {}, "is not available"),
-        ({"sasl.oauthbearer.assertion.file": "/x"}, {}, "assertions are not available yet"),
         ({TOKEN_URL: "file:///x"}, {"extension_auth": "x"}, "cannot be sent"),
     ],
 )
