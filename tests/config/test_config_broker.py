@@ -286,7 +286,7 @@ class TestRefusals:
             ({"port": "9092"}, "port is no longer a config; its place was taken by listeners"),
             ({"metric.reporters": "org.example.Reporter"}, "metric.reporters: org.example.Reporter is a Java class"),
             ({"replica.selector.class": "org.example.Selector"}, "replica.selector.class: org.example.Selector is not"),
-            ({"group.share.max.size": "2"}, "without effect yet: group.share.max.size"),
+            ({"remote.log.index.file.cache.ttl.ms": "9"}, "without effect yet: remote.log.index.file.cache.ttl.ms"),
         ],
     )
     def test_the_rest_is_a_warning(self, settings, warning):

@@ -21,6 +21,8 @@ from kpywire import error_codes
 from kpywire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
 from kpywire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 
+EPOCH = 1_000
+"""The epoch of the controller that a test plays: it is later than that of the node's own."""
 TOPIC = b"\1" * 16
 CONFIGS = {
     "zookeeper.connect": "zk,zk,zk/kafka",
@@ -81,7 +83,7 @@ async def ordered(node: ZooKeeperNode, request: Any) -> Any:
 def lead(leader_epoch: int, broker_epoch: int) -> LeaderAndIsrRequest:
     state = LeaderAndIsrPartitionState(
         partition_index=0,
-        controller_epoch=1,
+        controller_epoch=EPOCH,
         leader=5,
         leader_epoch=leader_epoch,
         isr=[5],
@@ -91,7 +93,7 @@ def lead(leader_epoch: int, broker_epoch: int) -> LeaderAndIsrRequest:
     )
     topic = LeaderAndIsrTopicState(topic_name="t", topic_id=TOPIC, partition_states=[state])
     return LeaderAndIsrRequest(
-        controller_id=1, controller_epoch=1, broker_epoch=broker_epoch, topic_states=[topic], live_leaders=[]
+        controller_id=1, controller_epoch=EPOCH, broker_epoch=broker_epoch, topic_states=[topic], live_leaders=[]
     )
 
 
@@ -141,7 +143,9 @@ def test_the_log_of_a_stopped_replica_is_there_after_a_restart_and_its_deletion_
             if leader_epoch:
                 state = StopReplicaPartitionState(partition_index=0, leader_epoch=-2, delete_partition=True)
                 topic = StopReplicaTopicState(topic_name="t", partition_states=[state])
-                request = StopReplicaRequest(controller_id=1, controller_epoch=1, broker_epoch=-1, topic_states=[topic])
+                request = StopReplicaRequest(
+                    controller_id=1, controller_epoch=EPOCH, broker_epoch=-1, topic_states=[topic]
+                )
                 answer = await ordered(node, request)
                 assert answer.partition_errors[0].error_code == error_codes.NONE
                 await until(lambda: "t-0" not in world.disk.list_directory("/data"))
