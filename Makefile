@@ -49,7 +49,7 @@ run: $(VENV)/.runs ## set up and start the broker (DATA=./data LISTEN=127.0.0.1:
 
 .PHONY: demo
 demo: setup ## 336 776 real flights through kafka-python, the broker and Spark, checked against their CSV
-	@$(BIN)/python -m examples.flights
+	@$(BIN)/kpybroker demo
 
 .PHONY: payments
 payments: setup ## transactions, Spark with a checkpoint, exact totals while all is killed at random (OPTIONS=--seconds 600)

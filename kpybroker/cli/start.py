@@ -18,6 +18,7 @@ from kpybroker.cli.log_lines import LineFormatter
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.environment import from_environment
+from kpystorage.names import META_PROPERTIES
 
 if TYPE_CHECKING:
     from kpybroker.cli.secure_setup import Laid
@@ -106,7 +107,9 @@ def command(
         from kpybroker.node import run
     if member:
         _end_with_input()
-    sys.exit(run(config, _announce_member if member else partial(_announce, container=container, laid=laid)))
+    is_new = not container and not any(Path(each, META_PROPERTIES).exists() for each in config.log_dirs)
+    announce = partial(_announce, container=container, is_new=is_new, laid=laid)
+    sys.exit(run(config, _announce_member if member else announce))
 
 
 def _exposed(properties: Path | None, config: BrokerConfig) -> list[str]:
@@ -232,8 +235,9 @@ def _started(node: "Node") -> str:
     return f"[KafkaRaftServer nodeId={node.config.node_id}] Kafka Server started"
 
 
-def _announce(node: "Node", *, container: bool, laid: "Laid | None" = None) -> None:
-    """Announce that clients are served, in the words that people and scripts wait for, and what to paste next."""
+def _announce(node: "Node", *, container: bool, is_new: bool = False, laid: "Laid | None" = None) -> None:
+    """Announce that clients are served, in the words that people and scripts wait for, and what to paste next. A node
+    that is new also says which commands help at first."""
     config = node.config
     lines = [f"[KafkaServer id={config.node_id}] started"] if container else []
     listener = (config.broker_listeners or config.controller_listeners)[0]
@@ -252,6 +256,10 @@ def _announce(node: "Node", *, container: bool, laid: "Laid | None" = None) -> N
         lines += ["", *how_to_connect(_program(), laid.directory, server)]
     elif config.is_broker:
         lines += ["", *_paste_next(_program(), address)]
+    if is_new:
+        lines += [
+            f"First time here? {_program()} demo plays a year of flights, {_program()} doctor says what is wrong."
+        ]
     click.echo("\n".join(lines))
 
 
