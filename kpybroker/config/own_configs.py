@@ -19,8 +19,11 @@ from kpybroker.config.definition import (
     define,
     invalid_value,
 )
-from kpybroker.config.validators import HostAndPort, at_least, list_of
+from kpybroker.config.validators import HostAndPort, at_least, list_of, one_of
 
+LOG_FORMAT: Final = "kpybroker.log.format"
+TEXT_LOG: Final = "text"
+JSON_LOG: Final = "json"
 METRIC_DIALECTS: Final = ("strimzi", "confluent", "kafka_exporter", "kafka_lag_exporter", "native")
 METRIC_LABELS: Final = frozenset(
     {
@@ -91,6 +94,7 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey("kpybroker.http.ssl.key.password", PASSWORD, None, LOW),
         ConfigKey("kpybroker.http.ssl.keystore.location", STRING, None, LOW),
         ConfigKey("kpybroker.http.users", STRING, "", LOW),
+        ConfigKey(LOG_FORMAT, STRING, TEXT_LOG, LOW, one_of(TEXT_LOG, JSON_LOG)),
         ConfigKey("kpybroker.loop.lag.warn.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.max.partitions.per.principal", INT, 0, LOW, at_least(0)),
         ConfigKey("kpybroker.max.topics.per.principal", INT, 0, LOW, at_least(0)),
@@ -128,6 +132,9 @@ OWN_DOCUMENTATION: Final = {
         "The users that log in to the second port by basic authentication: scram for those with SCRAM credentials in "
         "the cluster, or a file with lines name=password; empty for no login. With an authorizer, /metrics needs "
         "DESCRIBE on the cluster."
+    ),
+    LOG_FORMAT: (
+        "The form of log lines: text, or json for one object a line with time, level, logger, node and message."
     ),
     "kpybroker.loop.lag.warn.ms": (
         "If the event loop served nobody for this time, a warning names the request that took longest; 0 for never."
