@@ -70,6 +70,15 @@ kerberos: setup ## install what the tests of Kerberos need: Debian's packages (a
 	if command -v krb5-config > /dev/null; then $(BIN)/python -m pip install --quiet --editable '.[kerberos]'; \
 	else echo "Kerberos is not installed: its tests are skipped"; fi
 
+# Prometheus' promtool checks the alert rules. Without it that test is skipped, and says so.
+
+.PHONY: promtool
+promtool: ## fetch promtool, of Debian's package prometheus, into build/ (as root, with apt-get); nothing is installed
+	@if command -v promtool > /dev/null || [ -x build/prometheus/usr/bin/promtool ]; then exit 0; fi; \
+	command -v apt-get > /dev/null && command -v dpkg-deb > /dev/null || { echo "no apt-get: alert rules are not checked"; exit 0; }; \
+	mkdir -p build/prometheus && cd build/prometheus && apt-get -qq update && apt-get -qq download prometheus && \
+	dpkg-deb --extract prometheus_*.deb . && rm -f prometheus_*.deb usr/bin/prometheus
+
 ## Working on it
 
 .PHONY: test
