@@ -58,7 +58,7 @@ Secrets are left out. Names of topics, hosts and clients may be in it: read it b
 def command(
     properties: Path | None,
     data: str | None,
-    log: "click.utils.LazyFile",
+    log: BinaryIO | None,
     log_lines: int,
     http: str | None,
     output: Path,

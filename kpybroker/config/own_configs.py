@@ -19,8 +19,11 @@ from kpybroker.config.definition import (
     define,
     invalid_value,
 )
-from kpybroker.config.validators import HostAndPort, at_least, list_of, one_of
+from kpybroker.config.validators import HostAndPort, HttpUrl, at_least, list_of, one_of
 
+OTLP_ENDPOINT: Final = "kpybroker.otlp.endpoint"
+OTLP_HEADERS: Final = "kpybroker.otlp.headers"
+OTLP_INTERVAL_MS: Final = "kpybroker.otlp.interval.ms"
 LOG_FORMAT: Final = "kpybroker.log.format"
 TEXT_LOG: Final = "text"
 JSON_LOG: Final = "json"
@@ -108,6 +111,9 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey("kpybroker.metrics.max.partitions", INT, 10_000, LOW, at_least(0)),
         ConfigKey("kpybroker.metrics.static.labels", LIST, (), LOW, StaticLabels()),
         ConfigKey("kpybroker.oauthbearer.allowed.urls", LIST, (), MEDIUM),
+        ConfigKey(OTLP_ENDPOINT, STRING, "", LOW, HttpUrl()),
+        ConfigKey(OTLP_HEADERS, PASSWORD, None, LOW),
+        ConfigKey(OTLP_INTERVAL_MS, INT, 60_000, LOW, at_least(1000)),
     ]
 )
 
@@ -160,4 +166,10 @@ OWN_DOCUMENTATION: Final = {
         "The URLs that sasl.oauthbearer.jwks.endpoint.url and sasl.oauthbearer.token.endpoint.url may have; by default "
         "none. It takes the place of the JVM's system property org.apache.kafka.sasl.oauthbearer.allowed.urls."
     ),
+    OTLP_ENDPOINT: (
+        "The http or https URL of an OpenTelemetry collector that the metrics are pushed to (OTLP, Protobuf); its path "
+        "is /v1/metrics where none is given. Empty for none. It needs the extra otlp."
+    ),
+    OTLP_HEADERS: "Headers of these requests, as name=value,name=value; for the credentials that a collector demands.",
+    OTLP_INTERVAL_MS: "The time between two pushes of all metrics.",
 }
