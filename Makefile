@@ -14,7 +14,7 @@ TESTS := $(PYTEST) tests --reruns 1
 COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 1
 PARTS := test-slow compat-java compat-rest compat-spark
 LOGS := $(PARTS:%=build/%.log)
-CHECKED := kpybroker pyspark_kpybroker wire storage compat-tests benchmarks tests examples docker conftest.py hatch_build.py
+CHECKED := kpybroker pyspark_kpybroker wire storage compat-tests benchmarks tests examples docker release conftest.py hatch_build.py
 SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker pyspark_kpybroker wire storage -name '*.py')
 COMPILED := KPYBROKER_COMPILE=1 $(BIN)/python -m build --wheel
 BENCHED := build/bench-venv
@@ -260,6 +260,20 @@ flips: setup ## thousands of flipped bits in every kind of file: kpybroker check
 .PHONY: audit
 audit: setup ## planted faults in generated logs of 1 TB and in many small clusters: the audit finds all, and nothing else
 	$(PYTEST) tests/audit -o timeout=0 -m "not java" --audit-gib $(or $(GIB),1024) --more-seeds 40
+
+# A release: docs/releasing.md has the order.
+
+.PHONY: wheels
+wheels: ## compiled wheels for Linux (in containers) or macOS, CPython 3.11 to 3.14, into dist/; `make wheel` builds this machine's
+	$(BIN)/python -m pip install --quiet cibuildwheel && $(BIN)/python -m cibuildwheel --output-dir dist
+
+.PHONY: deb
+deb: setup ## the Debian package, with wheels of all dependencies for this machine, into dist/
+	rm -rf build/deb && $(BIN)/python -m pip wheel --quiet --wheel-dir build/deb . && $(BIN)/python release/debian.py --wheels build/deb --output dist
+
+.PHONY: sbom
+sbom: setup ## the bill of materials of a plain installation and of the wheels in dist/, as CycloneDX
+	mkdir -p dist && $(BIN)/python release/sbom.py $(wildcard dist/*.whl) > dist/kpybroker.cdx.json
 
 .PHONY: tables
 tables: setup ## write the tables in docs/ that are made from the code, and those of README.md from the last figures

@@ -96,7 +96,7 @@ def test_the_pages_of_a_console_that_asks_for_apis_are_all_shown(raw: RawClient,
 
 @pytest.mark.parametrize("console", CONSOLES)
 def test_a_console_finds_what_it_shows(raw: RawClient, prepared: tuple[str, int], console: str) -> None:
-    """The version of the cluster, its controller, sizes, and configs that are told from their defaults."""
+    """The version of the cluster, its controller, sizes, and configs of a broker."""
     topic, broker = prepared
     calls = CONSOLES[console]["calls"]
     if any(call.startswith("DescribeCluster ") for call in calls):

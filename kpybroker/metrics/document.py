@@ -81,7 +81,7 @@ names that a node shows without configuration.
 | `alerts.yml` | alerts for Prometheus (`rule_files`), for each of the four |
 | `prometheus.yml` | scrape configs, also with the labels that others' dashboards select by |
 
-Clusters are told apart by the `job` of the scrape config. `promtool test rules tests/metrics/alert_cases.yml` plays a
+The `job` of the scrape config is the cluster. `promtool test rules tests/metrics/alert_cases.yml` plays a
 cluster where every alert fires, and one where none does.
 
 ## What the values mean
