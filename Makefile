@@ -267,6 +267,10 @@ audit: setup ## planted faults in generated logs of 1 TB and in many small clust
 wheels: ## compiled wheels for Linux (in containers) or macOS, CPython 3.11 to 3.14, into dist/; `make wheel` builds this machine's
 	$(BIN)/python -m pip install --quiet cibuildwheel && $(BIN)/python -m cibuildwheel --output-dir dist
 
+.PHONY: site
+site: setup ## the documents as a site, with its links checked, into build/site
+	$(BIN)/python release/site.py build/site-pages && $(BIN)/python -m mkdocs build --strict
+
 .PHONY: deb
 deb: setup ## the Debian package, with wheels of all dependencies for this machine, into dist/
 	rm -rf build/deb && $(BIN)/python -m pip wheel --quiet --wheel-dir build/deb . && $(BIN)/python release/debian.py --wheels build/deb --output dist
