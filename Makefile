@@ -55,6 +55,10 @@ demo: setup ## 336 776 real flights through kafka-python, the broker and Spark, 
 payments: setup ## transactions, Spark with a checkpoint, exact totals while all is killed at random (OPTIONS=--seconds 600)
 	@$(BIN)/python -m examples.payments $(OPTIONS)
 
+.PHONY: pipeline
+pipeline: setup ## the flights live: producers, Spark, an exactly-once sink, Delta and Iceberg, DuckDB, an audit, a page with plots (OPTIONS=--limit 50000)
+	@$(BIN)/python -m examples.pipeline $(OPTIONS)
+
 .PHONY: setup
 setup: $(VENV)/.tests ## only set up: .venv with everything that tests, demo and benchmarks use
 
@@ -78,6 +82,13 @@ promtool: ## fetch promtool, of Debian's package prometheus, into build/ (as roo
 	command -v apt-get > /dev/null && command -v dpkg-deb > /dev/null || { echo "no apt-get: alert rules are not checked"; exit 0; }; \
 	mkdir -p build/prometheus && cd build/prometheus && apt-get -qq update && apt-get -qq download prometheus && \
 	dpkg-deb --extract prometheus_*.deb . && rm -f prometheus_*.deb usr/bin/prometheus
+
+.PHONY: browser
+browser: setup ## install what the tests of the console need: Debian's Chromium (as root, with apt-get)
+	@if ! command -v chromium > /dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; \
+	then echo "Installing Chromium"; apt-get -qq update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends chromium fonts-dejavu-core > /dev/null; fi; \
+	command -v chromium > /dev/null || echo "Chromium is not installed: its tests are skipped"
 
 ## Working on it
 
@@ -165,6 +176,10 @@ readme-figures: setup $(BENCHED)/bin/kpybroker ## play the rows that README.md s
 	-$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --minutes 30 $(OPTIONS) \
 	    --rows $$($(BIN)/python -m benchmarks.readme --rows) --output build/bench/readme
 	$(BIN)/python -m benchmarks.readme --take build/bench/readme
+
+.PHONY: pictures
+pictures: setup ## takes the pictures of docs/console.md again, with Chromium
+	PYTHONPATH=compat-tests $(BIN)/python tests/console/pictures.py
 
 .PHONY: budget
 budget: setup ## what a request costs in calls and memory, beside the budget that the tests hold

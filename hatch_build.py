@@ -19,14 +19,15 @@ all: these, log and segment of kpystorage      7.4          197             19.8
 ===========================================  =====  ===========  ===============  ============
 
 Dispatcher, connections and poller save a tenth of the CPU of a request that comes alone (row round-trip) and 4 % of
-those that come together (row small-requests); the way of a coordinator's decision into its log, from journal to
-record, a quarter of a transaction (row transactions-100-1). Groups are compiled for the rows commit-50 and
-rebalance-1000, Fetch and what it looks up in a log for drain, what controllers decide on topics for topics-1000 (an
-eighth). A remembered decision of the authorizer takes 0.25 µs instead of 0.36. Channels with TLS and the login are
-compiled for the rows tls-small-requests and scram-logins. All forms of an answer to Fetch are compiled, since calls to
-one of several classes are direct only if all of them are. Logs are compacted in less than half
-the time (python -m benchmarks.compaction). The way from a start to open logs, from the records of partitions to
-recovery, is compiled for restart-partitions-1000: a fifth of its CPU.
+those that come together (row small-requests). The listener is compiled for its fields, which connections read for
+each request: with the types of remembered calls that is another eighth of small-requests. The way of a coordinator's
+decision into its log, from journal to record, a quarter of a transaction (row transactions-100-1). Groups are
+compiled for the rows commit-50 and rebalance-1000, Fetch and what it looks up in a log for drain, what controllers
+decide on topics for topics-1000 (an eighth). A remembered decision of the authorizer takes 0.25 µs instead of 0.36.
+Channels with TLS and the login are compiled for the rows tls-small-requests and scram-logins. All forms of an answer
+to Fetch are compiled, since calls to one of several classes are direct only if all of them are. Logs are compacted in
+less than half the time (python -m benchmarks.compaction). The way from a start to open logs, from the records of
+partitions to recovery, is compiled for restart-partitions-1000: a fifth of its CPU.
 
 mypyc evaluates the bounds of a slice twice, so in these modules they call nothing that has an effect (a test checks).
 
@@ -74,6 +75,7 @@ MODULES = (
     "kpybroker.fairness.aside",
     "kpybroker.fairness.debtor",
     "kpybroker.fairness.line",
+    "kpybroker.fairness.slices",
     "kpybroker.fairness.trait",
     "kpybroker.fairness.turn",
     "kpybroker.fetch.remembered",
@@ -100,6 +102,7 @@ MODULES = (
     "kpybroker.groups.offsets.replay",
     "kpybroker.groups.record",
     "kpybroker.groups.shard",
+    "kpybroker.groups.streams.streams_group",
     "kpybroker.groups.timers",
     "kpybroker.guards.records",
     "kpybroker.guards.stage",
@@ -136,8 +139,11 @@ MODULES = (
     "kpybroker.sasl.login",
     "kpybroker.sasl.scram",
     "kpybroker.sasl.scram_server",
+    "kpybroker.server.backlog",
     "kpybroker.server.channel",
     "kpybroker.server.connection",
+    "kpybroker.server.connection_quotas",
+    "kpybroker.server.listener",
     "kpybroker.server.memory",
     "kpybroker.server.outbox",
     "kpybroker.server.poller",
@@ -193,6 +199,7 @@ MODULES = (
     "kpystorage.leader_epochs",
     "kpystorage.log",
     "kpystorage.log_slice",
+    "kpystorage.lookups",
     "kpystorage.names",
     "kpystorage.offset_index",
     "kpystorage.producer_snapshot",
@@ -207,6 +214,7 @@ MODULES = (
     "kpywire.batch",
     "kpywire.columns.walking",
     "kpywire.control_record",
+    "kpywire.header",
     "kpywire.produce",
     "kpywire.record",
     "kpywire.skim",

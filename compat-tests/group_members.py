@@ -143,17 +143,23 @@ class ConfluentMember(Member):
 
     strategy = "range"
 
+    def protocol(self) -> dict[str, Any]:
+        """The configs of the group protocol that it speaks."""
+        return {
+            "partition.assignment.strategy": self.strategy,
+            "session.timeout.ms": self.session_ms,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+        }
+
     def consume(self) -> None:
         config: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap_servers,
             "group.id": self.group,
-            "partition.assignment.strategy": self.strategy,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": self.session_ms,
-            "heartbeat.interval.ms": HEARTBEAT_MS,
             "reconnect.backoff.max.ms": 500,
             "log_level": 0,
+            **self.protocol(),
         }
         if self.instance_id is not None:
             config["group.instance.id"] = self.instance_id
@@ -202,6 +208,7 @@ _PASSING: Final = {
     confluent_kafka.KafkaError.REBALANCE_IN_PROGRESS,
     confluent_kafka.KafkaError.ILLEGAL_GENERATION,
     confluent_kafka.KafkaError.UNKNOWN_MEMBER_ID,
+    confluent_kafka.KafkaError.STALE_MEMBER_EPOCH,
     confluent_kafka.KafkaError._TRANSPORT,
     confluent_kafka.KafkaError._TIMED_OUT,
     confluent_kafka.KafkaError._WAIT_COORD,
@@ -214,6 +221,13 @@ class CooperativeMember(ConfluentMember):
     """librdkafka, by the incremental protocol (KIP-429)."""
 
     strategy = "cooperative-sticky"
+
+
+class NextProtocolMember(ConfluentMember):
+    """librdkafka, by the consumer protocol (KIP-848)."""
+
+    def protocol(self) -> dict[str, Any]:
+        return {"group.protocol": "consumer"}
 
 
 class PythonMember(Member):
@@ -358,6 +372,7 @@ MEMBERS: Final[Mapping[str, type[Member]]] = {
     "kafka-python": PythonMember,
     "confluent-range": ConfluentMember,
     "confluent-cooperative": CooperativeMember,
+    "confluent-consumer-protocol": NextProtocolMember,
     "aiokafka": AsyncMember,
 }
 

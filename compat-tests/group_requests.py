@@ -5,6 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kpywire import api, error_codes
+from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kpywire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+)
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
@@ -29,9 +34,12 @@ from kpywire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kpywire.messages.streams_group_heartbeat import Topology
 from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from raw_client import RawClient
 from raw_requests import UNKNOWN_ID
+from streams_requests import source_of, streaming
 
 SESSION_MS = 10_000
 REBALANCE_MS = 3_000
@@ -357,6 +365,29 @@ def delete_offsets(raw: RawClient, group: str, topics: Mapping[str, Partitions])
     return answer
 
 
+def beating(
+    group: str,
+    member_id: Any,
+    epoch: Any,
+    *,
+    topics: list[str] | None = None,
+    owned: Mapping[bytes, Partitions] | None = None,
+    **fields: Any,
+) -> ConsumerGroupHeartbeatRequest:
+    """A heartbeat of the consumer protocol. One that joins has all that Kafka demands of it."""
+    if epoch == 0:
+        fields = {"rebalance_timeout_ms": REBALANCE_MS, **fields}
+        owned = {} if owned is None else owned
+    if owned is not None:
+        fields["topic_partitions"] = [
+            ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=topic_id, partitions=list(indexes))
+            for topic_id, indexes in owned.items()
+        ]
+    return ConsumerGroupHeartbeatRequest(
+        group_id=group, member_id=member_id, member_epoch=epoch, subscribed_topic_names=topics, **fields
+    )
+
+
 def plausible_group(version: int, topic: str) -> dict[int, Any]:
     """An ordinary request of each API of groups, for the suites that send one of everything."""
     by_id: dict[bytes, Sequence[int]] = {UNKNOWN_ID: [0]}
@@ -379,4 +410,14 @@ def plausible_group(version: int, topic: str) -> dict[int, Any]:
         api.LIST_GROUPS: ListGroupsRequest(),
         api.DELETE_GROUPS: DeleteGroupsRequest(groups_names=["g"]),
         api.OFFSET_DELETE: OffsetDeleteRequest(group_id="g", topics=[forgotten]),
+        api.CONSUMER_GROUP_HEARTBEAT: beating("plausible", "m", 0, topics=[topic]),
+        api.CONSUMER_GROUP_DESCRIBE: ConsumerGroupDescribeRequest(
+            group_ids=["plausible"], include_authorized_operations=False
+        ),
+        api.STREAMS_GROUP_HEARTBEAT: streaming(
+            "plausible-streams", "m", 0, topology=Topology(epoch=0, subtopologies=[source_of("0", topic)])
+        ),
+        api.STREAMS_GROUP_DESCRIBE: StreamsGroupDescribeRequest(
+            group_ids=["plausible-streams"], include_authorized_operations=False
+        ),
     }

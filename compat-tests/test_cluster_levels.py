@@ -32,6 +32,8 @@ NEWEST = {
     "transaction.version": 2,
     "kraft.version": 1,
     "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "streams.version": 1,
 }
 NOT_TOLD_YET = "because not all of the voters support it"
 """A voter tells its leader what it supports a fetch timeout after that has begun to lead (KIP-853)."""

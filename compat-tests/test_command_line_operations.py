@@ -8,6 +8,7 @@ import re
 import secrets
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 
+from group_requests import beating, coordinator_ready
 from kpybroker.cli import main
 from kpywire.messages.metadata import MetadataRequest
 from oracle import free_port
@@ -429,3 +431,29 @@ def test_a_group_of_kafkas_next_protocol_is_described_too(cluster: Cluster, grou
         consumer.close()
     cluster.run("groups", "reset-offsets", group, "--all-topics", "--to-latest", "--execute")
     assert cluster.lags(group)[0] == 0
+
+
+def test_a_rebalance_that_halts_names_the_member_that_is_waited_for(cluster: Cluster, group: str) -> None:
+    topic = cluster.topic(2)
+    with connect(cluster.server) as raw:
+        coordinator_ready(raw, group)
+        for member in ("holds", "waits"):
+            assert raw.call(beating(group, member, 0, topics=[topic]), 1).error_code == 0
+        eventually(lambda: [each["awaited_by"] for each in waits_for(cluster, group)] == [["waits"]], "the targets")
+        (blocker,) = waits_for(cluster, group)
+        assert (blocker["member_id"], blocker["awaited_by"]) == ("holds", ["waits"])
+        assert abs(blocker["since_ms"] - time.time() * 1_000) < 60_000
+        assert "waits for" in cluster.run("groups", "describe", group, "--state")
+        for member in ("holds", "waits"):
+            raw.call(beating(group, member, -1), 1)
+    assert "Deleted" in cluster.run("groups", "delete", group)
+
+
+def waits_for(cluster: Cluster, group: str) -> Any:
+    """The members that the rebalance waits for. The heartbeat of one that waits gives the group its target."""
+    with connect(cluster.server) as raw:
+        (found,) = cluster.found("groups", "describe", group)
+        epoch = next(each["epoch"] for each in found["members"] if each["member_id"] == "waits")
+        assert raw.call(beating(group, "waits", epoch), 1).error_code == 0
+    (found,) = cluster.found("groups", "describe", group)
+    return found["waits_for"]

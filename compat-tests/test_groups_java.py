@@ -64,7 +64,9 @@ def committed(bootstrap_servers: str, group: str, topic: str, partitions: int) -
         consumer.close()
 
 
-@pytest.mark.parametrize("assignor", [COOPERATIVE, RANGE], ids=["cooperative-sticky", "range"])
+@pytest.mark.parametrize(
+    "assignor", [COOPERATIVE, RANGE, "consumer"], ids=["cooperative-sticky", "range", "consumer-protocol"]
+)
 def test_java_consumers_come_and_go_and_every_record_is_read_once(
     assignor: str, java_tools: JavaTools, bootstrap_servers: str, new_topic: NewTopic, group: str
 ) -> None:

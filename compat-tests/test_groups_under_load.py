@@ -12,7 +12,17 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 from confluent_kafka.admin import AdminClient
 
 from conftest import NewTopic, StartBroker
-from group_members import MEMBERS, AsyncMember, ConfluentMember, CooperativeMember, Ledger, Load, Member, PythonMember
+from group_members import (
+    MEMBERS,
+    AsyncMember,
+    ConfluentMember,
+    CooperativeMember,
+    Ledger,
+    Load,
+    Member,
+    NextProtocolMember,
+    PythonMember,
+)
 from topics import create_topic
 from waiting import eventually
 
@@ -99,7 +109,7 @@ def test_different_clients_form_one_group(bootstrap_servers: str, new_topic: New
     assert committed(bootstrap_servers, group, topic) == ends
 
 
-@pytest.mark.parametrize("kind", [PythonMember, ConfluentMember, CooperativeMember, AsyncMember])
+@pytest.mark.parametrize("kind", [PythonMember, ConfluentMember, CooperativeMember, AsyncMember, NextProtocolMember])
 def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(
     kind: type[Member], bootstrap_servers: str, new_topic: NewTopic, group: str
 ) -> None:

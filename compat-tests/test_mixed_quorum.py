@@ -25,7 +25,7 @@ ORDERS = "orders"
 RECORDS = 300
 PATIENCE_S = 120.0
 PATIENT = {"controller.quorum.election.timeout.ms": "4000", "controller.quorum.fetch.timeout.ms": "8000"}
-WITHOUT = ("group.version", "share.version", "streams.version")
+WITHOUT = ("share.version",)
 """The features that kpybroker does not have."""
 
 

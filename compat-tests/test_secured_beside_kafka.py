@@ -24,7 +24,7 @@ PATIENCE_S = 60
 RECORDS = 200
 SESSION_MS = 1_500
 """So short that both programs log in again while they replicate."""
-WITHOUT = ("group.version", "share.version", "streams.version")
+WITHOUT = ("share.version",)
 """The features that kpybroker does not have."""
 
 

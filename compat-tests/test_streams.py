@@ -19,6 +19,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from conftest import StartBroker
+from kpybroker.client.client import Client
+from kpybroker.client.group_requests import list_groups
 from oracle import SMALL_JVM, BrokerProcess, classpath, compile_java
 from oracle.jars import BUILD, KAFKA_VERSION, LOGGING
 from oracle.maven import copied
@@ -31,7 +33,14 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(900)]
 HERE = Path(__file__).resolve().parent
 PARTITIONS = 3
 ACCOUNTS = 20
-SETTINGS = {"transaction.state.log.num.partitions": "4", "offsets.topic.num.partitions": "4"}
+SETTINGS = {
+    "transaction.state.log.num.partitions": "4",
+    "offsets.topic.num.partitions": "4",
+    "group.streams.min.heartbeat.interval.ms": "500",
+    "group.streams.heartbeat.interval.ms": "1000",
+    "group.streams.min.session.timeout.ms": "6000",
+    "group.streams.session.timeout.ms": "6000",
+}
 
 
 class Payments(threading.Thread):
@@ -93,12 +102,12 @@ class Totals:
 class Instance:
     """One instance of the application in a JVM of its own."""
 
-    def __init__(self, directory: Path, bootstrap_servers: str) -> None:
+    def __init__(self, directory: Path, bootstrap_servers: str, protocol: str) -> None:
         self.output = directory / "output.log"
         jars = copied(HERE / "streams_pom.xml", BUILD / f"streams-{KAFKA_VERSION}", f"-Dkafka.version={KAFKA_VERSION}")
         classes = compile_java(HERE / "java" / "AccountTotals.java", jars / "*")
         self._command = ["java", *SMALL_JVM, LOGGING, "-cp", classpath(classes, jars / "*"), "AccountTotals"]
-        self._command += [bootstrap_servers, "account-totals", str(directory / "state"), "payments", "totals"]
+        self._command += [bootstrap_servers, "account-totals", str(directory / "state"), "payments", "totals", protocol]
         directory.mkdir()
         self.start()
 
@@ -124,8 +133,8 @@ class Instance:
 
 
 @contextmanager
-def instance(directory: Path, bootstrap_servers: str) -> Iterator[Instance]:
-    started = Instance(directory, bootstrap_servers)
+def instance(directory: Path, bootstrap_servers: str, protocol: str = "classic") -> Iterator[Instance]:
+    started = Instance(directory, bootstrap_servers, protocol)
     try:
         yield started
     except BaseException:
@@ -150,9 +159,17 @@ def strike(whom: str, broker: BrokerProcess, instances: Sequence[Instance]) -> N
         each.start()
 
 
-@pytest.mark.parametrize("kills", [SHORT, pytest.param(LONG, marks=pytest.mark.slow)], ids=["short", "long"])
+@pytest.mark.parametrize(
+    ("protocol", "kills"),
+    [
+        pytest.param("classic", SHORT, id="classic-short"),
+        pytest.param("classic", LONG, id="classic-long", marks=pytest.mark.slow),
+        pytest.param("streams", ("broker and instance",), id="streams-short"),
+        pytest.param("streams", LONG, id="streams-long", marks=pytest.mark.slow),
+    ],
+)
 def test_totals_are_exact_though_instances_and_the_broker_are_killed(
-    start_broker: StartBroker, tmp_path: Path, kills: Sequence[str]
+    start_broker: StartBroker, tmp_path: Path, protocol: str, kills: Sequence[str]
 ) -> None:
     broker = start_broker(**SETTINGS)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -162,7 +179,8 @@ def test_totals_are_exact_though_instances_and_the_broker_are_killed(
     with ExitStack() as stack:
         stack.callback(totals.close)
         instances = [
-            stack.enter_context(instance(tmp_path / name, broker.bootstrap_servers)) for name in ("one", "other")
+            stack.enter_context(instance(tmp_path / name, broker.bootstrap_servers, protocol))
+            for name in ("one", "other")
         ]
         with payments.going_on():
             for each in instances:
@@ -173,6 +191,9 @@ def test_totals_are_exact_though_instances_and_the_broker_are_killed(
                 eventually(partial(totals.reach, payments.count), f"totals after the kill of {whom}", 180)
         eventually(partial(totals.reach, payments.count), "the last totals", 120)
         names = set(admin.list_topics(timeout=30).topics)
+        with Client(broker.bootstrap_servers) as client:
+            kinds = {group.group_id: group.group_type for group in list_groups(client)}
+        assert kinds["account-totals"] == protocol
     assert {"account-totals-by-account-repartition", "account-totals-totals-changelog"} <= names
     counts = {account: [count for count, _ in seen] for account, seen in totals.seen.items()}
     assert counts == {account: [*range(1, len(amounts) + 1)] for account, amounts in payments.sent.items()}

@@ -6,7 +6,7 @@ It holds no queue and decides nothing itself; `kpybroker.assembly` builds it, `k
 import logging
 import os
 import random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.config.broker import BrokerConfig
@@ -17,7 +17,7 @@ from kpybroker.hosting.shards import Shards
 from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.leases.leases import Leases
-from kpybroker.lifecycle import BrokerState, Lifecycle
+from kpybroker.lifecycle import BrokerState
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.absences import Absences
 from kpybroker.metadata.delta import MetadataDelta
@@ -37,6 +37,7 @@ from kpybroker.replicas.upkeep import Upkeep
 from kpybroker.serving.context import Controller
 from kpybroker.serving.expected_topics import ExpectedTopics
 from kpybroker.serving.refused_creations import RefusedCreations
+from kpybroker.serving.streams_topics import StreamsTopics
 from kpybroker.serving.topic_answers import TopicAnswers
 
 if TYPE_CHECKING:
@@ -50,13 +51,28 @@ def cordoned_paths(config: BrokerConfig) -> list[str]:
     return [path if path == EVERY_DIRECTORY else os.path.abspath(path) for path in config["cordoned.log.dirs"]]
 
 
+class Registered(Protocol):
+    """This broker's registration in its cluster."""
+
+    @property
+    def state(self) -> BrokerState: ...
+
+    def epoch(self) -> int:
+        """The epoch of the registration; -1 before there is one."""
+
+    def register_again(self) -> None: ...
+
+    def report(self) -> None:
+        """Report what has changed about the log directories."""
+
+
 class Cluster(NamedTuple):
     """A broker's place in its cluster, and its ways to other nodes."""
 
     controller: Controller
     """The way for requests that clients make."""
     nodes: Nodes
-    lifecycle: Lifecycle
+    lifecycle: Registered
     authorizer: Authorizer | None
 
 
@@ -129,6 +145,7 @@ class Broker:
         self.leases = Leases()
         self.expected_topics = ExpectedTopics(scheduler)
         self.refused_creations = RefusedCreations()
+        self.streams_topics = StreamsTopics()
         self._rng = rng
         self._telemetry: Receiver | None = None
 
@@ -149,6 +166,13 @@ class Broker:
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply a committed change of the metadata."""
+        self.note(image, delta)
+        self.follow(image, delta)
+        if self._must_register(image, delta):
+            self.lifecycle.register_again()
+
+    def note(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Note a change for the answers that clients get."""
         if delta.brokers:
             self._absences.note(image, delta, self.scheduler.monotonic_ms())
             self.alive_brokers = frozenset(node.id for node in image.brokers.values() if not node.fenced)
@@ -157,6 +181,11 @@ class Broker:
             self.unclean_elections += unclean_elections(image, delta)
         self.topic_answers.forget(delta.partitions)
         self.topic_answers.forget(delta.deleted_topics)
+        if self._telemetry is not None:
+            self._telemetry.configs_changed(image.configs, delta.configs)
+
+    def follow(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Have the replicas follow a change, and the coordinators whose partitions they hold."""
         self.replicas.apply(image, delta)
         if delta.brokers:
             self.in_sync.brokers_changed()
@@ -164,11 +193,7 @@ class Broker:
         self.transactions.apply(image, delta)
         self.share_states.apply(image, delta)
         self.marker_writer.look_again()
-        if self._must_register(image, delta):
-            self.lifecycle.register_again()
         self.expected_topics.look(image.topics)
-        if self._telemetry is not None:
-            self._telemetry.configs_changed(image.configs, delta.configs)
 
     def _must_register(self, image: MetadataImage, delta: MetadataDelta) -> bool:
         """Whether this broker was unregistered, or a higher ``metadata.version`` can now hold its directories."""

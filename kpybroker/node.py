@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kpybroker import handlers
 from kpybroker.assembly.broker import build_broker, build_lifecycle, registration
+from kpybroker.assembly.console import build_console_routes
 from kpybroker.assembly.leases import build_lease_routes
 from kpybroker.assembly.limits import socket_limits
 from kpybroker.assembly.platform import Simulated, platform_of
@@ -36,6 +37,7 @@ from kpybroker.io.event_loop import new_event_loop
 from kpybroker.io.limits import descriptors_for_logs, raise_open_files
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.io.signals import HANGUP, let_go_of_output, say, stopping_signals
+from kpybroker.lifecycle import Lifecycle
 from kpybroker.metadata.features import SUPPORTED_LEVELS
 from kpybroker.metadata.image import InvalidMetadata, MetadataImage
 from kpybroker.metrics.monitoring import Monitoring
@@ -52,6 +54,9 @@ from kpywire.errors import Malformed
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
     from kpybroker.http.server import Protection
+    from kpybroker.zookeeper_node import ZooKeeperNode
+
+    Started = Callable[["Node | ZooKeeperNode"], None]
 
 log = logging.getLogger("kpybroker")
 
@@ -99,6 +104,7 @@ class Node:
         self._intercept = intercept
         self._stored: StoredNode | None = None
         self._quorum_parts: QuorumParts | None = None
+        self._lifecycle: Lifecycle | None = None
         self._monitoring = Monitoring(config)
         self._progress_said_ms = self.scheduler.monotonic_ms()
 
@@ -153,7 +159,7 @@ class Node:
         current.when_changed(lambda changed: server.change_limits(socket_limits(changed)))
         if kept is not None:
             request = registration(config, stored, ports.numbers, platform.rng)
-            lifecycle = build_lifecycle(config, platform, request, quorum, kept.directories)
+            lifecycle = self._lifecycle = build_lifecycle(config, platform, request, quorum, kept.directories)
             broker = self.broker = build_broker(current, platform, quorum, security, lifecycle, kept, server)
             clients = self.dispatcher = Dispatcher(
                 broker, handlers.load, handlers.served_versions(), self._intercept, counters=controllers.counters
@@ -164,6 +170,9 @@ class Node:
                 leases = build_lease_routes(config, platform, stored.identity.cluster_id, broker, disk)
                 monitoring.serve(leases.routes)
                 platform.ends.callback(leases.close)
+                console = build_console_routes(platform, monitoring, broker, server, clients)
+                monitoring.serve(console.routes)
+                platform.ends.callback(console.close)
         else:
             broker, clients = None, controllers
             quorum.host.subscribe(role.apply)
@@ -176,9 +185,9 @@ class Node:
                 self.ports[listener.name] = server.listen(
                     listener.name, ports[listener], dispatch, open_channel, listener.protocol
                 )
-        if broker is not None:
-            broker.lifecycle.limit()
-            platform.ends.callback(broker.lifecycle.close)
+        if self._lifecycle is not None:
+            self._lifecycle.limit()
+            platform.ends.callback(self._lifecycle.close)
         monitoring.stage = "catching up with the metadata"
         server.start(security.starts_early(config))  # without them the other voters could form no quorum
         caught_up: asyncio.Future[None] = platform.loop.create_future()
@@ -187,9 +196,9 @@ class Node:
         await caught_up
         security.caught_up()
         server.start(config.controller_listener_names)
-        if broker is not None:
+        if broker is not None and self._lifecycle is not None:
             monitoring.stage = "waiting for the controller to let this broker serve"
-            await self._join(broker)
+            await self._join(broker, self._lifecycle)
         server.start()
         monitoring.started()
 
@@ -213,10 +222,10 @@ class Node:
             self._progress_said_ms = now_ms
             log.info("recovering %s: %d of %d logs", directory, done, total)
 
-    async def _join(self, broker: Broker) -> None:
+    async def _join(self, broker: Broker, lifecycle: Lifecycle) -> None:
         """Register the broker in the cluster, and start its background work."""
         ready: asyncio.Future[None] = self.platform.loop.create_future()
-        broker.lifecycle.start(lambda: _release(ready))
+        lifecycle.start(lambda: _release(ready))
         await ready
         broker.start()
         self.platform.ends.callback(broker.stop)
@@ -234,8 +243,8 @@ class Node:
             if len(broker.image.brokers) <= 1:
                 self.server.stop_accepting()
             broker.replicas.checkpoint_high_watermarks()  # of those whose leadership ends before the last word
-            if controlled and self.config["controlled.shutdown.enable"]:
-                await self._let_leaderships_go(broker)
+            if controlled and self.config["controlled.shutdown.enable"] and self._lifecycle is not None:
+                await self._let_leaderships_go(broker, self._lifecycle)
         await self._let_go()
         if self.quorum is not None:
             self.quorum.write_due_snapshot()
@@ -243,12 +252,12 @@ class Node:
             broker.replicas.finish_dropping()
             broker.replicas.checkpoint_high_watermarks()
         if self._stored is not None:
-            self._stored.close(NO_BROKER_EPOCH if broker is None else broker.lifecycle.broker_epoch)
+            self._stored.close(NO_BROKER_EPOCH if broker is None else broker.lifecycle.epoch())
 
-    async def _let_leaderships_go(self, broker: Broker) -> None:
+    async def _let_leaderships_go(self, broker: Broker, lifecycle: Lifecycle) -> None:
         """Do a controlled shutdown: others lead before this node is gone. Do not wait if no controller is left."""
         released: asyncio.Future[None] = self.platform.loop.create_future()
-        broker.lifecycle.stop(lambda: _release(released))
+        lifecycle.stop(lambda: _release(released))
         wait_ms = STOP_WAIT_MS if len(broker.image.brokers) <= 1 else CONTROLLED_SHUTDOWN_WAIT_MS
         alone_ms = 0
         while wait_ms > 0 and alone_ms < NO_CONTROLLER_WAIT_MS and not released.done():
@@ -282,7 +291,7 @@ def _release(released: asyncio.Future[None]) -> None:
         released.set_result(None)
 
 
-def run(config: BrokerConfig, started: Callable[[Node], None] | None = None) -> int:
+def run(config: BrokerConfig, started: "Started | None" = None) -> int:
     """Run a node until it is stopped. Return the exit code of the process."""
     keep_freed_memory()
     loop = new_event_loop()
@@ -293,7 +302,7 @@ def run(config: BrokerConfig, started: Callable[[Node], None] | None = None) -> 
         loop.close()
 
 
-async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: Callable[[Node], None] | None) -> int:
+async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: "Started | None") -> int:
     ended: asyncio.Future[str | None] = loop.create_future()
 
     def end(line: str | None) -> None:
@@ -314,7 +323,12 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: C
         for number in stopping_signals():
             loop.add_signal_handler(number, told_to_stop, number)
 
-    node = Node(config, loop, end)
+    if config.is_in_zookeeper_mode:
+        from kpybroker.zookeeper_node import ZooKeeperNode  # not of a plain start
+
+        node: Node | ZooKeeperNode = ZooKeeperNode(config, loop, end)
+    else:
+        node = Node(config, loop, end)
     collector = Collector(node.scheduler)
     collector.start()
     disk = RealDisk(Descriptors(descriptors_for_logs(raise_open_files())))

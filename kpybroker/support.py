@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kpybroker import kips
-from kpybroker.handlers import SERVED, controller_versions, home_of, served_versions
+from kpybroker.handlers import OF_ZOOKEEPER_MODE, SERVED, controller_versions, home_of, served_versions
 from kpybroker.metadata.features import KNOWN_TO_KAFKA, SUPPORTED
 from kpywire.api import API_KEYS, ApiKey
 
@@ -28,12 +28,6 @@ def _names(text: str) -> frozenset[str]:
 
 GAPS = (
     Gap(
-        "The new consumer protocol",
-        "KIP-848: a consumer with `group.protocol=consumer` gets the error that it is not supported. The classic "
-        "protocol, which is the default of every client, works.",
-        _names("ConsumerGroupHeartbeat ConsumerGroupDescribe"),
-    ),
-    Gap(
         "Security",
         "Connections are neither encrypted nor authenticated, and there are no ACLs: configuration that asks for them "
         "is refused at the start. Listen on loopback or in a network you trust.",
@@ -46,11 +40,6 @@ GAPS = (
             "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge "
             "DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets"
         ),
-    ),
-    Gap(
-        "Streams groups",
-        "KIP-1071's protocol. Kafka Streams works by the classic protocol.",
-        frozenset({"StreamsGroupHeartbeat", "StreamsGroupDescribe"}),
     ),
 )
 
@@ -86,7 +75,7 @@ def _served() -> str:
     served, on_controller = served_versions(), controller_versions()
     head = "| key | API | versions | of Kafka's | controller listener |\n|---:|---|---|---|---|\n"
     every = {**on_controller, **served}
-    lines = [f"\n## APIs served: {len(every)} of {len(API_KEYS)}\n\n", head]
+    lines = [f"\n## APIs served: {len(every)} of {len(API_KEYS) - len(OF_ZOOKEEPER_MODE)}\n\n", head]
     for key, (first, last) in sorted(every.items()):
         api = API_KEYS[key]
         link = f"[{api.name}](../kpybroker/handlers/{home_of(api.module)}.py)"
@@ -113,7 +102,7 @@ def _features() -> str:
 
 def _missing() -> str:
     lines = ["\n## APIs not served\n\n| key | API | belongs to |\n|---:|---|---|\n"]
-    missing = [api for api in API_KEYS.values() if api.module not in SERVED]
+    missing = [api for api in API_KEYS.values() if api.module not in SERVED and api.key not in OF_ZOOKEEPER_MODE]
     lines += [f"| {api.key} | {api.name} | {gap_of(api).name} |\n" for api in missing]
     return "".join(lines)
 

@@ -2,7 +2,8 @@
 
     python -m benchmarks.clients.spark DIRECTORY
 
-A line is a JSON object with ``do`` (``fill``, ``scan``, ``stream``, ``sink``), ``bootstrap``, ``topic`` and ``count``.
+A line is a JSON object with ``do`` (the name of a job of `Work`), ``bootstrap``, ``topic``, ``count`` and what the job
+needs beside them.
 Its answer, a line too, has the ``seconds`` it took and the ``count`` of records that Spark says it moved, or ``error``.
 """
 
@@ -14,13 +15,17 @@ import uuid
 from pathlib import Path
 from typing import IO, Any, Final
 
-from pyspark.sql import SparkSession
+from confluent_kafka import Producer
+from pyspark.sql import Observation, SparkSession
+from pyspark.sql.functions import count as count_of
+from pyspark.sql.functions import lit
 
 from spark_session import small_spark
 
 MEMORY: Final = "2g"
 FILLING: Final = {"kafka.linger.ms": "50", "kafka.batch.size": "65536"}
 """Batches are full, so that what is read is the same on both sides however fast each was to write."""
+FILLED_BYTES: Final = 131_072
 BATCHES: Final = 10
 VALUE: Final = "concat(lpad(cast(id as string), 20, '0'), repeat(md5(cast(id as string)), 8)) value"
 """276 bytes: the number, and text that differs from record to record."""
@@ -36,6 +41,29 @@ class Work:
 
     def fill(self, bootstrap: str, topic: str, count: int) -> int:
         return self._write(bootstrap, topic, count, FILLING)
+
+    def fill_random(self, bootstrap: str, topic: str, count: int, size: int) -> int:
+        """Values of ``size`` bytes that no codec makes smaller, a half for each of two partitions."""
+        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "batch.size": FILLED_BYTES})
+        value = os.urandom(size)
+        for number in range(count):
+            while True:
+                try:
+                    producer.produce(topic, value, partition=number % 2)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        if producer.flush(PATIENCE_S):
+            raise RuntimeError("the broker does not take the records")
+        return count
+
+    def read(self, bootstrap: str, topic: str, count: int, source: str, options: dict[str, str]) -> int:  # noqa: ARG002
+        """A batch query that takes all columns of all rows, into nothing."""
+        rows = self.spark.read.format(source).option("kafka.bootstrap.servers", bootstrap)
+        seen = Observation()
+        frame = rows.option("subscribe", topic).options(**options).load().observe(seen, count_of(lit(1)).alias("n"))
+        frame.write.format("noop").mode("overwrite").save()
+        return int(seen.get["n"])
 
     def sink(self, bootstrap: str, topic: str, count: int) -> int:
         """The sink with its usual settings: idempotent, acks=all, no linger."""

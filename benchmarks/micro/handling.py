@@ -1,26 +1,28 @@
 """Whole requests through the dispatcher of a running node, from a frame to its reply, without a socket.
 
-The node is a real one, with its data in a temporary directory; only the connection is not. What the row small-requests
-pays beyond this is the event loop and the system calls of the socket.
+The node is a real one, with its data in a temporary directory. Its connection is real too, but frames are handed to the
+dispatcher, and replies are dropped. What the row small-requests pays beyond this is the event loop and the system calls
+of the socket.
 """
 
 import asyncio
 import logging
 import random
+import socket
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from time import time
-from types import SimpleNamespace
-from typing import Any
 
 from benchmarks.micro.clock import Operation
 from benchmarks.raw import frames, many
 from kpybroker.calls.client import Client
 from kpybroker.calls.pending import Pending
-from kpybroker.calls.steps import Work
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.event_loop import new_event_loop
 from kpybroker.node import Node
+from kpybroker.server.channel import PlainChannel
+from kpybroker.server.connection import Connection
+from kpybroker.server.outbox import Reply
 from kpystorage.real_disk import Descriptors, RealDisk
 from kpywire.codec import encode
 from kpywire.header import encode_request_header
@@ -34,6 +36,8 @@ RECORDS = 150
 OPEN_FILES = 512
 FETCH_BYTES, FEW_BYTES = 1 << 20, 1 << 12
 FETCHED = (1, PARTITIONS)
+clients: list[socket.socket] = []
+"""The other ends of the connections."""
 
 
 def operations() -> Iterator[Operation]:
@@ -48,6 +52,8 @@ def operations() -> Iterator[Operation]:
         finally:
             loop.run_until_complete(node.stop())
             loop.close()
+            while clients:
+                clients.pop().close()
 
 
 def requests(node: Node) -> Iterator[Operation]:
@@ -85,13 +91,15 @@ def serving(node: Node, frame: bytes) -> Callable[[], object]:
     scratch = bytearray(len(frame) - SIZE_PREFIX_BYTES)
     view, body = memoryview(scratch), frame[SIZE_PREFIX_BYTES:]
 
-    def serve() -> Sequence[Any]:
+    def serve() -> Reply:
         scratch[:] = body
         reply = dispatch(connection, view)
         if reply is None or isinstance(reply, Pending):
             raise RuntimeError("the request was not answered at once")
         return reply
 
+    scratch[:] = body
+    answered(node, dispatch(connection, view))  # the first of its kind takes several turns of the loop
     return serve
 
 
@@ -102,35 +110,27 @@ def create_topic(node: Node, partitions: int = PARTITIONS) -> None:
     topic = CreatableTopic(name=TOPIC, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
     request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
     header = encode_request_header(CREATE_TOPICS, CREATE_TOPICS_VERSION, 1, None)
-    node.dispatcher(any_connection(node), memoryview(header + encode(request, CREATE_TOPICS_VERSION)))
+    answered(node, node.dispatcher(any_connection(node), memoryview(header + encode(request, CREATE_TOPICS_VERSION))))
     while TOPIC not in node.broker.replicas.topics:
         node.platform.loop.run_until_complete(asyncio.sleep(0.01))
 
 
-def any_connection(node: Node) -> Any:
-    """A connection as the dispatcher needs one. Between two steps of its work, the loop turns once."""
-    slices = SimpleNamespace(begin=lambda work, *_: worked(node, work))
-    return SimpleNamespace(
-        arrived_ns=0,
-        client=Client("127.0.0.1", 1, "PLAINTEXT"),
-        costs=lambda *_, **_named: None,
-        server=SimpleNamespace(poller=SimpleNamespace(now_ms=0.0, worked_ns=0), scratch=None, slices=slices),
-        share=lambda work: worked(node, work),
-    )
+def any_connection(node: Node) -> Connection:
+    """A connection to the node, whose client says nothing and stays until the node ends."""
+    assert node.server is not None
+    assert node.dispatcher is not None
+    ours, theirs = socket.socketpair()
+    clients.append(theirs)
+    ours.setblocking(False)
+    channel = PlainChannel(ours, node.server.poller)
+    connection = Connection(node.server, channel, Client("127.0.0.1", 1, "PLAINTEXT"), node.dispatcher)
+    node.server.connections[connection] = None
+    return connection
 
 
-def worked(node: Node, work: Work) -> Any:
-    """The response of work in steps."""
-    result = None
-    while True:
-        try:
-            pending = work.send(result)
-        except StopIteration as end:
-            return end.value
-        result = node.platform.loop.run_until_complete(asyncio.sleep(0) if pending is None else resolved(node, pending))
-
-
-def resolved(node: Node, pending: Pending) -> "asyncio.Future[Any]":
-    answered = node.platform.loop.create_future()
-    pending.when_resolved(answered.set_result)
-    return answered
+def answered(node: Node, reply: Reply | Pending | None) -> None:
+    """Let the loop turn until a request is answered."""
+    if isinstance(reply, Pending):
+        done = node.platform.loop.create_future()
+        reply.when_resolved(done.set_result)
+        node.platform.loop.run_until_complete(done)

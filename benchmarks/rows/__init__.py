@@ -16,6 +16,7 @@ from benchmarks.rows.restarting import restart_rows
 from benchmarks.rows.row import Effort, RoundError, Row
 from benchmarks.rows.securing import security_rows
 from benchmarks.rows.spark import SparkScanAndSink
+from benchmarks.rows.spark_source import spark_source_rows
 from benchmarks.rows.topics import topic_rows
 from benchmarks.rows.transacting import CoordinatorLoad, transaction_rows
 from benchmarks.rows.wide import wide_rows
@@ -38,6 +39,7 @@ def speed_rows(effort: Effort) -> list[Row]:
         *security_rows(effort),
         SparkScanAndSink(effort),
         *lake_rows(effort),
+        *spark_source_rows(effort),
         StartAndStop(effort),
         LoadedMemory(effort),
     ]

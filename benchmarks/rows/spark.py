@@ -5,10 +5,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import CHECKOUT
+from benchmarks import CHECKOUT, processes
 from benchmarks.clients.running import CLIENT_TIMEOUT_S, ClientError
 from benchmarks.figures import Figure
 from benchmarks.rows.row import FULL, Effort, Meter, RoundError, Row
@@ -40,9 +41,9 @@ class SparkProcess:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True, cwd=CHECKOUT
             )
 
-    def ask(self, do: str, side: Side, topic: str, count: int) -> float:
+    def ask(self, do: str, side: Side, topic: str, count: int, more: Mapping[str, Any] | None = None) -> float:
         """The seconds it took. Raises ClientError, and RoundError when other records were moved than ``count``."""
-        asked = {"do": do, "bootstrap": side.bootstrap_servers, "topic": topic, "count": count}
+        asked = {"do": do, "bootstrap": side.bootstrap_servers, "topic": topic, "count": count, **(more or {})}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         deadline = threading.Timer(CLIENT_TIMEOUT_S, self._process.kill)
@@ -62,6 +63,10 @@ class SparkProcess:
         if answer["count"] != count:
             raise RoundError(f"Spark, {do}: {answer['count']} of {count} records")
         return float(answer["seconds"])
+
+    def cpu_seconds(self) -> float:
+        """The CPU that Spark's JVM and all its Python processes have used."""
+        return processes.cpu_seconds(self._process.pid)
 
     def end(self) -> None:
         assert self._process.stdin is not None

@@ -10,9 +10,11 @@ from typing import Any
 
 from differential import (
     admin_paths,
+    consumer_group_paths,
     group_paths,
     record_paths,
     share_paths,
+    streams_group_paths,
     telemetry_paths,
     transaction_paths,
 )
@@ -30,6 +32,8 @@ Paths = Callable[[int], Iterable[Any]]
 PATHS: Mapping[int, Paths] = {
     **admin_paths.PATHS,
     **record_paths.PATHS,
+    **consumer_group_paths.PATHS,
+    **streams_group_paths.PATHS,
     **group_paths.PATHS,
     **telemetry_paths.PATHS,
     **transaction_paths.PATHS,

@@ -33,6 +33,12 @@ class Learnings:
                 self.memory["producer_epoch", actor] = answer.producer_epoch
             case api.JOIN_GROUP if answer.member_id and answer.member_id != request.member_id:
                 self._made_up("member_id", actor, answer.member_id)
+            case api.CONSUMER_GROUP_HEARTBEAT if answer.error_code == 0:
+                self.memory["generation", actor] = answer.member_epoch
+                if answer.member_id != request.member_id:
+                    self._made_up("member_id", actor, answer.member_id)
+            case api.STREAMS_GROUP_HEARTBEAT if answer.error_code == 0:
+                self.memory["generation", actor] = answer.member_epoch
             case api.GET_TELEMETRY_SUBSCRIPTIONS if answer.error_code == 0:
                 self._made_up("instance_id", actor, answer.client_instance_id)
                 self._made_up("subscription_id", actor, answer.subscription_id)

@@ -29,6 +29,11 @@ ALIKE = {
     "broker.session.timeout.ms": "60000",
     "group.min.session.timeout.ms": "500",
     "group.max.size": "4",
+    "group.consumer.max.size": "4",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.streams.max.size": "4",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
     "num.partitions": "2",
     **RECEIVER,
 }

@@ -15,7 +15,7 @@ import org.apache.kafka.streams.kstream.Materialized;
  * changelog topic, and each change of one is a record "count sum" of the output. Nothing is held back to be merged, so
  * the counts of an account in the output are 1, 2, 3 and so on when every payment was worked on exactly once.
  *
- * Arguments: bootstrap servers, application id, state directory, input topic, output topic.
+ * Arguments: bootstrap servers, application id, state directory, input topic, output topic, group protocol.
  */
 public final class AccountTotals {
     private AccountTotals() {}
@@ -37,9 +37,11 @@ public final class AccountTotals {
             StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class,
             StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class,
             StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0,
-            "consumer.session.timeout.ms", 6_000,
-            "consumer.heartbeat.interval.ms", 1_000
+            StreamsConfig.GROUP_PROTOCOL_CONFIG, arguments[5]
         ));
+        if (arguments[5].equals("classic")) {  // with the streams protocol, the broker decides
+            settings.putAll(Map.of("consumer.session.timeout.ms", 6_000, "consumer.heartbeat.interval.ms", 1_000));
+        }
         KafkaStreams streams = new KafkaStreams(builder.build(), settings);
         streams.setStateListener((now, before) -> System.out.println("state " + now));
         Runtime.getRuntime().addShutdownHook(new Thread(streams::close));

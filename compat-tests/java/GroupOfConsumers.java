@@ -24,11 +24,12 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Java consumers of one group read a topic that is written meanwhile, and come and go. Arguments: bootstrap servers,
- * topic, group, assignor's class, number of partitions. Prints "lost N, repeated N, owned twice N, read N", or what
+ * topic, group, assignor's class or "consumer" for the consumer protocol (KIP-848), number of partitions. Prints "lost N, repeated N, owned twice N, read N", or what
  * went wrong.
  */
 public final class GroupOfConsumers {
     private static final long PATIENCE_MS = 60_000;
+    private static final String CONSUMER_PROTOCOL = "consumer";
 
     private final String servers;
     private final String topic;
@@ -63,10 +64,14 @@ public final class GroupOfConsumers {
             super(name);
             setDaemon(true);
             ByteArrayDeserializer bytes = new ByteArrayDeserializer();
-            consumer = new KafkaConsumer<>(Map.of(
+            Map<String, Object> configs = new HashMap<>(Map.of(
                 "bootstrap.servers", servers, "group.id", group, "client.id", name,
-                "partition.assignment.strategy", assignor, "auto.offset.reset", "earliest",
-                "enable.auto.commit", "false", "heartbeat.interval.ms", "300", "session.timeout.ms", "6000"), bytes, bytes);
+                "auto.offset.reset", "earliest", "enable.auto.commit", "false"));
+            configs.putAll(assignor.equals(CONSUMER_PROTOCOL)
+                ? Map.of("group.protocol", "consumer")
+                : Map.of("partition.assignment.strategy", assignor,
+                    "heartbeat.interval.ms", "300", "session.timeout.ms", "6000"));
+            consumer = new KafkaConsumer<>(configs, bytes, bytes);
             start();
         }
 

@@ -16,6 +16,7 @@ import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
@@ -120,9 +121,10 @@ public class ByteOracle {
     }
 
     private static String toHex(Message message, short version) {
-        ByteBuffer written = MessageUtil.toByteBufferAccessor(message, version).buffer();
-        byte[] bytes = new byte[written.remaining()];
-        written.get(bytes);
-        return HEX.formatHex(bytes);
+        // By hand, since the helper for it has another name in Kafka 3.9.
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        ByteBuffer written = ByteBuffer.allocate(message.size(cache, version));
+        message.write(new ByteBufferAccessor(written), cache, version);
+        return HEX.formatHex(written.array());
     }
 }

@@ -39,6 +39,10 @@ import org.apache.kafka.common.message.OffsetDeleteRequestData;
 import org.apache.kafka.common.message.OffsetDeleteResponseData;
 import org.apache.kafka.common.message.OffsetFetchRequestData;
 import org.apache.kafka.common.message.OffsetFetchResponseData;
+import org.apache.kafka.common.message.StreamsGroupDescribeRequestData;
+import org.apache.kafka.common.message.StreamsGroupDescribeResponseData;
+import org.apache.kafka.common.message.StreamsGroupHeartbeatRequestData;
+import org.apache.kafka.common.message.StreamsGroupHeartbeatResponseData;
 import org.apache.kafka.common.message.SyncGroupRequestData;
 import org.apache.kafka.common.message.SyncGroupResponseData;
 import org.apache.kafka.common.message.TxnOffsetCommitRequestData;
@@ -76,6 +80,8 @@ import org.apache.kafka.coordinator.group.classic.ClassicGroup;
 import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetrics;
 import org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroup;
 import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfig;
+import org.apache.kafka.coordinator.group.streams.StreamsGroup;
+import org.apache.kafka.coordinator.group.streams.StreamsGroupHeartbeatResult;
 import org.apache.kafka.image.MetadataDelta;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.MetadataProvenance;
@@ -102,8 +108,9 @@ import org.apache.kafka.timeline.SnapshotRegistry;
  * restart                       a new shard is made of the records
  * </pre>
  *
- * The output has, tab-separated, "A TICKET HEX" for each answer, "W KEY VALUE" for each record, "L LEADER", and "M"
- * with all ids of members of the group "g", pending ones too.
+ * The output has, tab-separated, "A TICKET HEX" for each answer, "W KEY VALUE" for each record, "L LEADER", "M" with
+ * all ids of members of the group "g", pending ones too, and "T NAME PARTITIONS REPLICATION_FACTOR CONFIGS" for each
+ * internal topic that a streams group lacks.
  */
 public class GroupOracle {
     private static final HexFormat HEX = HexFormat.of();
@@ -148,7 +155,8 @@ public class GroupOracle {
             configs.put(each.split("=")[0], each.split("=")[1]);
         }
         config = GroupCoordinatorConfig.fromProps(configs);
-        groupConfigs = new GroupConfigManager(Map.of(), config, ShareGroupConfig.fromProps(Map.of()));
+        ShareGroupConfig shareConfig = ShareGroupConfig.fromProps(Map.of());
+        groupConfigs = new GroupConfigManager(config.extractGroupConfigMap(shareConfig), config, shareConfig);
         open();
     }
 
@@ -264,8 +272,10 @@ public class GroupOracle {
 
     private void describe() throws Exception {
         try {
-            if (groups.group(GROUP, LATEST) instanceof ConsumerGroup consumer) {
-                output.add("M " + String.join(",", consumer.members().keySet()));
+            Group known = groups.group(GROUP, LATEST);
+            if (known instanceof ConsumerGroup || known instanceof StreamsGroup) {
+                output.add("M " + String.join(",", known instanceof ConsumerGroup consumer
+                    ? consumer.members().keySet() : ((StreamsGroup) known).members().keySet()));
                 return;
             }
             ClassicGroup group = groups.classicGroup(GROUP, LATEST);
@@ -366,6 +376,23 @@ public class GroupOracle {
                 var request = new ConsumerGroupDescribeRequestData(in, version);
                 reply(ticket, new ConsumerGroupDescribeResponseData()
                     .setGroups(shard.consumerGroupDescribe(request.groupIds(), LATEST)), version);
+                break;
+            }
+            case STREAMS_GROUP_HEARTBEAT: {
+                var request = new StreamsGroupHeartbeatRequestData(in, version);
+                var result = attempt(() -> shard.streamsGroupHeartbeat(context, request), error ->
+                    new StreamsGroupHeartbeatResult(new StreamsGroupHeartbeatResponseData().setErrorCode(error.code())
+                        .setErrorMessage(error == Errors.UNKNOWN_SERVER_ERROR ? null : failure.getMessage()), Map.of()));
+                result.creatableTopics().values().forEach(each -> output.add("T " + each.name() + " "
+                    + each.numPartitions() + " " + each.replicationFactor() + " " + String.join(",", each.configs()
+                        .stream().map(config -> config.name() + "=" + config.value()).sorted().toList())));
+                reply(ticket, result.data(), version);
+                break;
+            }
+            case STREAMS_GROUP_DESCRIBE: {
+                var request = new StreamsGroupDescribeRequestData(in, version);
+                reply(ticket, new StreamsGroupDescribeResponseData()
+                    .setGroups(shard.streamsGroupDescribe(request.groupIds(), LATEST)), version);
                 break;
             }
             case DESCRIBE_GROUPS: {

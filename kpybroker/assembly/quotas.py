@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from kpybroker.assembly.security import Metadata
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.dispatching.dispatcher import Dispatcher
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
-from kpybroker.quorum.host import QuorumHost
 from kpybroker.server.listener import Server
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class FollowedQuotas:
 
 
 def follow_quotas(
-    config: BrokerConfig, scheduler: Scheduler, dispatcher: Dispatcher, server: Server, quorum: QuorumHost
+    config: BrokerConfig, scheduler: Scheduler, dispatcher: Dispatcher, server: Server, quorum: Metadata
 ) -> FollowedQuotas:
     """The quotas of the clients that this dispatcher and this server serve."""
     followed = FollowedQuotas(config, scheduler, dispatcher, server)

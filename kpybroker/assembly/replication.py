@@ -10,7 +10,6 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.config.topic import effective
 from kpybroker.partition.in_sync import Rules
-from kpybroker.quorum.channel import ControllerChannel
 from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.cleaners import Cleaners, Processes, Threads
 from kpybroker.replicas.compaction import Compaction
@@ -22,6 +21,7 @@ from kpybroker.replicas.moves import Moves
 from kpybroker.replicas.neighbours import Neighbours
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.upkeep import Upkeep
+from kpybroker.serving.context import Controller
 from kpystorage.disk import Disk
 from kpystorage.real_disk import RealDisk
 
@@ -45,7 +45,7 @@ def build_partitions(
     platform: Platform,
     kept: Kept,
     cluster: Cluster,
-    channel: ControllerChannel,
+    channel: Controller,
 ) -> Partitions:
     """The partitions in these directories. ``channel`` is the way by which their changes are reported."""
     config, scheduler, (directories, cleaners) = current.config, platform.scheduler, kept

@@ -1,7 +1,8 @@
 """The protection of a node: who may do what, how its listeners are encrypted, and how clients log in there."""
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kpybroker.assembly.platform import Platform
 from kpybroker.authorization.authorizer import Authorizer
@@ -13,7 +14,6 @@ from kpybroker.dispatching.dispatcher import Dispatcher
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.quorum.channel import Forwarding
-from kpybroker.quorum.host import QuorumHost
 from kpybroker.server.channel import OpenChannel, plain_channel
 from kpybroker.server.frames import Dispatch
 
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
     from kpybroker.assembly.logins import FindToken, Logins
     from kpybroker.assembly.token_checks import TokenChecks
+
+
+class Metadata(Protocol):
+    """The metadata that a node follows, from its quorum or from ZooKeeper."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    def subscribe(self, subscriber: Callable[[MetadataImage, MetadataDelta], None]) -> None: ...
 
 
 class Subject(NamedTuple):
@@ -123,7 +132,7 @@ async def fetch_keys(config: BrokerConfig, platform: Platform) -> "TokenChecks |
 
 def build_security(
     config: BrokerConfig,
-    quorum: QuorumHost,
+    quorum: Metadata,
     encryption: "Encryption | None" = None,
     tokens: "TokenChecks | None" = None,
 ) -> Security:
@@ -141,7 +150,7 @@ def build_security(
     return Security(authorizer, _logins(config, quorum, tokens), encryption)
 
 
-def _logins(config: BrokerConfig, quorum: QuorumHost, tokens: "TokenChecks | None") -> "Logins | None":
+def _logins(config: BrokerConfig, quorum: Metadata, tokens: "TokenChecks | None") -> "Logins | None":
     if not any(listener.protocol.startswith("SASL_") for listener in config.listeners):
         return None
     import secrets
@@ -151,7 +160,7 @@ def _logins(config: BrokerConfig, quorum: QuorumHost, tokens: "TokenChecks | Non
     return Logins(config, Users(lambda: quorum.image, _find_token(config, quorum), secrets.token_bytes(32), tokens))
 
 
-def _find_token(config: BrokerConfig, quorum: QuorumHost) -> "FindToken":
+def _find_token(config: BrokerConfig, quorum: Metadata) -> "FindToken":
     """The function that finds the owners of delegation tokens, which follows the metadata."""
     import secrets
 

@@ -43,6 +43,8 @@ HARDLY_FREE_BYTES: Final = 64 << 20
 T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
 """(directory, logs recovered, logs in all)."""
+Identify = Callable[[BrokerConfig, Disk, Sequence[str], str, Random, int, str], NodeIdentity]
+"""(config, disk, directories, metadata directory, rng, now_ms, this machine) -> the identity that they have."""
 
 
 class StoredNode(NamedTuple):
@@ -73,9 +75,15 @@ class StoredNode(NamedTuple):
 
 
 async def open_storage(
-    config: BrokerConfig, disk: Disk, rng: Random, scheduler: Scheduler, progress: Progress | None = None
+    config: BrokerConfig,
+    disk: Disk,
+    rng: Random,
+    scheduler: Scheduler,
+    progress: Progress | None = None,
+    identify: Identify = identify,
 ) -> StoredNode:
-    """Open every log directory of the configuration. Logs are recovered in a thread, one after the other.
+    """Open every log directory of the configuration. Logs are recovered in a thread, one after the other. ``identify``
+    finds out to which node they belong.
 
     Raises StartRefused, or StorageError for a directory that the node cannot do without.
     """

@@ -40,6 +40,7 @@ COMMANDS = {
     "tokens": "Create, renew, expire and list delegation tokens.",
     "topics": "List, create, describe, change and delete topics.",
     "users": "List users, set their passwords and remove them.",
+    "zookeeper": "Show and explain the tree of a cluster in ZooKeeper.",
 }
 
 

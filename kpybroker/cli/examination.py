@@ -273,12 +273,14 @@ def configuration(client: Client, found: list[Broker]) -> Iterator[Finding]:
     """Configs without effect, and replication factors that are impossible."""
     from kpybroker.config.defaults import with_standalone_defaults
     from kpybroker.config.honoured import HONOURED, NEVER
+    from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
 
     by_itself = with_standalone_defaults({}).items()
     for broker in found:
         if broker.is_ours:
             values = _config_values(client, broker.node_id)
-            yield from diagnoses.configs(dict(values.items() - by_itself), HONOURED, NEVER)
+            honoured = HONOURED | ZOOKEEPER_CONFIGS.keys()
+            yield from diagnoses.configs(dict(values.items() - by_itself), honoured, NEVER)
     described = config_requests.describe(client, Resource(Kind.BROKER, str(found[0].node_id)), FACTORS) if found else []
     factors = {each.name: int(each.value) for each in described if each.value and each.value.lstrip("-").isdecimal()}
     yield from diagnoses.replication_factors(factors, len(found))

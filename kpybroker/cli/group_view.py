@@ -7,11 +7,15 @@ from kpybroker.cli.tables import columns, duration_text, plural, printable
 from kpybroker.client.client import Spot
 from kpybroker.client.group_requests import Group, Member
 from kpybroker.client.lag import Lag
+from kpybroker.client.rebalance import blockers, explained
 from kpybroker.client.resets import Reset
+from kpybroker.client.streams_applications import NOT_READY, MemberTasks
 
 NOTHING = "-"
 OFFSETS = ("TOPIC", "PARTITION", "COMMITTED", "LOG END", "LAG", "BEHIND", "MEMBER", "HOST")
 MEMBERS = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
+TASKS = ("MEMBER", "PROCESS", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY", "WAITS FOR")
+MEMBERS_WITH_EPOCHS = (*MEMBERS[:-1], "PROTOCOL", "EPOCH", "PARTITIONS", "TARGET")
 RESETS = ("GROUP", "TOPIC", "PARTITION", "COMMITTED", "NEW OFFSET", "NOTE")
 
 
@@ -20,16 +24,40 @@ def owners(group: Group) -> dict[Spot, Member]:
     return {spot: member for member in group.members for spot in member.assigned or ()}
 
 
-def heading(group: Group, lags: Mapping[Spot, Lag] | None = None) -> str:
-    """The heading of a group, such as ``payments  Stable, classic (range), 3 members, coordinator 1, lag 12``."""
+def heading(
+    group: Group, lags: Mapping[Spot, Lag] | None = None, since_ms: Mapping[str, int] | None = None, now_ms: int = 0
+) -> str:
+    """The heading of a group, such as ``payments  Stable, classic (range), 3 members, coordinator 1, lag 12``. Lines
+    follow that say why it is not stable."""
     kind = f"{group.kind} ({group.protocol})" if group.protocol else group.kind
     if group.protocol_type not in ("", "consumer"):
         kind += f", protocol type {group.protocol_type}"
-    parts = [group.state, kind, plural(len(group.members), "member"), f"coordinator {group.coordinator}"]
+    parts = [group.state, kind, plural(len(group.members), "member")]
+    if group.epoch is not None:
+        parts.append(f"epoch {group.epoch}")
+    parts.append(f"coordinator {group.coordinator}")
     if lags is not None:
         known = [lag.records for lag in lags.values() if lag.records is not None]
         parts.append(f"lag {sum(known)}")
-    return printable(f"{group.name}  {', '.join(parts)}")
+    waits = {name: duration_text(max(now_ms - each_ms, 0)) for name, each_ms in (since_ms or {}).items()}
+    return "\n  ".join(map(printable, (f"{group.name}  {', '.join(parts)}", *explained(group, waits))))
+
+
+def application_text(group: Group, partitions: Mapping[str, int]) -> str:
+    """The topology of a streams group, and why it is not ready; ``partitions`` are those of the topics that exist."""
+    application = group.application
+    assert application is not None
+    text = f"topology epoch {application.topology_epoch}"
+    if group.state == NOT_READY:
+        text += f"; not ready: {application.why_not_ready(partitions)}"
+    behind = [
+        member.member_id
+        for member in group.members
+        if member.tasks is not None and member.tasks.topology_epoch < application.topology_epoch
+    ]
+    if behind:
+        text += f"; with an older topology: {', '.join(behind)}"
+    return printable(text)
 
 
 def offsets_text(group: Group, lags: Mapping[Spot, Lag], now_ms: int) -> str:
@@ -55,18 +83,42 @@ def offsets_text(group: Group, lags: Mapping[Spot, Lag], now_ms: int) -> str:
 
 def members_text(group: Group) -> str:
     """A line for each member."""
-    rows = [
-        (each.member_id, each.instance_id or NOTHING, each.client_id, each.host, _assigned_text(each))
-        for each in group.members
-    ]
-    return columns(MEMBERS, rows) if rows else "No members."
+    if group.application is not None:
+        tasks = [
+            (
+                each.member_id,
+                each.tasks.process_id,
+                each.client_id,
+                each.host,
+                str(each.tasks.epoch),
+                *_tasks(each.tasks),
+            )
+            for each in group.members
+            if each.tasks is not None
+        ]
+        return columns(TASKS, tasks) if tasks else "No members."
+    rows: list[tuple[object, ...]] = []
+    for each in group.members:
+        who = (each.member_id, each.instance_id or NOTHING, each.client_id, each.host)
+        if group.epoch is None:
+            rows.append((*who, _spots_text(each.assigned)))
+        else:
+            rows.append((*who, each.protocol, each.epoch, _spots_text(each.assigned), _spots_text(each.target)))
+    if not rows:
+        return "No members."
+    return columns(MEMBERS if group.epoch is None else MEMBERS_WITH_EPOCHS, rows)
 
 
-def _assigned_text(member: Member) -> str:
-    if member.assigned is None:
+def _tasks(tasks: MemberTasks) -> tuple[str, str, str]:
+    active, standby, missing = (" ".join(each) or NOTHING for each in (tasks.active, tasks.standby, tasks.missing))
+    return active, standby, missing
+
+
+def _spots_text(spots: tuple[Spot, ...] | None) -> str:
+    if spots is None:
         return "in a protocol of its own"
     topics: dict[str, list[int]] = {}
-    for spot in member.assigned:
+    for spot in spots:
         topics.setdefault(spot.topic, []).append(spot.partition)
     return " ".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in topics.items()) or "none"
 
@@ -75,7 +127,13 @@ def _or_nothing(number: int | None) -> int | str:
     return NOTHING if number is None else number
 
 
-def as_dict(group: Group, lags: Mapping[Spot, Lag], metadata: Mapping[Spot, str], now_ms: int) -> dict[str, Any]:
+def as_dict(
+    group: Group,
+    lags: Mapping[Spot, Lag],
+    metadata: Mapping[Spot, str],
+    now_ms: int,
+    since_ms: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
     """A group for programs; ``null`` where a value is unknown."""
     owned = owners(group)
     return {
@@ -85,15 +143,30 @@ def as_dict(group: Group, lags: Mapping[Spot, Lag], metadata: Mapping[Spot, str]
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
         "coordinator": group.coordinator,
+        **_application_dict(group),
+        "epoch": group.epoch,
+        "target_epoch": group.target_epoch,
+        "waits_for": [
+            {
+                "member_id": each.member.member_id,
+                "gives_up": _places(each.held),
+                "awaited_by": list(each.awaited_by),
+                "has_not_asked_for": _places(each.due),
+                "since_ms": (since_ms or {}).get(each.member.member_id),
+            }
+            for each in blockers(group)
+        ],
         "members": [
             {
                 "member_id": each.member_id,
                 "instance_id": each.instance_id,
                 "client_id": each.client_id,
                 "host": each.host,
-                "assignment": None
-                if each.assigned is None
-                else [{"topic": spot.topic, "partition": spot.partition} for spot in each.assigned],
+                "protocol": each.protocol,
+                "epoch": each.epoch,
+                "assignment": None if each.assigned is None else _places(each.assigned),
+                "target": None if each.target is None else _places(each.target),
+                **({} if each.tasks is None else {"tasks": each.tasks._asdict()}),
             }
             for each in group.members
         ],
@@ -112,6 +185,21 @@ def as_dict(group: Group, lags: Mapping[Spot, Lag], metadata: Mapping[Spot, str]
             for spot, lag in lags.items()
         ],
     }
+
+
+def _application_dict(group: Group) -> dict[str, Any]:
+    application = group.application
+    if application is None:
+        return {}
+    return {
+        "topology_epoch": application.topology_epoch,
+        "source_topics": sorted(application.sources),
+        "internal_topics": sorted(application.internal),
+    }
+
+
+def _places(spots: Iterable[Spot]) -> list[dict[str, Any]]:
+    return [{"topic": spot.topic, "partition": spot.partition} for spot in spots]
 
 
 def resets_text(resets: Mapping[str, Iterable[Reset]]) -> str:

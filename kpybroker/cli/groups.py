@@ -1,12 +1,13 @@
 """``kpybroker groups``: list, describe and delete consumer groups, reset their offsets, remove members."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
 from kpybroker.cli import Commands, completion, group_view
 from kpybroker.cli.group_resets import partitions_of, reset_offsets, scope_of
+from kpybroker.cli.group_times import halted_since
 from kpybroker.cli.options import REFUSED, bootstrap_server, connected, json_output, wanted_groups
 from kpybroker.cli.progress import Progress
 from kpybroker.cli.tables import columns, show_json
@@ -14,6 +15,7 @@ from kpybroker.client import group_requests
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.group_requests import Group
 from kpybroker.client.lag import Lag, measure
+from kpybroker.client.rebalance import blockers
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.leave_group import MemberIdentity
@@ -34,7 +36,7 @@ command.add_command(reset_offsets)
     "types",
     multiple=True,
     metavar="TYPE",
-    help="List only groups of this type: classic, consumer, share... Repeatable.",
+    help="List only groups of this type: classic, consumer, streams, share... Repeatable.",
 )
 @json_output
 @bootstrap_server
@@ -85,24 +87,39 @@ def describe(
         wanted = wanted_groups(client, (*names, *more), every=all_groups)
         for name in _with_progress(wanted):
             group = group_requests.describe(client, name)
+            since_ms = halted_since(client, group) if blockers(group) else {}
+            now_ms = time.time_ns() // 1_000_000
             if view == "offsets" or as_json:
                 commits = group_requests.committed(client, name)
                 lags = _lags(client, group, {spot: each.offset for spot, each in commits.items()})
                 metadata = {spot: each.metadata for spot, each in commits.items() if each.metadata}
-                now_ms = time.time_ns() // 1_000_000
-                dictionaries.append(group_view.as_dict(group, lags, metadata, now_ms))
+                dictionaries.append(group_view.as_dict(group, lags, metadata, now_ms, since_ms))
                 offsets = group_view.offsets_text(group, lags, now_ms)
-                texts.append(f"{group_view.heading(group, lags)}\n{offsets}")
+                texts.append(f"{_heading(client, group, lags, since_ms, now_ms)}\n{offsets}")
             elif view == "members":
-                texts.append(f"{group_view.heading(group)}\n{group_view.members_text(group)}")
+                texts.append(f"{_heading(client, group, None, since_ms, now_ms)}\n{group_view.members_text(group)}")
             else:
-                texts.append(group_view.heading(group))
+                texts.append(_heading(client, group, None, since_ms, now_ms))
     if as_json:
         show_json(dictionaries)
     elif texts:
         click.echo(("\n" if view == "state" else "\n\n").join(texts))
     else:
         click.echo("No groups.", err=True)
+
+
+def _heading(
+    client: Client, group: Group, lags: Mapping[Spot, Lag] | None, since_ms: Mapping[str, int] | None, now_ms: int
+) -> str:
+    """The heading of a group; of a streams group with a line about its topology."""
+    heading = group_view.heading(group, lags, since_ms, now_ms)
+    application = group.application
+    if application is None:
+        return heading
+    names = {*application.sources, *application.internal}
+    found = client.topics(names) if names else []
+    partitions = {each.name or "": len(each.partitions) for each in found if each.error_code == error_codes.NONE}
+    return f"{heading}\n  {group_view.application_text(group, partitions)}"
 
 
 def _with_progress(names: list[str]) -> Iterator[str]:

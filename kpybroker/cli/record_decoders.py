@@ -8,11 +8,11 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kpybroker.cli.message_json import as_json
 from kpywire import control_record, group_records, metadata_records, share_records, transaction_records
 from kpywire.codec import decode
 from kpywire.errors import Malformed
 from kpywire.group_records import table as group_types
+from kpywire.message_json import as_json
 from kpywire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kpywire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kpywire.metadata_records import table as metadata_types

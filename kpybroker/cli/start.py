@@ -17,6 +17,7 @@ from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.log_lines import JsonFormatter, LineFormatter
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
+from kpybroker.config.endpoints import parse_address
 from kpybroker.config.environment import from_environment
 from kpybroker.config.own_configs import JSON_LOG, LOG_FORMAT, TEXT_LOG
 from kpystorage.names import META_PROPERTIES
@@ -24,6 +25,9 @@ from kpystorage.names import META_PROPERTIES
 if TYPE_CHECKING:
     from kpybroker.cli.secure_setup import Laid
     from kpybroker.node import Node
+    from kpybroker.zookeeper_node import ZooKeeperNode
+
+    Running = Node | ZooKeeperNode
 
 HTTP_LISTENER = "kpybroker.http.listener"
 USUAL_HTTP_PORT = 9404
@@ -58,7 +62,9 @@ EVERY_INTERFACE = ("", "0.0.0.0", "[::]", "*")
     type=int,
     help="The port for clients on 127.0.0.1. In a cluster it is the first broker's; the others get the next ones.",
 )
-@click.option("--http", metavar="HOST:PORT", help="The address of /metrics, /live and /ready; 'off' for none.")
+@click.option(
+    "--http", metavar="HOST:PORT", help="The address of the console, /metrics, /live and /ready; 'off' for none."
+)
 @click.option(
     "--log-level",
     default="INFO",
@@ -246,15 +252,17 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return "" if host in EVERY_INTERFACE else host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _announce_member(node: "Node") -> None:
+def _announce_member(node: "Running") -> None:
     click.echo(_started(node))
 
 
-def _started(node: "Node") -> str:
+def _started(node: "Running") -> str:
+    if node.config.is_in_zookeeper_mode:
+        return f"[KafkaServer id={node.config.node_id}] started"
     return f"[KafkaRaftServer nodeId={node.config.node_id}] Kafka Server started"
 
 
-def _announce(node: "Node", *, container: bool, is_new: bool = False, laid: "Laid | None" = None) -> None:
+def _announce(node: "Running", *, container: bool, is_new: bool = False, laid: "Laid | None" = None) -> None:
     """Announce that clients are served, in the words that people and scripts wait for, and what to paste next. A node
     that is new also says which commands help at first."""
     config = node.config
@@ -268,6 +276,8 @@ def _announce(node: "Node", *, container: bool, is_new: bool = False, laid: "Lai
         moved = HTTP_LISTENER not in config.originals and node.http_port != USUAL_HTTP_PORT
         instead = f", since {USUAL_HTTP_PORT} is taken" if moved else ""
         lines.append(f"metrics on port {node.http_port}{instead}: /metrics, /live, /ready")
+        if config.is_broker:
+            lines.append(f"console: {_console(config, node.http_port)}")
     if laid is not None:
         from kpybroker.cli.secure_files import how_to_connect
 
@@ -280,6 +290,14 @@ def _announce(node: "Node", *, container: bool, is_new: bool = False, laid: "Lai
             f"First time here? {_program()} demo plays a year of flights, {_program()} doctor says what is wrong."
         ]
     click.echo("\n".join(lines))
+
+
+def _console(config: BrokerConfig, port: int) -> str:
+    """The address of the console for a browser on this machine."""
+    scheme = "https" if config["kpybroker.http.ssl.keystore.location"] else "http"
+    address = parse_address(config.originals.get(HTTP_LISTENER, ""))
+    host = "127.0.0.1" if address is None or address[0] in ("", "0.0.0.0", "::") else address[0]
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 def _program() -> str:

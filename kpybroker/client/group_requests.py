@@ -1,7 +1,7 @@
 """The requests of ``kpybroker groups`` and ``offsets`` to group coordinators: one function each, errors as KafkaError.
 
-Groups of the classic protocol and of KIP-848's protocol are read into the same form; share and streams groups are only
-listed.
+Groups of the classic, the consumer (KIP-848) and the streams protocol (KIP-1071) are read into the same form; share
+groups are only listed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.client.consumer_protocol import assigned_spots
+from kpybroker.client.streams_applications import Application, MemberTasks, application_of, inputs_of, tasks_of
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -20,9 +21,13 @@ from kpywire.messages.list_groups import ListedGroup, ListGroupsRequest
 from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kpywire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 
 CONSUMER = "consumer"
+STREAMS = "streams"
 CLASSIC = "classic"
+CLASSIC_MEMBER = 0
+"""The type of a member of a consumer group that speaks the classic protocol (KIP-1099)."""
 DEAD = "Dead"
 EMPTY = "Empty"
 WITH_NAMES = 9
@@ -39,10 +44,19 @@ class Member(NamedTuple):
     client_id: str
     host: str
     assigned: tuple[Spot, ...] | None
+    protocol: str = CLASSIC
+    """The protocol that it speaks; members of a consumer group may speak either."""
+    epoch: int | None = None
+    target: tuple[Spot, ...] | None = None
+    """The partitions that it is to have, if the coordinator assigns them (KIP-848)."""
+
+    tasks: MemberTasks | None = None
+    """In a streams group: its tasks."""
 
 
 class Group(NamedTuple):
-    """A group as its coordinator describes it. ``kind`` is classic or consumer, ``protocol`` the assignor."""
+    """A group as its coordinator describes it. ``kind`` is classic, consumer or streams, ``protocol`` the assignor. The
+    epochs are those of a consumer group (KIP-848)."""
 
     name: str
     kind: str
@@ -51,6 +65,10 @@ class Group(NamedTuple):
     protocol: str
     coordinator: int
     members: tuple[Member, ...]
+    epoch: int | None = None
+    target_epoch: int | None = None
+    application: Application | None = None
+    """For a streams group: its topology."""
 
 
 class Commit(NamedTuple):
@@ -94,6 +112,9 @@ def _describe(client: Client, name: str) -> Group:
         if found.error_code != error_codes.GROUP_ID_NOT_FOUND:
             raise_for(found.error_code, f"group {name}", found.error_message)
             return _of_consumer_protocol(found, coordinator)
+        application = _described_application(client, name, coordinator)
+        if application is not None:
+            return application
     (found,) = client.call_node(coordinator, DescribeGroupsRequest(groups=[name])).groups
     if found.error_code == error_codes.GROUP_ID_NOT_FOUND or found.group_state == DEAD:
         raise KafkaError(error_codes.GROUP_ID_NOT_FOUND, f"group {name} does not exist")
@@ -111,12 +132,71 @@ def _describe(client: Client, name: str) -> Group:
     return Group(name, CLASSIC, found.group_state, found.protocol_type, found.protocol_data, coordinator, members)
 
 
-def _of_consumer_protocol(found: Any, coordinator: int) -> Group:
+def _described_application(client: Client, name: str, coordinator: int) -> Group | None:
+    """A streams group; None if it is of another kind, or the broker knows no such groups."""
+    try:
+        request = StreamsGroupDescribeRequest(group_ids=[name], include_authorized_operations=False)
+        (found,) = client.call_node(coordinator, request).groups
+    except KafkaError as error:
+        if error.code != error_codes.UNSUPPORTED_VERSION:
+            raise
+        return None
+    if found.error_code in (error_codes.GROUP_ID_NOT_FOUND, error_codes.UNSUPPORTED_VERSION):
+        return None
+    raise_for(found.error_code, f"group {name}", found.error_message)
     members = tuple(
-        Member(each.member_id, each.instance_id, each.client_id, each.client_host, _spots(each.assignment))
+        Member(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            inputs_of(found.topology, each.assignment),
+            STREAMS,
+            each.member_epoch,
+            inputs_of(found.topology, each.target_assignment),
+            tasks_of(each),
+        )
         for each in found.members
     )
-    return Group(found.group_id, CONSUMER, found.group_state, CONSUMER, found.assignor_name, coordinator, members)
+    return Group(
+        name,
+        STREAMS,
+        found.group_state,
+        STREAMS,
+        "",
+        coordinator,
+        members,
+        found.group_epoch,
+        found.assignment_epoch,
+        application_of(found),
+    )
+
+
+def _of_consumer_protocol(found: Any, coordinator: int) -> Group:
+    members = tuple(
+        Member(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            _spots(each.assignment),
+            CLASSIC if each.member_type == CLASSIC_MEMBER else CONSUMER,
+            each.member_epoch,
+            _spots(each.target_assignment),
+        )
+        for each in found.members
+    )
+    return Group(
+        found.group_id,
+        CONSUMER,
+        found.group_state,
+        CONSUMER,
+        found.assignor_name,
+        coordinator,
+        members,
+        found.group_epoch,
+        found.assignment_epoch,
+    )
 
 
 def _spots(assignment: Any) -> tuple[Spot, ...]:

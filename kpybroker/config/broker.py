@@ -11,7 +11,7 @@ from typing import Any
 
 from kpybroker.config import checks, dynamic, refusals
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.defaults import NO_FILE, with_standalone_defaults
+from kpybroker.config.defaults import NO_FILE, is_in_zookeeper_mode, with_standalone_defaults
 from kpybroker.config.definition import LONG_MAX, ConfigError, ConfigValue, Definitions, missing
 from kpybroker.config.endpoints import (
     EVERY_IPV4_INTERFACE,
@@ -29,9 +29,10 @@ from kpybroker.config.properties import Property, read_properties
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.synonyms import broker_synonyms
 from kpybroker.config.topic import TopicConfig
+from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
 
-KNOWN: Definitions = {**BROKER_CONFIGS, **OWN_CONFIGS}
-"""Every config a file can set: Kafka's and our own."""
+KNOWN: Definitions = {**ZOOKEEPER_CONFIGS, **BROKER_CONFIGS, **OWN_CONFIGS}
+"""Every config a file can set: Kafka's, with those of ZooKeeper mode, and our own."""
 
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
@@ -52,6 +53,8 @@ class BrokerConfig:
         dynamic_default: Mapping[str, str] | None = None,
         dynamic_broker: Mapping[str, str] | None = None,
     ) -> None:
+        self._given = dict(static)
+        self.is_in_zookeeper_mode = is_in_zookeeper_mode(static)
         self.static = with_standalone_defaults(static)
         self.dynamic_default = dict(dynamic_default or {})
         self.dynamic_broker = dict(dynamic_broker or {})
@@ -64,7 +67,7 @@ class BrokerConfig:
         refusals.check_names(self.originals)
         self._set = {name: KNOWN[name].parse(text) for name, text in self.originals.items() if name in KNOWN}
         for key in BROKER_CONFIGS.values():
-            if key.required and key.name not in self._set:
+            if key.required and key.name not in self._set and not self.is_in_zookeeper_mode:
                 raise missing(key.name)
         self._read_identity()
         self._read_listeners()
@@ -98,10 +101,14 @@ class BrokerConfig:
         except ConfigError as error:
             raise _at_line(error, path, {k: v for k, v in properties.items() if k not in overrides}) from None
 
+    def with_broker_id(self, broker_id: int) -> "BrokerConfig":
+        """This config with the id that ZooKeeper gave to the broker."""
+        return BrokerConfig({**self._given, "broker.id": str(broker_id)})
+
     def updated(self, default: Mapping[str, str], broker: Mapping[str, str]) -> "BrokerConfig":
         """This config with other dynamic configs for all brokers and for this one. Raises ConfigError if they do not
         fit."""
-        return BrokerConfig(self.static, dynamic_default=default, dynamic_broker=broker)
+        return BrokerConfig(self._given, dynamic_default=default, dynamic_broker=broker)
 
     def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> "BrokerConfig":
         """Like `updated`, for stored configs: values that cannot be used are left out, and named in ``warnings``.
@@ -176,10 +183,11 @@ class BrokerConfig:
         servers = "controller.quorum.bootstrap.servers"
         self.quorum_bootstrap_servers: list[Address] = parse_bootstrap_servers(servers, self[servers])
         # A quorum of one that nobody else knows: broker and controller in this process.
-        self.standalone = not self.quorum_voters and not self.quorum_bootstrap_servers
+        named = self.quorum_voters or self.quorum_bootstrap_servers or self.is_in_zookeeper_mode
+        self.standalone = not named
 
     def _read_listeners(self) -> None:
-        names = [name.upper() for name in self["controller.listener.names"]]
+        names = [name.upper() for name in self["controller.listener.names"] or ()]
         self.controller_listener_names: tuple[str, ...] = tuple(names)
         self.listener_protocols = self._listener_protocols()
         self.listeners = parse_listeners(self["listeners"], self.listener_protocols, distinct_ports=True)

@@ -43,7 +43,7 @@ _BOUNDED = {
 
 def check(config: "BrokerConfig") -> None:
     """Raise ConfigError for the first configs that do not fit together."""
-    if config.node_id != config["broker.id"]:
+    if config.node_id != config["broker.id"] and not config.is_in_zookeeper_mode:
         raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
     _check_early_listeners(config)
     _check_log(config)
@@ -115,6 +115,8 @@ def _check_replication(config: "BrokerConfig") -> None:
 def _check_roles(config: "BrokerConfig") -> None:
     """Check the roles as ``KafkaConfig`` does for each role. A node with both roles may also stand alone, with no
     quorum named."""
+    if config.is_in_zookeeper_mode:
+        return
     if config.is_broker and config.is_controller:
         if not config.standalone:
             _check_controller(config)

@@ -25,9 +25,20 @@ _ALONE: Final = {
 }
 
 
+def is_in_zookeeper_mode(static: Mapping[str, str]) -> bool:
+    """Whether a node has its metadata in ZooKeeper, as Kafka 3.9 without roles."""
+    return bool(static.get("zookeeper.connect")) and not static.get("process.roles")
+
+
 def with_standalone_defaults(static: Mapping[str, str]) -> dict[str, str]:
-    """Complete ``static``: node.id and broker.id are equal, and a node alone needs no quorum."""
+    """Complete ``static``: node.id and broker.id are equal, and a node alone needs no quorum.
+
+    In ZooKeeper mode ``broker.id`` may be missing: ZooKeeper then gives an id away.
+    """
     configs = dict(static)
+    if is_in_zookeeper_mode(configs):
+        given = configs.get("broker.id", "-1")
+        return {"broker.id": "-1", "process.roles": "broker", **configs, "node.id": "0" if given == "-1" else given}
     alone = not configs.get("controller.quorum.voters") and not configs.get("controller.quorum.bootstrap.servers")
     if alone:
         configs = {**_ALONE, **configs}

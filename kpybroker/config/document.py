@@ -10,7 +10,7 @@ from pathlib import Path
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import ConfigKey, Definitions, to_text
 from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
-from kpybroker.config.honoured import HONOURED, HONOURED_TOPIC, NEVER, REFUSED
+from kpybroker.config.honoured import HONOURED, HONOURED_GROUP, HONOURED_TOPIC, NEVER, REFUSED
 from kpybroker.config.own_configs import OWN_CONFIGS, OWN_DOCUMENTATION
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
@@ -83,7 +83,10 @@ def document() -> str:
     parts += (_topic_row(key) for key in _shown(TOPIC_CONFIGS))
     for head, table in ((_GROUP_HEAD, GROUP_CONFIGS), (_CLIENT_METRICS_HEAD, CLIENT_METRICS_CONFIGS)):
         parts.append(head)
-        parts += (_row(key.name, key.type, _default(key), _valid(key), "not yet") for key in _shown(table))
+        parts += (
+            _row(key.name, key.type, _default(key), _valid(key), "yes" if key.name in HONOURED_GROUP else "not yet")
+            for key in _shown(table)
+        )
     return "".join(parts)
 
 

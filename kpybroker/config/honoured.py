@@ -51,10 +51,36 @@ HONOURED: Final = frozenset(
         "early.start.listeners",
         "fetch.max.bytes",
         "follower.replication.throttled.rate",
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.assignors",
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+        "group.consumer.max.session.timeout.ms",
+        "group.consumer.max.size",
+        "group.consumer.migration.policy",
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.session.timeout.ms",
+        "group.coordinator.rebalance.protocols",
         "group.initial.rebalance.delay.ms",
         "group.max.session.timeout.ms",
         "group.max.size",
         "group.min.session.timeout.ms",
+        "group.streams.assignment.interval.ms",
+        "group.streams.heartbeat.interval.ms",
+        "group.streams.initial.rebalance.delay.ms",
+        "group.streams.max.assignment.interval.ms",
+        "group.streams.max.heartbeat.interval.ms",
+        "group.streams.max.session.timeout.ms",
+        "group.streams.max.size",
+        "group.streams.max.standby.replicas",
+        "group.streams.min.assignment.interval.ms",
+        "group.streams.min.heartbeat.interval.ms",
+        "group.streams.min.session.timeout.ms",
+        "group.streams.num.standby.replicas",
+        "group.streams.session.timeout.ms",
         "initial.broker.registration.timeout.ms",
         "inter.broker.listener.name",
         "leader.replication.throttled.rate",
@@ -288,6 +314,18 @@ NEVER: Final = {
     "ssl.secure.random.implementation": _OPENSSL,
     "ssl.trustmanager.algorithm": _OPENSSL,
 }
+
+# Configs of a group or of a subscription to client metrics that have an effect.
+HONOURED_GROUP: Final = frozenset(
+    {
+        "consumer.assignment.interval.ms",
+        "consumer.heartbeat.interval.ms",
+        "consumer.session.timeout.ms",
+        "interval.ms",
+        "match",
+        "metrics",
+    }
+)
 
 # Topic configs that change what a partition does.
 HONOURED_TOPIC: Final = frozenset(

@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from kpybroker.config.definition import (
+    BOOLEAN,
     INT,
     LIST,
     LOW,
@@ -64,7 +65,8 @@ METRIC_LABELS: Final = frozenset(
             "network_processor",
             "partition",
         ),
-        *("metric", "patchlevel", "quantile", "request", "result", "topic", "transactional_id", "user", "version"),
+        *("metric", "patchlevel", "protocol", "quantile", "request", "result", "state"),
+        *("topic", "transactional_id", "user", "version"),
     }
 )
 """The label names that metrics use themselves."""
@@ -92,6 +94,9 @@ class StaticLabels:
 OWN_CONFIGS: Definitions = define(
     [
         ConfigKey("kpybroker.client.metrics.max.series", INT, 20_000, LOW, at_least(0)),
+        ConfigKey("kpybroker.console.hosts", LIST, (), LOW),
+        ConfigKey("kpybroker.console.write.enable", BOOLEAN, False, LOW),
+        ConfigKey("kpybroker.group.consumer.unsettled.heartbeat.interval.ms", INT, 0, LOW, at_least(0)),
         ConfigKey("kpybroker.http.listener", STRING, "127.0.0.1:9404", LOW, HostAndPort()),
         ConfigKey("kpybroker.http.open.paths", LIST, ("/live", "/ready"), LOW, list_of()),
         ConfigKey("kpybroker.http.ssl.key.password", PASSWORD, None, LOW),
@@ -122,8 +127,20 @@ OWN_DOCUMENTATION: Final = {
         "How many series of clients' metrics are kept and shown (KIP-714, docs/metrics.md); 0 for none: then clients "
         "are not asked for their metrics, as by Kafka without a plug-in that receives them."
     ),
+    "kpybroker.console.hosts": (
+        "The host names under which browsers may open the console, in addition to localhost, IP addresses and the host "
+        "of kpybroker.http.listener. Other names are refused, so that no other site can pose as the console."
+    ),
+    "kpybroker.console.write.enable": (
+        "Whether the console may change something: create and configure topics, produce records, abort transactions. "
+        "Each change is logged with its user, who needs the ACLs for it."
+    ),
+    "kpybroker.group.consumer.unsettled.heartbeat.interval.ms": (
+        "The interval between heartbeats of a member of a consumer group (KIP-848) while partitions of its group move; "
+        "0 for the interval of a group at rest, as on Apache Kafka. A large group gets at least 2 ms for each member."
+    ),
     "kpybroker.http.listener": (
-        "The address of /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "
+        "The address of the console, /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "
         "port is taken, the next free one up to 9413 is used."
     ),
     "kpybroker.http.open.paths": (

@@ -18,6 +18,12 @@ from kpybroker.config.honoured import HONOURED, NEVER, REFUSED
 from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.synonyms import base_of_listener_config
+from kpybroker.config.zookeeper_configs import (
+    CONNECT,
+    NEWEST_PROTOCOL,
+    REFUSED_IN_ZOOKEEPER_MODE,
+    ZOOKEEPER_CONFIGS,
+)
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
@@ -77,11 +83,7 @@ _REMOVED: Final = {
 
 
 def check_names(originals: Mapping[str, str]) -> None:
-    """Raise ConfigError for a key that is about security but not understood, or that belongs to ZooKeeper mode."""
-    if originals.get("zookeeper.connect"):
-        raise ConfigError(
-            "zookeeper.connect: ZooKeeper is not available yet; remove it to run with the built-in quorum"
-        )
+    """Raise ConfigError for a key that is about security but not understood."""
     for name in originals:
         if name in _OF_AUTHORIZER:
             if not originals.get(_AUTHORIZER):
@@ -164,7 +166,12 @@ def check_features(config: "BrokerConfig") -> list[str]:
     """Raise ConfigError for a missing feature. Return sentences about unknown keys and about settings that have no
     effect."""
     _refuse_missing_features(config)
-    return [*_unknown_keys(config.originals), *_foreign_classes(config), *_without_effect(config)]
+    _check_zookeeper_mode(config)
+    return [
+        *_unknown_keys(config.originals, in_zookeeper_mode=config.is_in_zookeeper_mode),
+        *_foreign_classes(config),
+        *_without_effect(config),
+    ]
 
 
 def _refuse_missing_features(config: "BrokerConfig") -> None:
@@ -172,15 +179,36 @@ def _refuse_missing_features(config: "BrokerConfig") -> None:
         raise ConfigError(f"{name}: {REFUSED[name]}")
 
 
+def _check_zookeeper_mode(config: "BrokerConfig") -> None:
+    if not config.is_in_zookeeper_mode:
+        if config.originals.get(CONNECT):
+            raise ConfigError(
+                f"{CONNECT} together with process.roles migrates a cluster to KRaft, which is not available yet; "
+                "remove one of them"
+            )
+        return
+    for name, why in REFUSED_IN_ZOOKEEPER_MODE.items():
+        if config.is_set(name) and config[name] != (BROKER_CONFIGS.get(name) or ZOOKEEPER_CONFIGS[name]).default:
+            raise ConfigError(f"{name}: {why}; remove it")
+    protocol = config["inter.broker.protocol.version"]
+    if not protocol.startswith(NEWEST_PROTOCOL):
+        raise ConfigError(
+            f"inter.broker.protocol.version={protocol}: brokers in ZooKeeper mode speak {NEWEST_PROTOCOL} here; raise "
+            "it on all brokers first"
+        )
+
+
 def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:
     """The names among ``names`` that were given a value that is not the default."""
     return [name for name in names if config.is_set(name) and config[name] != BROKER_CONFIGS[name].default]
 
 
-def _unknown_keys(originals: Mapping[str, str]) -> list[str]:
+def _unknown_keys(originals: Mapping[str, str], *, in_zookeeper_mode: bool) -> list[str]:
     warnings = []
     for name in sorted(originals):
         if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER:
+            continue
+        if in_zookeeper_mode and name in ZOOKEEPER_CONFIGS:
             continue
         if base_of_listener_config(name) in BROKER_CONFIGS:
             continue

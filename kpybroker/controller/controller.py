@@ -126,7 +126,11 @@ _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decisi
 _WITH_TIMEOUT = (CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, ElectLeadersRequest)
 
 
-_IN_STEPS = frozenset(message for message, decide in _DECIDERS.items() if isgeneratorfunction(decide))
+_OF_COMPILED_MODULES = (CreateTopicsRequest, DeleteTopicsRequest)
+"""Requests that are decided in steps by functions of a compiled module, which do not look like generators then."""
+_IN_STEPS = frozenset(
+    (*_OF_COMPILED_MODULES, *(message for message, decide in _DECIDERS.items() if isgeneratorfunction(decide)))
+)
 
 
 def decides_in_steps(message: Any) -> bool:

@@ -18,23 +18,24 @@ class BrokerError(RuntimeError):
     """The broker did not start; the text ends with what it said."""
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
-def _program() -> str:
+def program() -> str:
+    """The command ``kpybroker`` of this environment."""
     beside = Path(sys.executable).with_name("kpybroker")
     return str(beside) if beside.exists() else shutil.which("kpybroker") or "kpybroker"
 
 
 @contextmanager
-def running(directory: Path) -> Iterator[str]:
-    """The address of a broker that lives as long as the context. Raises BrokerError."""
-    port = _free_port()
+def running(directory: Path, http: str = "off") -> Iterator[str]:
+    """The address of a broker that lives as long as the context; ``http`` is its second port. Raises BrokerError."""
+    port = free_port()
     log = directory / "broker.log"
-    command = [_program(), "start", "--data", str(directory / "data"), "--listen", f"{HOST}:{port}", "--http", "off"]
+    command = [program(), "start", "--data", str(directory / "data"), "--listen", f"{HOST}:{port}", "--http", http]
     with open(log, "wb") as output:
         try:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)

@@ -42,10 +42,16 @@ def daily_sums(spark: SparkSession, bootstrap_servers: str, topic: str) -> DataF
         .option("maxOffsetsPerTrigger", RECORDS_PER_BATCH)
         .load()
     )
+    return summed(records)
+
+
+def summed(records: DataFrame) -> DataFrame:
+    """The sums of records of a source; what is no flight is left out."""
     flight = sql.from_json(sql.col("value").cast("string"), FLIGHT)
     sums = (
         records.select("timestamp", flight.alias("flight"))
         .select("timestamp", "flight.*")
+        .where("origin is not null")
         .groupBy(sql.window("timestamp", "1 day"), "origin")
         .agg(
             sql.count("*").alias("flights"),
@@ -88,11 +94,14 @@ def run(stream: DataFrame, bootstrap_servers: str, topic: str, checkpoint: Path,
     query.awaitTermination()
 
 
-def newest_sums(spark: SparkSession, bootstrap_servers: str, topic: str) -> tuple[Daily, int]:
-    """The last value of every key in the topic, read by Spark's batch source, and how many records it took."""
+def newest_sums(
+    spark: SparkSession, bootstrap_servers: str, topic: str, source: str = "kafka", isolation: str = "read_uncommitted"
+) -> tuple[Daily, int]:
+    """The last value of every key in the topic, read as a batch, and how many records it took."""
     records = (
-        spark.read.format("kafka")
+        spark.read.format(source)
         .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("kafka.isolation.level", isolation)
         .option("subscribe", topic)
         .load()
         .selectExpr("CAST(key AS STRING) key", "CAST(value AS STRING) value", "offset", "partition")

@@ -53,6 +53,8 @@ WAITED_NS: Final = 5_000_000
 SLOW_NS: Final = 10_000_000
 """Requests that took less are not remembered as the slowest."""
 _API_KEY: Final = Struct(">h")
+_header_from: Final = HEADER.unpack_from
+_now_ns: Final = perf_counter_ns
 
 
 class Dispatcher:
@@ -97,10 +99,11 @@ class Dispatcher:
 
     def __call__(self, connection: Connection, frame: memoryview) -> Reply | Pending | None:
         """Serve one frame, through all stages. Raises `CloseConnection` where Kafka closes the connection."""
-        started_ns = perf_counter_ns()
+        started_ns = _now_ns()
+        served: Served | None
         try:
-            api_key, api_version, correlation_id, id_bytes = HEADER.unpack_from(frame)
-            known = connection.client.calls.get((api_key, api_version))
+            api_key, api_version, correlation_id, id_bytes = _header_from(frame)
+            known: KnownCall | None = connection.client.calls.get((api_key, api_version))
             if known is not None and known.id_bytes == id_bytes and frame[10 : known.header_end] == known.header_rest:
                 served, call, position = known.served, known.call, known.header_end
             else:
@@ -119,7 +122,7 @@ class Dispatcher:
             except AuthorizerNotReady:
                 response = _not_ready(request, call)
             if isinstance(response, Pending):
-                response.encode_with(lambda late: encode_late(served, correlation_id, late, connection))
+                _encode_later(response, served, correlation_id, connection)
                 reply: Reply | Pending | None = response
             else:
                 reply = None if response is None else encode(served, correlation_id, response)
@@ -130,7 +133,7 @@ class Dispatcher:
             counters.failures += 1
             raise _failed(api_key, api_version, error) from None
         # `_count_served`, written out: a function call would cost as much as all of it.
-        now_ns = perf_counter_ns()
+        now_ns = _now_ns()
         queue_ns = started_ns - connection.arrived_ns
         local_ns = now_ns - started_ns
         if queue_ns > BRIEF_NS:
@@ -294,6 +297,11 @@ def _remember(served: Served, call: Call, frame: memoryview, header_end: int) ->
     known = call.client.calls
     if header_end <= LONGEST_KNOWN_HEADER_BYTES and len(known) < MOST_KNOWN_CALLS:
         known[call.api_key, call.api_version] = KnownCall(served, call, frame, header_end)
+
+
+def _encode_later(response: Pending, served: Served, correlation_id: int, connection: Connection) -> None:
+    """Have a late answer encoded. (In the caller, every request would pay for what the function below holds.)"""
+    response.encode_with(lambda late: encode_late(served, correlation_id, late, connection))
 
 
 def _is_in_steps(frame: memoryview, call: Call) -> bool:

@@ -11,7 +11,7 @@ the loop for long.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.coordination.events import Loaded, MetadataChanged
 from kpybroker.coordination.sweeps import PAUSE_MS
@@ -31,6 +31,7 @@ from kpybroker.groups.events import (
     DeleteGroup,
     DescribeConsumerGroup,
     DescribeGroup,
+    DescribeStreamsGroup,
     ExpireOffsets,
     GroupRequest,
     ListGroups,
@@ -38,9 +39,16 @@ from kpybroker.groups.events import (
 )
 from kpybroker.groups.foreign.replay import keep
 from kpybroker.groups.mixed import dispatch
+from kpybroker.groups.mixed.downgrade import Downgraded, downgrade, rebalance_downgraded
 from kpybroker.groups.offsets import commit, expiry, offset_deletion, offset_fetch
 from kpybroker.groups.offsets.replay import take_commit, take_marker
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.streams import heartbeat as streams_heartbeat
+from kpybroker.groups.streams.describe import describe_streams_group
+from kpybroker.groups.streams.replay import KEYS as STREAMS_KEYS
+from kpybroker.groups.streams.replay import take_streams_group
+from kpybroker.groups.streams.streams_group import StreamsGroup
+from kpybroker.groups.streams.timeouts import begin_timeouts as begin_streams_timeouts
 from kpybroker.journal import Effects, Prepared, ProducerEpoch, TooLarge
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey
@@ -53,6 +61,7 @@ from kpywire.messages.leave_group import LeaveGroupRequest
 from kpywire.messages.offset_commit import OffsetCommitRequest
 from kpywire.messages.offset_delete import OffsetDeleteRequest
 from kpywire.messages.offset_fetch import OffsetFetchRequestGroup
+from kpywire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kpywire.messages.sync_group import SyncGroupRequest
 from kpywire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -70,11 +79,13 @@ WORK_AT_ONCE = 1_000
 REPLIES_AT_ONCE = 2_000
 """A decision on timers ends after this many replies. The other timers that are due follow in the next decision."""
 
+_new: Final = tuple.__new__
 _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpoch | None]] = {
     DeleteGroup: deletion.delete_group,
-    ConsumerGroupHeartbeatRequest: consumer_heartbeat.consumer_group_heartbeat,
+    ConsumerGroupHeartbeatRequest: dispatch.consumer_heartbeat,
     DescribeConsumerGroup: describe_consumer_group,
     DescribeGroup: describe.describe_group,
+    DescribeStreamsGroup: describe_streams_group,
     HeartbeatRequest: dispatch.heartbeat,
     JoinGroupRequest: dispatch.join_group,
     LeaveGroupRequest: dispatch.leave_group,
@@ -82,6 +93,7 @@ _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpo
     OffsetCommitRequest: commit.commit_offsets,
     OffsetDeleteRequest: offset_deletion.delete_offsets,
     OffsetFetchRequestGroup: offset_fetch.fetch_offsets,
+    StreamsGroupHeartbeatRequest: streams_heartbeat.streams_group_heartbeat,
     SyncGroupRequest: dispatch.sync_group,
     TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
 }
@@ -93,6 +105,7 @@ _REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
     LeaveGroupRequest: leave.refuse,
     OffsetCommitRequest: commit.refuse_commit,
     OffsetDeleteRequest: offset_deletion.refuse_offset_deletion,
+    StreamsGroupHeartbeatRequest: streams_heartbeat.refuse_heartbeat,
     TxnOffsetCommitRequest: commit.refuse_transactional_commit,
 }
 """The refusals of requests whose records may not fit into a batch. SyncGroup is not here: its refusal affects the whole
@@ -101,6 +114,7 @@ group."""
 _REPLAYS: dict[type, Callable[[GroupShard, Any, Any], None]] = {
     GroupMetadataKey: take_group,
     **dict.fromkeys(CONSUMER_KEYS, take_consumer_group),
+    **dict.fromkeys(STREAMS_KEYS, take_streams_group),
 }
 """The replays of the records of each kind of group, by the type of their key. All other records are of groups that are
 not served."""
@@ -115,7 +129,7 @@ class GroupCoordinator:
     ) -> None:
         """``settings`` and ``topics`` are read for every decision; ``rng`` makes the ids of members, which should be
         hard to guess."""
-        self.shard = GroupShard()
+        self.shard = GroupShard(downgrade)
         self._settings = settings
         self._topics = topics
         self._rng = rng
@@ -133,6 +147,8 @@ class GroupCoordinator:
             self._run_timers(decision)
         elif type(event) is Loaded:
             self._begin(decision)
+        elif type(event) is Downgraded:
+            rebalance_downgraded(shard, event, decision)
         elif type(event) is ResolveRegexes:
             resolve_regexes(shard, event, decision)
         elif type(event) is ExpireOffsets:
@@ -142,7 +158,7 @@ class GroupCoordinator:
         else:
             raise TypeError(f"The group coordinator is not told of {type(event).__name__}")
         shard.sweeps.due_ms = now_ms + PAUSE_MS
-        return Effects(decision.records, producer, decision.replies, then=decision.then)
+        return _new(Effects, (decision.records, producer, decision.replies, (), decision.then))
 
     def apply(self, record: Record | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""
@@ -176,7 +192,7 @@ class GroupCoordinator:
     def _new_decision(self, event: Any, now_ms: int) -> Decision:
         shard = self.shard
         settings, topics = self._settings(), self._topics()
-        return Decision(now_ms, event.timestamp_ms, settings, topics, self._rng, shard.timers, shard.loaded_ms)
+        return Decision(now_ms, event.timestamp_ms, settings, topics, self._rng, shard)
 
     def _begin(self, decision: Decision) -> None:
         self.shard.loaded_ms = decision.now_ms
@@ -187,9 +203,10 @@ class GroupCoordinator:
         ]
         if asleep:
             self.shard.sweeps.begin(asleep, _wake)
-        consumers = [each for each, group in self.shard.groups.items() if isinstance(group.membership, ConsumerGroup)]
-        if consumers:
-            self.shard.sweeps.begin(consumers, begin_timeouts)
+        for kind, begin in ((ConsumerGroup, begin_timeouts), (StreamsGroup, begin_streams_timeouts)):
+            loaded = [each for each, group in self.shard.groups.items() if isinstance(group.membership, kind)]
+            if loaded:
+                self.shard.sweeps.begin(loaded, begin)
 
     def _run_timers(self, decision: Decision) -> None:
         timers = self.shard.timers

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kpybroker.coordination.decision import CoordinatorDecision
+from kpybroker.groups.stories import LONGEST_CHARS, Event
 
 if TYPE_CHECKING:
     import random
 
     from kpybroker.groups.settings import GroupSettings
-    from kpybroker.groups.timers import Timer, Timers
+    from kpybroker.groups.shard import GroupShard
+    from kpybroker.groups.timers import Timer
     from kpybroker.metadata.topic_view import TopicView
 
 
@@ -18,7 +20,7 @@ class Decision(CoordinatorDecision[Any]):
     """The records, some of them perhaps prepared, and the replies of one decision, with all that it depends on in
     addition to the groups."""
 
-    __slots__ = ("loaded_ms", "rng", "settings", "then", "timers", "topics")
+    __slots__ = ("loaded_ms", "rng", "settings", "stories", "then", "timers", "topics")
 
     def __init__(
         self,
@@ -27,21 +29,30 @@ class Decision(CoordinatorDecision[Any]):
         settings: GroupSettings,
         topics: TopicView,
         rng: random.Random,
-        timers: Timers,
-        loaded_ms: int,
+        shard: GroupShard,
     ) -> None:
         self.now_ms = now_ms
         self.timestamp_ms = timestamp_ms
         self.settings = settings
         self.topics = topics
         self.rng = rng
-        self.timers = timers
-        self.loaded_ms = loaded_ms
+        self.timers = shard.timers
+        self.stories = shard.stories
+        self.loaded_ms = shard.loaded_ms
         """The time when the log was loaded, on the clock of ``now_ms``."""
         self.then: Any = None
         """An event that follows when the records are committed."""
         self.records = []
         self.replies = []
+
+    def tell(self, group_id: str, what: str, member: Any = None, detail: str = "") -> None:
+        """Note an event in the story of a group. ``member`` is one of any kind of group."""
+        event = Event(self.timestamp_ms, what, detail=detail[:LONGEST_CHARS])
+        if member is not None:
+            event = event._replace(
+                member_id=member.member_id, client_id=member.client_id, client_host=member.client_host
+            )
+        self.stories.tell(group_id, event)
 
     def set_timer(self, timer: Timer, delay_ms: int) -> None:
         """Set a timer to fire after this time."""

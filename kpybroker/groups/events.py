@@ -46,6 +46,12 @@ class DescribeConsumerGroup(NamedTuple):
     group_id: str
 
 
+class DescribeStreamsGroup(NamedTuple):
+    """Describe one streams group. It is answered by a ``DescribedGroup`` of StreamsGroupDescribe."""
+
+    group_id: str
+
+
 class DeleteGroup(NamedTuple):
     """Delete one group. It is answered by a ``DeletableGroupResult``."""
 

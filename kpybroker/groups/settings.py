@@ -1,6 +1,6 @@
 """The broker configs of groups (Kafka: ``GroupCoordinatorConfig``)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 Overrides = Mapping[str, Any]
@@ -9,6 +9,13 @@ Overrides = Mapping[str, Any]
 
 def _no_overrides(_group_id: str) -> Overrides:
     return {}
+
+
+def assignor_names(configured: Iterable[str]) -> tuple[str, ...]:
+    """The names of server assignors. They may be configured by name or by Kafka's class."""
+    return tuple(
+        name.rpartition(".")[2].removesuffix("Assignor").lower() if "." in name else name for name in configured
+    )
 
 
 class GroupSettings(NamedTuple):
@@ -23,10 +30,18 @@ class GroupSettings(NamedTuple):
     consumer_max_size: int = 2_147_483_647
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
+    consumer_unsettled_heartbeat_interval_ms: int = 0
+    """The interval while a group is not settled; 0: the same. Kafka has no such config."""
     consumer_assignment_interval_ms: int = 1_000
     consumer_regex_refresh_interval_ms: int = 600_000
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_migration_policy: str = "bidirectional"
+    streams_max_size: int = 2_147_483_647
+    streams_session_timeout_ms: int = 45_000
+    streams_heartbeat_interval_ms: int = 5_000
+    streams_num_standby_replicas: int = 0
+    streams_initial_rebalance_delay_ms: int = 3_000
+    streams_assignment_interval_ms: int = 1_000
     overrides_of: Callable[[str], Overrides] = _no_overrides
 
     def of_group(self, group_id: str) -> "GroupSettings":

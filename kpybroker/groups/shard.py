@@ -4,8 +4,11 @@
 Invariant: what a record changes here depends on the records before it alone, so a replay ends where the live shard is.
 """
 
+from collections.abc import Callable
+
 from kpybroker.coordination.sweeps import Sweeps
 from kpybroker.groups.group import Group
+from kpybroker.groups.stories import Stories
 from kpybroker.groups.timers import Timer, Timers
 
 
@@ -13,18 +16,22 @@ class GroupShard:
     """The groups of one partition, their timers and the sweeps that are under way."""
 
     __slots__ = (
+        "downgrade",
         "groups",
         "loaded_ms",
         "member_timers",
         "next_offset",
         "open_transactions",
         "resolving_since_ms",
+        "stories",
         "sweeps",
         "timers",
         "topics",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, downgrade: Callable[..., bool]) -> None:
+        """``downgrade(shard, group, leaving ids, decision)`` turns a consumer group into a classic one, if it can."""
+        self.downgrade = downgrade
         self.groups: dict[str, Group] = {}
         self.topics: set[str] = set()
         """The topics of all offsets that are or were committed here."""
@@ -35,6 +42,8 @@ class GroupShard:
         """The timers of members of consumer groups: by purpose, group id and member id."""
         self.resolving_since_ms: dict[str, int] = {}
         """The groups whose regular expressions are being resolved, and since when on the clock of ``now_ms``."""
+        self.stories = Stories()
+        """The last events of each group, for people."""
         self.sweeps = Sweeps()
         self.next_offset = 0
         self.loaded_ms = 0

@@ -9,7 +9,6 @@ from kpybroker.guards.parts import denied_names, divided, with_only
 from kpybroker.guards.verdict import Reduced, Verdict, refused
 from kpybroker.serving.permissions import GuardedImage, denied_topics, may, may_on_cluster
 from kpywire import error_codes
-from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -26,7 +25,8 @@ _SEVERAL_KEYS_FROM = 4
 
 
 def member(node: GuardedImage, request: Any, call: Call) -> Verdict:
-    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup: READ on the group."""
+    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup: READ on the group. So does StreamsGroupHeartbeat, whose handler asks
+    for the topics."""
     if may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
         return None
     return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
@@ -41,15 +41,16 @@ def consumer_group_heartbeat(node: GuardedImage, request: ConsumerGroupHeartbeat
     return None
 
 
-def consumer_group_describe(node: GuardedImage, request: ConsumerGroupDescribeRequest, call: Call) -> Verdict:
-    """ConsumerGroupDescribe: DESCRIBE on each group; refusals come first. The handler asks for the topics."""
+def described_by_topics(node: GuardedImage, request: Any, call: Call) -> Verdict:
+    """ConsumerGroupDescribe, StreamsGroupDescribe: DESCRIBE on each group; refusals come first. The handler asks for
+    the topics."""
     denied = denied_names(node, call, Operation.DESCRIBE, ResourceType.GROUP, request.group_ids)
     if not denied:
         return None
     out = with_only(request, "group_ids", [group for group in request.group_ids if group in denied])
     refusals = failed_response(out, call.api_version, error_codes.GROUP_AUTHORIZATION_FAILED).groups
 
-    def complete(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
+    def complete(response: Any) -> Any:
         response.groups = [*refusals, *response.groups]
         return response
 

@@ -1,7 +1,6 @@
 """The stage between decoding a request and handling it, where an authorizer is configured."""
 
 from collections.abc import Callable, Generator
-from inspect import isgeneratorfunction
 from typing import Any
 
 from kpybroker.calls.call import Call, Handle
@@ -26,15 +25,18 @@ def guarded(node: Any, api_key: int, handle: Handle, work: Callable[..., Work] |
 def guarded_work(node: Any, api_key: int, handle: Callable[..., Any]) -> Callable[..., Work]:
     """A handler of any form behind its guard, as work in steps."""
     guard = guard_of(node, api_key) if node.authorizer is not None else None
-    if guard is not None:
-        return _guarded_work(guard, handle)
-    return handle if isgeneratorfunction(handle) else _as_work(handle)
+    return _as_work(handle) if guard is None else _guarded_work(guard, _as_work(handle))
 
 
 def _as_work(handle: Callable[..., Any]) -> Callable[..., Work]:
-    def work(node: Any, request: Any, call: Call) -> Generator[None, None, Any]:
+    """A handler of any form as work. Its answer shows the form: of a compiled function it is not known before."""
+
+    def work(node: Any, request: Any, call: Call) -> Work:
         yield from ()
-        return handle(node, request, call)
+        answer = handle(node, request, call)
+        if isinstance(answer, Generator):
+            answer = yield from answer
+        return answer
 
     return work
 
@@ -51,9 +53,7 @@ def _guarded(guard: Guard, handle: Handle) -> Handle:
     return behind_guard
 
 
-def _guarded_work(guard: Guard, handle: Callable[..., Any]) -> Callable[..., Work]:
-    in_steps = handle if isgeneratorfunction(handle) else _as_work(handle)
-
+def _guarded_work(guard: Guard, in_steps: Callable[..., Work]) -> Callable[..., Work]:
     def behind_guard(node: Any, request: Any, call: Call) -> Work:
         verdict = guard(node, request, call)
         yield None

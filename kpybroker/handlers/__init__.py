@@ -25,6 +25,8 @@ SERVED = (
     "begin_quorum_epoch",
     "broker_heartbeat",
     "broker_registration",
+    "consumer_group_describe",
+    "consumer_group_heartbeat",
     "controller_registration",
     "create_acls",
     "create_delegation_token",
@@ -80,6 +82,8 @@ SERVED = (
     "renew_delegation_token",
     "sasl_authenticate",
     "sasl_handshake",
+    "streams_group_describe",
+    "streams_group_heartbeat",
     "sync_group",
     "txn_offset_commit",
     "unregister_broker",
@@ -90,8 +94,8 @@ SERVED = (
     "write_txn_markers",
 )
 
-NOT_ADVERTISED = ("consumer_group_describe", "consumer_group_heartbeat")
-"""Handlers of features that no cluster can finalise yet: ``group.version``. They join `SERVED` together with it."""
+NOT_ADVERTISED: tuple[str, ...] = ()
+"""Handlers of features that no cluster can finalise yet. They join `SERVED` together with their feature."""
 
 ADVERTISED_FROM_ZERO = frozenset({0})
 """The API keys advertised from version 0. Produce is served from 3, but old librdkafka enables codecs only if version 0
@@ -114,6 +118,12 @@ def served_versions() -> dict[int, tuple[int, int]]:
 OF_CLIENT_METRICS = frozenset({api.GET_TELEMETRY_SUBSCRIPTIONS, api.PUSH_TELEMETRY})
 """The API keys of KIP-714. Without a receiver they are served and not advertised, as by Kafka without a plug-in."""
 
+
+OF_ZOOKEEPER_MODE = frozenset(key for key, entry in api.API_KEYS.items() if entry.listeners == ("zkBroker",))
+"""The API keys that only brokers in ZooKeeper mode serve, and their controllers send (Kafka 3.9)."""
+
+OF_ZOOKEEPER_CONTROLLERS = ("leader_and_isr", "stop_replica", "update_metadata")
+"""The handlers of what such a controller orders."""
 
 CONTROLLER_SERVED = frozenset(
     {

@@ -9,12 +9,14 @@
 """
 
 import re
+from functools import lru_cache
 
 from kpybroker.calls.call import Call
 from kpybroker.handlers import ADVERTISED_FROM_ZERO, OF_CLIENT_METRICS
 from kpybroker.metadata.image import KRAFT_VERSION
 from kpybroker.serving.context import Context
 from kpywire import error_codes
+from kpywire.codec import EncodedStructs, encode_struct
 from kpywire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -24,6 +26,8 @@ from kpywire.messages.api_versions import (
 )
 
 API_VERSIONS = 18
+Served = tuple[int, tuple[int, int]]
+"""An API key with its first and last version."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -39,11 +43,11 @@ def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersi
     finalized = {name: level for name, level in features.items() if level > 0}
     return ApiVersionsResponse(
         error_code=error_codes.NONE,
-        api_keys=[
-            _advertised(key, first, last)
-            for key, (first, last) in sorted(call.versions.items())
-            if key not in OF_CLIENT_METRICS or broker.config["kpybroker.client.metrics.max.series"]
-        ],
+        api_keys=_api_keys(
+            tuple(call.versions.items()),
+            call.api_version,
+            with_metrics=bool(broker.config["kpybroker.client.metrics.max.series"]),
+        ),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=first, max_version=last)
             for name, (first, last) in broker.supported_features.items()
@@ -54,6 +58,18 @@ def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersi
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in finalized.items()
         ],
+    )
+
+
+@lru_cache(32)
+def _api_keys(versions: tuple[Served, ...], version: int, *, with_metrics: bool) -> EncodedStructs:
+    """The served keys, encoded once: each new connection asks for them."""
+    return EncodedStructs(
+        [
+            encode_struct(_advertised(key, first, last), ApiVersionsResponse, version)
+            for key, (first, last) in sorted(versions)
+            if with_metrics or key not in OF_CLIENT_METRICS
+        ]
     )
 
 

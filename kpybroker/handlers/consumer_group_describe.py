@@ -13,6 +13,7 @@ from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
 from kpybroker.calls.gathered import gathered
 from kpybroker.calls.steps import each
+from kpybroker.groups.consumer.describe import not_described
 from kpybroker.groups.events import DescribeConsumerGroup
 from kpybroker.serving.consumer_protocol import serves_consumer_groups
 from kpybroker.serving.context import Context
@@ -39,15 +40,15 @@ def handle(broker: Context, request: ConsumerGroupDescribeRequest, call: Call) -
 
 def _ask(broker: Context, group_id: str, call: Call, *, with_operations: bool) -> Any:
     if not serves_consumer_groups(broker):
-        return _not_described(group_id, error_codes.UNSUPPORTED_VERSION)
+        return not_described(group_id, error_codes.UNSUPPORTED_VERSION)
     if not group_id:
-        return _not_described(group_id, error_codes.INVALID_GROUP_ID)
+        return not_described(group_id, error_codes.INVALID_GROUP_ID)
 
     def answer(group: DescribedGroup) -> DescribedGroup:
         if group.error_code != error_codes.NONE:
             return group
         if denied_topics(broker, call, Operation.DESCRIBE, _topics(group)):
-            return _not_described(group_id, error_codes.TOPIC_AUTHORIZATION_FAILED, DENIED)
+            return not_described(group_id, error_codes.TOPIC_AUTHORIZATION_FAILED, DENIED)
         if with_operations:
             group.authorized_operations = allowed_operations(broker, call, ResourceType.GROUP, group_id)
         return group
@@ -55,7 +56,7 @@ def _ask(broker: Context, group_id: str, call: Call, *, with_operations: bool) -
     return broker.groups.submit(
         group_id,
         group_request(broker, DescribeConsumerGroup(group_id), call),
-        lambda code: _not_described(group_id, coordinator_error(code)),
+        lambda code: not_described(group_id, coordinator_error(code)),
         answer=answer,
         writes=False,
     )
@@ -68,16 +69,3 @@ def _topics(group: DescribedGroup) -> set[str]:
         for assignment in (member.assignment, member.target_assignment)
         for topic in assignment.topic_partitions
     }
-
-
-def _not_described(group_id: str, code: int, text: str | None = None) -> DescribedGroup:
-    return DescribedGroup(
-        error_code=code,
-        error_message=text,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=[],
-    )

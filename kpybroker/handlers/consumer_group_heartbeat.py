@@ -11,6 +11,7 @@ from typing import Any
 
 from kpybroker.authorization.resources import Operation
 from kpybroker.calls.call import Call
+from kpybroker.groups.settings import assignor_names
 from kpybroker.serving.consumer_protocol import serves_consumer_groups
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
@@ -29,7 +30,7 @@ def handle(broker: Context, request: ConsumerGroupHeartbeatRequest, call: Call) 
     text = _what_is_wrong(request, call.api_version)
     if text is not None:
         return _refused(error_codes.INVALID_REQUEST, text)
-    assignors = broker.config["group.consumer.assignors"]
+    assignors = assignor_names(broker.config["group.consumer.assignors"])
     if request.server_assignor is not None and request.server_assignor not in assignors:
         text = (
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}."

@@ -9,7 +9,7 @@
   as it is, since there is only one principal.
 """
 
-from inspect import isgeneratorfunction
+from collections.abc import Generator
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
@@ -87,10 +87,9 @@ def handle(controller: Context, request: EnvelopeRequest, call: Call) -> Work:
 
         handle_inside = guarded_work(controller, inside.call.api_key, handle_inside)
     try:
-        if isgeneratorfunction(handle_inside):
-            response = yield from handle_inside(controller, message, inside.call)
-        else:
-            response = handle_inside(controller, message, inside.call)
+        response = handle_inside(controller, message, inside.call)
+        if isinstance(response, Generator):
+            response = yield from response
     except AuthorizerNotReady:
         response = failed_response(message, inside.call.api_version, error_codes.UNKNOWN_SERVER_ERROR)
     if isinstance(response, Pending):

@@ -19,7 +19,7 @@ from kpywire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 STATES_AND_TYPES = frozenset(
     (
         *("empty", "preparingrebalance", "completingrebalance", "stable", "dead"),
-        *("assigning", "reconciling", "notready", "unknown"),
+        *("assigning", "reconciling", "notready", "not_ready", "unknown"),
         *("classic", "consumer", "share", "streams"),
     )
 )

@@ -23,6 +23,11 @@ _OF_A_GROUP = {
     "consumer_session_timeout_ms": "consumer.session.timeout.ms",
     "consumer_heartbeat_interval_ms": "consumer.heartbeat.interval.ms",
     "consumer_assignment_interval_ms": "consumer.assignment.interval.ms",
+    "streams_session_timeout_ms": "streams.session.timeout.ms",
+    "streams_heartbeat_interval_ms": "streams.heartbeat.interval.ms",
+    "streams_assignment_interval_ms": "streams.assignment.interval.ms",
+    "streams_num_standby_replicas": "streams.num.standby.replicas",
+    "streams_initial_rebalance_delay_ms": "streams.initial.rebalance.delay.ms",
 }
 """The settings that a group may have of its own, with the names of their configs."""
 
@@ -64,7 +69,7 @@ def _kind(config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Rando
 
 def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
     from kpybroker.config.group import effective
-    from kpybroker.groups.settings import GroupSettings
+    from kpybroker.groups.settings import GroupSettings, assignor_names
 
     def overrides_of(group_id: str) -> Mapping[str, Any]:
         overrides = topics.group_configs(group_id)
@@ -83,10 +88,17 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         consumer_max_size=config["group.consumer.max.size"],
         consumer_session_timeout_ms=config["group.consumer.session.timeout.ms"],
         consumer_heartbeat_interval_ms=config["group.consumer.heartbeat.interval.ms"],
+        consumer_unsettled_heartbeat_interval_ms=config["kpybroker.group.consumer.unsettled.heartbeat.interval.ms"],
         consumer_assignment_interval_ms=config["group.consumer.assignment.interval.ms"],
         consumer_regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
-        consumer_assignors=tuple(config["group.consumer.assignors"]),
+        consumer_assignors=assignor_names(config["group.consumer.assignors"]),
         consumer_migration_policy=config["group.consumer.migration.policy"].lower(),
+        streams_max_size=config["group.streams.max.size"],
+        streams_session_timeout_ms=config["group.streams.session.timeout.ms"],
+        streams_heartbeat_interval_ms=config["group.streams.heartbeat.interval.ms"],
+        streams_assignment_interval_ms=config["group.streams.assignment.interval.ms"],
+        streams_num_standby_replicas=config["group.streams.num.standby.replicas"],
+        streams_initial_rebalance_delay_ms=config["group.streams.initial.rebalance.delay.ms"],
         overrides_of=overrides_of,
     )
 
@@ -94,4 +106,8 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
 def _within(config: BrokerConfig, name: str, value: int) -> int:
     """The value of a group's config within the bounds of the broker, which may have changed since it was set."""
     kind, rest = name.split(".", 1)
+    if name == "streams.initial.rebalance.delay.ms":
+        return value
+    if name == "streams.num.standby.replicas":
+        return min(value, int(config["group.streams.max.standby.replicas"]))
     return max(int(config[f"group.{kind}.min.{rest}"]), min(value, int(config[f"group.{kind}.max.{rest}"])))

@@ -63,7 +63,8 @@ class _PlainStream:
 
 
 class HttpServer:
-    """The server of some routes, by path."""
+    """The server of some routes, by path. A path that ends with ``/`` is also the route of all paths below it; ``/`` is
+    the route of itself alone."""
 
     def __init__(self, routes: Mapping[str, Route], protection: Protection = Protection()) -> None:  # noqa: B008
         self.routes = routes
@@ -139,13 +140,17 @@ class HttpServer:
 
     def _route(self, request: Request) -> Route:
         """The route of a request's path; Refused if there is none for it."""
-        route = self.routes.get(request.path)
+        route = self.routes.get(request.path) or self._route_above(request.path)
         if route is None:
             *first, last = self.routes
             raise Refused(HTTPStatus.NOT_FOUND, f"there are {', '.join(first)} and {last}")
         if request.method not in route.methods:
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"{' or '.join(sorted(route.methods))} only")
         return route
+
+    def _route_above(self, path: str) -> Route | None:
+        above = (each for each in self.routes if len(each) > 1 and each.endswith("/") and path.startswith(each))
+        return self.routes.get(max(above, key=len, default=""))
 
     @staticmethod
     async def _answer(route: Route, request: Request) -> Answer:

@@ -5,15 +5,18 @@ newest of each, whatever becomes of old commits, and refuses a second writer tha
 table is in its description.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import Schema as DeltaSchema
+from deltalake.transaction import AddAction
 
 from kpybroker.lake.coverage import Coverage, Covered, Lane, ranges, to_json
+from kpybroker.lake.delta_files import DeltaFiles
 from kpybroker.lake.errors import LakeError, NotCommitted, told
 from kpybroker.lake.tables import (
     KEY,
@@ -119,6 +122,21 @@ class Delta:
                 schema_mode="merge",
                 target_file_size=self._target_bytes,
                 commit_properties=self._properties(covered),
+            )
+
+    def add_columns(self, columns: pa.Schema) -> None:
+        with self._committing():
+            self._table.alter.add_columns(list(DeltaSchema.from_arrow(columns).fields))
+
+    def files(self) -> DeltaFiles:
+        if self._table.metadata().partition_columns:
+            raise LakeError(f"table {self.name} has partitions, and files for it cannot be written apart")
+        return DeltaFiles(self.name, self._options)
+
+    def append_files(self, files: Sequence[AddAction], covered: Covered) -> None:
+        with self._committing():
+            self._table.create_write_transaction(
+                list(files), "append", self._table.schema(), commit_properties=self._properties(covered)
             )
 
     def upsert(self, rows: pa.Table, gone: pa.Table, covered: Covered) -> None:

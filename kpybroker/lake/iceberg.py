@@ -6,7 +6,7 @@ commit: expired snapshots take their summaries along. The topic behind the table
 A commit is never repeated by the library, which would put rows that were read for one state behind another one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import reduce
@@ -27,12 +27,14 @@ from pyiceberg.expressions import (
     Or,
 )
 from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
+from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table import Transaction
 
 from kpybroker.lake.coverage import Covered, of_json, ranges, to_json
 from kpybroker.lake.errors import LakeError, NotCommitted, told
+from kpybroker.lake.iceberg_files import IcebergFiles
 from kpybroker.lake.tables import KEY, OFFSET, PARTITION, TOPIC_ID, Origin, origin_of, origin_text
 
 ORIGIN: Final = "kpybroker.origin"
@@ -118,6 +120,21 @@ class Iceberg:
             with transaction.update_schema() as update:
                 update.union_by_name(rows.schema)
         transaction.append(rows, snapshot_properties={OFFSETS: text})
+
+    def add_columns(self, columns: pa.Schema) -> None:
+        with self._committing() as transaction, transaction.update_schema() as update:
+            update.union_by_name(columns)
+
+    def files(self) -> IcebergFiles:
+        return IcebergFiles(self._table.metadata.model_dump_json(), self._table.io.properties, self._table.location())
+
+    def append_files(self, files: Sequence[DataFile], covered: Covered) -> None:
+        text = to_json(covered)
+        with self._committing() as transaction:
+            transaction.set_properties({f"{OFFSETS}.{covered.topic_id}": text})
+            with transaction.update_snapshot(snapshot_properties={OFFSETS: text}).fast_append() as update:
+                for file in files:
+                    update.append_data_file(file)
 
     def upsert(self, rows: pa.Table, gone: pa.Table, covered: Covered) -> None:
         keys: dict[int, list[bytes]] = {}

@@ -1,8 +1,8 @@
 """The seam between the lake and its table formats, and the columns that every table has."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -56,6 +56,13 @@ class Origin(NamedTuple):
     values: str = "bytes"
 
 
+class Files(Protocol):
+    """Writes files for a table in another process. It can be pickled, and so can what it returns."""
+
+    def write(self, rows: pa.Table) -> list[Any]:
+        """Write files that are no part of the table yet; `Table.append_files` takes what is returned. LakeError."""
+
+
 class Table(Protocol):
     """A table of one format. Errors of commits are NotCommitted, others LakeError; both have one line.
 
@@ -81,6 +88,15 @@ class Table(Protocol):
 
     def append(self, rows: pa.Table, covered: Covered) -> None:
         """Commit rows and the offsets that are covered with them. Columns that the table lacks are added."""
+
+    def add_columns(self, columns: pa.Schema) -> None:
+        """Commit further columns, without rows."""
+
+    def files(self) -> Files:
+        """A writer of files with the present columns."""
+
+    def append_files(self, files: Sequence[Any], covered: Covered) -> None:
+        """Commit files that `files` wrote, and the offsets that are covered with them."""
 
     def upsert(self, rows: pa.Table, gone: pa.Table, covered: Covered) -> None:
         """Commit rows that replace those of their partition and key; ``gone`` has the places and keys to delete."""

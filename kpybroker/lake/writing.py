@@ -32,6 +32,16 @@ class Source(Protocol):
     def read(self, steps: Iterable[Step]) -> pa.Table: ...
 
 
+class Taken(NamedTuple):
+    """The records of some steps, sorted: dead letters, and the change of the table that the others make."""
+
+    rows: int
+    dead: pa.Table
+    bytes: int
+    """The size of keys and values."""
+    change: Callable[[Covered], None]
+
+
 class Committed(NamedTuple):
     """The outcome of one commit."""
 
@@ -120,28 +130,22 @@ class Writer:
         steps = planning.plan(self.coverage, ends, self._limits, self._bytes_per_offset)
         if not steps:
             return None
-        records = self._source.read(steps)
-        raw = raw_of(records, self._topic_id)
         target = advanced(self.coverage, steps)
-        found = self._sorted(raw)
-        if found.dead.num_rows:
-            self._commit_dead(found.dead, target)
-        self._commit(self._table, self.coverage, target, self._move(found, raw))
+        taken = self._taken(steps)
+        if taken.dead.num_rows:
+            self._commit_dead(taken.dead, target)
+        self._commit(self._table, self.coverage, target, taken.change)
         self.coverage = target
-        size = raw[KEY].nbytes + raw[VALUE].nbytes
         offsets = sum(step.offsets for step in steps)
         if offsets:
-            self._bytes_per_offset = max(size / offsets, 1.0)
-        return Committed(steps, found.rows.num_rows, found.dead.num_rows, size)
+            self._bytes_per_offset = max(taken.bytes / offsets, 1.0)
+        return Committed(steps, taken.rows, taken.dead.num_rows, taken.bytes)
 
-    def _sorted(self, raw: pa.Table) -> Sorted:
-        if self._mode != UPSERT or not raw[KEY].null_count:
-            return sort(self._values, raw, self._table.schema())
-        without = pc.is_null(raw[KEY])
-        found = sort(self._values, raw.filter(pc.invert(without)), self._table.schema())
-        keyless = raw.filter(without)
-        reasons = pa.repeat(pa.scalar(NO_KEY), keyless.num_rows)
-        return Sorted(found.rows, pa.concat_tables([found.dead, with_reasons(keyless, reasons)]))
+    def _taken(self, steps: list[Step]) -> Taken:
+        """Read and sort the records of these steps."""
+        raw = raw_of(self._source.read(steps), self._topic_id)
+        found = sorted_for(self._mode, self._values, raw, self._table.schema())
+        return Taken(found.rows.num_rows, found.dead, size_of(raw), self._move(found, raw))
 
     def _move(self, found: Sorted, raw: pa.Table) -> "Callable[[Covered], None]":
         """The change of the table: rows to append, or the last record of each key."""
@@ -160,6 +164,22 @@ class Writer:
 
     def _commit(self, table: Table, before: Coverage, target: Coverage, change: Callable[[Covered], None]) -> None:
         commit(table, self._covered(target), self._covered(before), change)
+
+
+def size_of(raw: pa.Table) -> int:
+    """The bytes of keys and values."""
+    return int(raw[KEY].nbytes + raw[VALUE].nbytes)
+
+
+def sorted_for(mode: str, values: Values, raw: pa.Table, table: pa.Schema) -> Sorted:
+    """Sort records for a table of this mode: with upsert, one without a key is a dead letter."""
+    if mode != UPSERT or not raw[KEY].null_count:
+        return sort(values, raw, table)
+    without = pc.is_null(raw[KEY])
+    found = sort(values, raw.filter(pc.invert(without)), table)
+    keyless = raw.filter(without)
+    reasons = pa.repeat(pa.scalar(NO_KEY), keyless.num_rows)
+    return Sorted(found.rows, pa.concat_tables([found.dead, with_reasons(keyless, reasons)]))
 
 
 def commit(table: Table, covered: Covered, before: Covered, change: Callable[[Covered], None]) -> None:
@@ -199,6 +219,14 @@ def latest(found: Sorted, raw: pa.Table) -> tuple[pa.Table, pa.Table]:
     gone = gone.filter(_among(gone, spots))
     rows = found.rows.filter(_among(found.rows, spots))
     return rows.filter(pc.invert(_among(rows, _spots(gone)))), gone
+
+
+def newest(rows: pa.Table, gone: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The results of `latest` for parts of a log, put together: again the last of each key."""
+    facts = pa.concat_tables([rows.select(FACTS.names), gone])
+    last = facts.group_by([PARTITION, KEY]).aggregate([(OFFSET, "max")])
+    spots = set(zip(last[PARTITION].to_pylist(), last[f"{OFFSET}_max"].to_pylist(), strict=True))
+    return rows.filter(_among(rows, spots)), gone.filter(_among(gone, spots))
 
 
 def _spots(table: pa.Table) -> set[tuple[int, int]]:

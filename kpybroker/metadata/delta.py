@@ -5,7 +5,7 @@ remembers everything for the subscribers that must act on it. Partitions and bro
 costs a reference.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Protocol
 
 from kpybroker.metadata.broker import Broker
@@ -104,6 +104,20 @@ class MetadataDelta:
             or self.producer_ids
             or self.kept
         )
+
+    def with_partitions(self, named: Container[tuple[bytes, int]]) -> "MetadataDelta":
+        """The same changes, without those of partitions that are not named, by topic id and number."""
+        part = MetadataDelta(self.first_offset, from_snapshot=self.from_snapshot)
+        part.next_offset = self.next_offset
+        part.created_topics, part.deleted_topics = self.created_topics, self.deleted_topics
+        part.removed_topics, part.brokers, part.controllers = self.removed_topics, self.brokers, self.controllers
+        part.configs, part.features, part.kept = self.configs, self.features, self.kept
+        part.producer_ids = self.producer_ids
+        for topic_id, partitions in self.partitions.items():
+            kept = {index: before for index, before in partitions.items() if (topic_id, index) in named}
+            if kept:
+                part.partitions[topic_id] = kept
+        return part
 
     def topic_created(self, topic: Topic) -> None:
         self.created_topics[topic.id] = topic

@@ -11,20 +11,22 @@ from kpybroker.metadata.broker import FeatureRange
 from kpybroker.metadata.image import ELR_VERSION, KRAFT_VERSION
 
 TRANSACTION_VERSION = "transaction.version"
+GROUP_VERSION = "group.version"
+STREAMS_VERSION = "streams.version"
 
 SUPPORTED: Mapping[str, FeatureRange] = {
     metadata_version.FEATURE_NAME: FeatureRange(metadata_version.MINIMUM, metadata_version.LATEST),
     KRAFT_VERSION: FeatureRange(0, 1),
     TRANSACTION_VERSION: FeatureRange(0, 2),
     ELR_VERSION: FeatureRange(0, 1),
+    GROUP_VERSION: FeatureRange(0, 1),
+    STREAMS_VERSION: FeatureRange(0, 1),
 }
 
 SUPPORTED_LEVELS = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
 
 KNOWN_TO_KAFKA: Mapping[str, FeatureRange] = {
-    "group.version": FeatureRange(0, 1),
     "share.version": FeatureRange(0, 1),
-    "streams.version": FeatureRange(0, 1),
 }
 """The features of Apache Kafka 4.3 that are not complete here. At level 0 they are off, which is always accepted."""
 
@@ -32,6 +34,8 @@ LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 = 21
 LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 = 24
 """The lowest ``metadata.version`` of ``transaction.version`` 2, and of 1, which is therefore nowhere the default
 (Kafka: ``TransactionVersion``)."""
+LOWEST_METADATA_VERSION_OF_GROUP_VERSION_1 = 22
+LOWEST_METADATA_VERSION_OF_STREAMS_VERSION_1 = 29
 LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT = 26
 
 DEPENDENCIES: Mapping[tuple[str, int], Mapping[str, int]] = {
@@ -46,6 +50,10 @@ def default_level(name: str, level: int) -> int:
         return level
     if name == TRANSACTION_VERSION:
         return 2 if level >= LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 else 0
+    if name == GROUP_VERSION:
+        return int(level >= LOWEST_METADATA_VERSION_OF_GROUP_VERSION_1)
+    if name == STREAMS_VERSION:
+        return int(level >= LOWEST_METADATA_VERSION_OF_STREAMS_VERSION_1)
     if name == ELR_VERSION:
         return int(level >= LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT)
     return 1 if name == KRAFT_VERSION and level >= LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 else 0

@@ -145,6 +145,9 @@ SECTIONS: Final = (
         "Groups and readers",
         (
             lag.GROUPS,
+            lag.GROUPS_BY_PROTOCOL,
+            lag.CONSUMER_GROUPS,
+            lag.STREAMS_GROUPS,
             lag.MEMBERS,
             lag.GENERATIONS,
             lag.LAG,

@@ -9,10 +9,14 @@ The time of a position never changes, so it is read once, by the offset index an
 long as a group or reader is at that position.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.errors import KafkaError
+from kpybroker.groups.classic.classic_group import CLASSIC_TYPE
+from kpybroker.groups.consumer.consumer_group import CONSUMER
+from kpybroker.groups.streams.streams_group import NOT_READY, STREAMS
 from kpybroker.metrics.readers import (
     GroupFacts,
     Position,
@@ -112,12 +116,34 @@ def _groups(name: str, about: str) -> Measure:
 GROUPS = Table(
     (),
     (
-        _groups("NumGroups", "Groups this node coordinates"),
+        _groups("NumGroups", "Classic groups this node coordinates"),
         _groups("NumOffsets", "Positions they have committed"),
-        *(_groups(f"NumGroups{state}", f"Groups in state {state}") for state in STATES),
+        *(_groups(f"NumGroups{state}", f"Classic groups in state {state}") for state in STATES),
         known_by(NATIVE, GAUGE, "kpybroker_positions_left_out", "Positions beyond kpybroker.metrics.max.partitions"),
     ),
 )
+
+
+_COORDINATOR = "kafka.server:type=group-coordinator-metrics"
+CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
+STREAMS_STATES: Final = {state: state.lower() for state in CONSUMER_STATES} | {NOT_READY: "not_ready"}
+"""The states of streams groups, and how Kafka's metrics write them."""
+
+
+def _coordinated(name: str, about: str, label: str) -> Table:
+    measure = kafka(
+        GAUGE,
+        f"kafka_server_groupcoordinatormetrics_{name}",
+        about,
+        _COORDINATOR,
+        confluent=f"kafka_server_group_coordinator_metrics_{name}",
+    )
+    return Table((label,), (measure,))
+
+
+GROUPS_BY_PROTOCOL = _coordinated("group_count", "Groups this node coordinates", "protocol")
+CONSUMER_GROUPS = _coordinated("consumer_group_count", "Groups of the consumer protocol in a state", "state")
+STREAMS_GROUPS = _coordinated("streams_group_count", "Groups of the streams protocol in a state", "state")
 
 
 class Lag(NamedTuple):
@@ -135,8 +161,7 @@ class LagTables:
         self.broker = broker
         self.server = server
         self.most_positions = most_positions
-        self._times: dict[tuple[bytes, int, int], int] = {}
-        """The time of the batch in ms, by topic id, partition and offset; -1 if it has none."""
+        self._times: Times = {}
 
     def tables(self) -> Iterator[Table | None]:
         """The tables; None is a place to pause."""
@@ -176,37 +201,23 @@ class LagTables:
         yield GENERATIONS.with_rows(generations)
         yield WITHOUT_GROUP.with_rows([Row((name, each), (1,)) for name, ids in alone.items() for each in sorted(ids)])
         yield GROUPS.with_rows([Row((), _summary(facts, left_out))])
+        kinds = Counter(each.kind for each in facts)
+        yield GROUPS_BY_PROTOCOL.with_rows([Row((kind,), (kinds[kind],)) for kind in (CLASSIC_TYPE, CONSUMER, STREAMS)])
+        states = Counter(each.state for each in facts if each.kind == CONSUMER)
+        yield CONSUMER_GROUPS.with_rows([Row((state.lower(),), (states[state],)) for state in CONSUMER_STATES])
+        states = Counter(each.state for each in facts if each.kind == STREAMS)
+        yield STREAMS_GROUPS.with_rows([Row((tag,), (states[state],)) for state, tag in STREAMS_STATES.items()])
 
     def _lags(self, positions: list[Position], lags: list[Lag]) -> Iterator[None]:
         now_ms = self.broker.scheduler.now_ms()
-        times: dict[tuple[bytes, int, int], int] = {}
+        times: Times = {}
         for number, position in enumerate(positions):
-            lag = self._lag(position, times, now_ms)
+            lag = lag_of(self.broker, position, now_ms, self._times, times)
             if lag is not None:
                 lags.append(lag)
             if number % LOOKUPS_PER_SLICE == LOOKUPS_PER_SLICE - 1:
                 yield None
         self._times = times
-
-    def _lag(self, position: Position, times: dict[tuple[bytes, int, int], int], now_ms: int) -> Lag | None:
-        try:
-            replica = self.broker.replicas.find(position.topic, position.partition)
-            leader = replica.led()
-            records = max(0, leader.high_watermark.offset - position.offset)
-            if records == 0:
-                return Lag(position, 0, 0.0)
-            key = (replica.topic.id, replica.index, position.offset)
-            time_ms = self._times.get(key)
-            if time_ms is None:
-                time_ms = time_of(leader, position.offset)
-            times[key] = time_ms
-        except KafkaError:
-            return None
-        except StorageError as error:
-            if isinstance(error, DiskFailure):
-                self.broker.replicas.directory_failed(error)
-            return None
-        return Lag(position, records, max(0, now_ms - time_ms) / 1000 if time_ms >= 0 else None)
 
     def _lag_tables(self, lags: list[Lag]) -> Iterator[Table | None]:
         rows = [
@@ -226,6 +237,33 @@ class LagTables:
         cluster = self.broker.image.cluster_id
         yield OF_LAG_EXPORTER.with_rows([Row((cluster, *row.labels), row.values) for row in rows])
         yield WORST_OF_LAG_EXPORTER.with_rows([Row((cluster, name), values) for name, values in worst.items()])
+
+
+Times = dict[tuple[bytes, int, int], int]
+"""Times of batches in ms, by topic id, partition and offset; -1 for a batch that has none."""
+
+
+def lag_of(broker: "Broker", position: Position, now_ms: int, known: Times, seen: Times) -> Lag | None:
+    """The lag at a position; None if this node does not lead its partition. A time that is not ``known`` is read; each
+    that is used is added to ``seen``."""
+    try:
+        replica = broker.replicas.find(position.topic, position.partition)
+        leader = replica.led()
+        records = max(0, leader.high_watermark.offset - position.offset)
+        if records == 0:
+            return Lag(position, 0, 0.0)
+        key = (replica.topic.id, replica.index, position.offset)
+        time_ms = known.get(key)
+        if time_ms is None:
+            time_ms = time_of(leader, position.offset)
+        seen[key] = time_ms
+    except KafkaError:
+        return None
+    except StorageError as error:
+        if isinstance(error, DiskFailure):
+            broker.replicas.directory_failed(error)
+        return None
+    return Lag(position, records, max(0, now_ms - time_ms) / 1000 if time_ms >= 0 else None)
 
 
 def time_of(leader: Leader, offset: int) -> int:
@@ -249,6 +287,6 @@ def time_of(leader: Leader, offset: int) -> int:
 
 
 def _summary(facts: list[GroupFacts], left_out: int) -> list[int]:
-    states = [each.state for each in facts]
+    states = [each.state for each in facts if each.kind == CLASSIC_TYPE]
     by_state = [states.count(state) for state in STATES]
-    return [len(facts), sum([each.offsets for each in facts]), *by_state, left_out]
+    return [len(states), sum([each.offsets for each in facts]), *by_state, left_out]

@@ -108,6 +108,11 @@ class Monitoring:
                     )
                     return
 
+    @property
+    def watch(self) -> LoopWatch | None:
+        """The watch of the loop; None before there is anything to show."""
+        return self._watch
+
     def serve(self, routes: "Mapping[str, Route]") -> None:
         """Serve further paths on the second port, if there is one."""
         if self._http is not None:

@@ -13,11 +13,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.fetch.session import Entry
-from kpybroker.groups.classic.classic_group import ClassicGroup
+from kpybroker.groups.classic.classic_group import CLASSIC_TYPE, ClassicGroup
+from kpybroker.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
 from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.foreign.foreign_group import ForeignGroup
-from kpybroker.groups.group import Group
+from kpybroker.groups.group import EMPTY, Group
 from kpybroker.groups.offsets.committed import find_committed
+from kpybroker.groups.streams.streams_group import STREAMS, StreamsGroup
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log import Log
 
@@ -44,15 +46,16 @@ class Position(NamedTuple):
 
 
 class GroupFacts(NamedTuple):
-    """The facts about a group as a whole. ``state`` is Kafka's name for it; None for kinds of groups that are not
-    coordinated here."""
+    """The facts about a group as a whole. ``kind`` is its type, ``state`` Kafka's name for its state; None for kinds of
+    groups that are not coordinated here."""
 
     name: str
+    kind: str
     state: str | None
     members: int
     offsets: int
     generation: int | None
-    """The number of its last rebalance; None where rebalances are not decided here."""
+    """The number of its last rebalance, of a consumer group its epoch; None where these are not decided here."""
 
 
 Groups = Callable[[], Iterator[Group]]
@@ -69,11 +72,19 @@ def groups_of(broker: "Broker") -> Iterator[Group]:
 def facts_of(group: Group) -> GroupFacts:
     """The state of a group, its members and how many positions it has committed."""
     membership = group.membership
-    state = None if isinstance(membership, ForeignGroup) else "Empty"
+    kind: str = CLASSIC_TYPE
+    state: str | None = EMPTY
     members, generation = 0, None
-    if isinstance(membership, ClassicGroup):
+    if isinstance(membership, ForeignGroup):
+        kind, state = "share", None
+    elif isinstance(membership, ClassicGroup):
         state, members, generation = membership.state.value, len(membership.members), membership.generation_id
-    return GroupFacts(group.group_id, state, members, sum([len(each) for each in group.offsets.values()]), generation)
+    elif isinstance(membership, ConsumerGroup):
+        kind, state, members, generation = CONSUMER, membership.state, len(membership.members), membership.epoch
+    elif isinstance(membership, StreamsGroup):
+        kind, state, members, generation = STREAMS, membership.state, len(membership.members), membership.epoch
+    offsets = sum([len(each) for each in group.offsets.values()])
+    return GroupFacts(group.group_id, kind, state, members, offsets, generation)
 
 
 def committed_by(group: Group) -> Iterator[Position | None]:
@@ -90,7 +101,7 @@ def committed_by(group: Group) -> Iterator[Position | None]:
 def clients_of(group: Group) -> set[str]:
     """The names that the group's members have as readers."""
     membership = group.membership
-    if not isinstance(membership, ClassicGroup):
+    if not isinstance(membership, (ClassicGroup, ConsumerGroup, StreamsGroup)):
         return set()
     return {name_of(each.client_id) for each in membership.members.values()}
 

@@ -62,11 +62,14 @@ class Rules:
 
     def may_join(self, broker_id: int, broker_epoch: int | None) -> bool:
         """Whether the metadata allow a replica to join the in-sync set: its broker is neither fenced nor shutting down,
-        and the process that fetches is the one that is registered. ``broker_epoch`` None: it never fetched."""
+        and the process that fetches is the one that is registered. ``broker_epoch`` None: it never fetched.
+
+        In ZooKeeper mode only the controller knows the epochs of brokers, and it decides.
+        """
         broker = self.brokers.get(broker_id)
         if broker is None or broker_epoch is None or not broker.is_active:
             return False
-        return broker_epoch in (UNKNOWN_EPOCH, broker.epoch)
+        return broker.epoch == UNKNOWN_EPOCH or broker_epoch in (UNKNOWN_EPOCH, broker.epoch)
 
     def can_use(self, broker_id: int, directory: bytes | None) -> bool:
         """Whether a replica is in a directory that its broker can use, as far as the metadata contain that."""

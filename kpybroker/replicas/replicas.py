@@ -91,6 +91,11 @@ class Replicas:
 
     # Following the metadata
 
+    def begin_without_metadata(self, image: MetadataImage) -> None:
+        """Begin with metadata that do not name the partitions of this node yet: orders of a controller will, one after
+        the other (ZooKeeper mode). So no log on the disk is set aside."""
+        self._image, self.rules.brokers = image, image.brokers
+
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take over a committed change."""
         first, self._image = self._image is None, image

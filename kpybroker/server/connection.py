@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from contextlib import suppress
 from time import perf_counter_ns, thread_time_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.calls.client import Client
 from kpybroker.calls.close_connection import CloseConnection
@@ -34,13 +34,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kpybroker.server")
 
-FLUSH_BYTES = 64 * 1024  # replies of pipelined requests are sent together up to this size
-SHORT_READ_BYTES = 4096
-LARGE_BODY_BYTES = 128 * 1024
+FLUSH_BYTES: Final = 64 * 1024  # replies of pipelined requests are sent together up to this size
+SHORT_READ_BYTES: Final = 4096
+LARGE_BODY_BYTES: Final = 128 * 1024
 """While many connections are served, larger requests wait in the line: copying one takes as long as serving dozens."""
-FRAMES_PER_PIECE = 16  # the most that are served without a break, if they take no longer than half a piece
-RESUME = 32  # an event beside those of the poller: bytes that were read earlier are to be served
-_GONE = (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.EBADF)
+FRAMES_PER_PIECE: Final = 16  # the most that are served without a break, if they take no longer than half a piece
+RESUME: Final = 32  # an event beside those of the poller: bytes that were read earlier are to be served
+_size_from: Final = SIZE.unpack_from
+_now_ns: Final = perf_counter_ns
+_GONE: Final = (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.EBADF)
 
 
 class Connection(Debtor):
@@ -204,7 +206,7 @@ class Connection(Debtor):
             return
         view = server.scratch_view
         if count > SMALLEST_FRAME_BYTES and not (self.waiting or self._is_blocked):
-            (size,) = SIZE.unpack_from(view)
+            size: int = _size_from(view)[0]
             if size == count - 4 and SMALLEST_FRAME_BYTES <= size <= self.most_frame_bytes:
                 if size > LARGE_BYTES and not self._may_begin(view, 4, count):
                     self._keep(view[:count])
@@ -271,7 +273,7 @@ class Connection(Debtor):
             return
         # `counters.count_sent`, written out: most replies go this way.
         counters = self.counters
-        now_ns = perf_counter_ns()
+        now_ns = _now_ns()
         send_ns = now_ns - self.answered_ns
         total_ns = now_ns - self.arrived_ns
         if send_ns > BRIEF_NS:
@@ -363,11 +365,9 @@ class Connection(Debtor):
 
     def _serve(self, view: memoryview, end: int) -> int:
         """Serve whole frames of ``view[:end]`` in order. Return the position of the first byte that was not served."""
-        position = 0
-        frames = 0
+        position = frames = 0
         until_ns = perf_counter_ns() + PIECE_NS // 2
-        dispatch = self.dispatch
-        outbox = self.outbox
+        dispatch, outbox = self.dispatch, self.outbox
         while end - position >= 4:
             stop = position + 4 + self._checked_size(view, position)
             if stop > end:

@@ -29,7 +29,7 @@ from kpybroker.server.frames import Dispatch, Guard
 from kpybroker.server.memory import MemoryBudget
 from kpybroker.server.mutes import Mutes
 from kpybroker.server.outbox import Checked
-from kpybroker.server.poller import EpollPoller, poller_for
+from kpybroker.server.poller import EpollPoller, LoopPoller, poller_for
 from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets, tune
 
 log = logging.getLogger("kpybroker.server")
@@ -41,8 +41,6 @@ PEEKED_BYTES = 512
 SPARE_BODY_BYTES = 4 * 1024 * 1024
 SPARE_BODIES_BYTES = 16 * 1024 * 1024
 FIRST_REUSED_BYTES = 128 * 1024
-ACCEPTS_PER_TURN = 4
-"""The most connections that a listener accepts at once; then other connections are served."""
 ACCEPT_RETRY_MS = 100
 MEMORY_CHECK_MS = 250
 MOST_THROTTLED_SOCKETS = 1_000
@@ -102,7 +100,7 @@ class Server:
         self.peeked = memoryview(bytearray(PEEKED_BYTES))
         """The buffer for bytes that are peeked at (``MSG_PEEK``) but not received."""
         self.turn = Turn(NoWrites() if writes is None else writes)
-        self.poller = poller_for(loop, scheduler.monotonic_ms, self.turn, sockets)
+        self.poller: EpollPoller | LoopPoller = poller_for(loop, scheduler.monotonic_ms, self.turn, sockets)
         self.aside = Aside(self.turn, loop.call_soon, self.poller.look)
         self.line = Line(
             scheduler,
@@ -180,23 +178,23 @@ class Server:
             self._schedule_idle_check()
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(ACCEPTS_PER_TURN):
-            if not self.quotas.has_room(self._listening[listening].name, len(self._listening)):
-                self._wait_for_room(listening)
-                return
-            delay_ms = self._creation_rate.delay_ms(self.scheduler.monotonic_ms())
-            if delay_ms > 0:
-                self._pause_accepting(listening, delay_ms)
-                return
-            try:
-                sock, address = listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                self._accept_later(listening, error)
-                return
-            self._creation_rate.count()
-            self._accepted(sock, self._listening[listening], (str(address[0]), int(address[1])))
+        """Accept one connection. Others are served before the next one, since accepting takes as long as a request."""
+        if not self.quotas.has_room(self._listening[listening].name, len(self._listening)):
+            self._wait_for_room(listening)
+            return
+        delay_ms = self._creation_rate.delay_ms(self.scheduler.monotonic_ms())
+        if delay_ms > 0:
+            self._pause_accepting(listening, delay_ms)
+            return
+        try:
+            sock, address = listening.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            self._accept_later(listening, error)
+            return
+        self._creation_rate.count()
+        self._accepted(sock, self._listening[listening], (str(address[0]), int(address[1])))
 
     def _accept_later(self, listening: socket.socket, error: OSError) -> None:
         """Accept again after a moment: the system is out of descriptors or memory. Existing clients are served

@@ -8,18 +8,21 @@ every socket.
 import asyncio
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns, thread_time_ns
-from typing import Protocol
+from typing import Final, Protocol
 
 from kpybroker.fairness.times import MANY
 from kpybroker.fairness.turn import Turn
 from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Epoll, Sockets
 
-READABLE = 1
-WRITABLE = 4
-GONE = 8 | 16
-"""EPOLLERR and EPOLLHUP, which are reported without being asked for, at every poll."""
-EVENTS_PER_TURN = 256
-EVENTS_PER_LOOK = 16
+READABLE: Final = 1
+WRITABLE: Final = 4
+GONE: Final = 24
+"""EPOLLERR (8) and EPOLLHUP (16), which are reported without being asked for, at every poll."""
+EVENTS_PER_TURN: Final = 256
+EVENTS_PER_LOOK: Final = 16
+
+_now_ns: Final = perf_counter_ns
+_worked_ns: Final = thread_time_ns
 
 OnEvent = Callable[[int], object]
 """A callback for ``READABLE``, ``WRITABLE`` or both. ``GONE`` is added where it is known, and is never the only one."""
@@ -74,7 +77,7 @@ class Poller(Protocol):
 
 def poller_for(
     loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float], turn: Turn, sockets: Sockets = SYSTEM_SOCKETS
-) -> Poller:
+) -> "EpollPoller | LoopPoller":
     """Return the best poller of this system. It informs ``turn`` when it serves many connections."""
     epoll = sockets.epoll()
     return LoopPoller(loop, monotonic_ms, turn) if epoll is None else EpollPoller(loop, monotonic_ms, turn, epoll)
@@ -156,8 +159,8 @@ class EpollPoller:
         if served != self._served:
             self._served, self._served_ns = served, self.turn_ns
         self._now_ms = self._monotonic_ms()
-        self.turn_ns = perf_counter_ns()
-        self.worked_ns = thread_time_ns()
+        self.turn_ns = _now_ns()
+        self.worked_ns = _worked_ns()
         self.events += len(ready)
 
     def _serve_shared(self, ready: Sequence[tuple[int, int]]) -> None:

@@ -186,11 +186,14 @@ class TlsChannel:
         filled = self._read(tls, view, 0) if self._has_rest or self._incoming.pending else 0
         while filled < most and receives and not self._has_ended and self._error is None:
             wanted = min(max(most - filled, FED_BYTES), RECEIVED_BYTES)
-            count, whole = self._receive(wanted)
+            count, end = self._receive(wanted)
             receives = receives - 1 if count == wanted else 0
             position = 0
-            while position < whole:
-                stop = whole if whole - position <= FED_BYTES else whole_end(received, position, whole, FED_BYTES)
+            while position < end:
+                stop = whole_end(received, position, end, FED_BYTES)
+                if stop == position:
+                    self._tail = bytes(received[position:end])
+                    break
                 self._incoming.write(received[position:stop])
                 position = stop
                 if filled < most:
@@ -221,8 +224,8 @@ class TlsChannel:
         return filled
 
     def _receive(self, wanted: int) -> tuple[int, int]:
-        """Take encrypted bytes from the socket. Return their number, and the length of the whole records which
-        ``received`` has now."""
+        """Take encrypted bytes from the socket. Return their number, and that of the bytes which ``received`` has now:
+        the kept beginning of a record is among them, and is no longer kept."""
         received, tail = self._listener.received, self._tail
         held = len(tail)
         try:
@@ -239,11 +242,9 @@ class TlsChannel:
         if count == 0:
             self._has_ended = True
             return 0, 0
-        end = held + count
-        whole = whole_end(received, 0, end, end)
-        if held or whole < end:
-            self._tail = bytes(received[whole:end])
-        return count, whole
+        if held:
+            self._tail = b""
+        return count, held + count
 
     def _answer(self) -> None:
         """Send what the protocol itself answers, such as new keys."""
@@ -432,11 +433,14 @@ class TlsChannel:
         if self._is_closed or self._is_open:
             return
         try:
-            count, whole = self._receive(FED_BYTES)
+            count, end = self._receive(FED_BYTES)
             if self._error is not None:
                 raise self._error
             if count and self._tls is None:
                 self._check_first_byte()
+            whole = whole_end(self._listener.received, 0, end, end)
+            if whole < end:
+                self._tail = bytes(self._listener.received[whole:end])
             if whole:
                 tls = self._tls or self._begin()
                 self._incoming.write(self._listener.received[:whole])

@@ -1,9 +1,10 @@
 """Whether the group protocols of Kafka 4 are finalised, and so served (Kafka: ``isConsumerGroupProtocolEnabled``)."""
 
+from kpybroker.metadata.features import GROUP_VERSION, STREAMS_VERSION
 from kpybroker.serving.context import Context
 
-GROUP_VERSION = "group.version"
 CONSUMER = "consumer"
+STREAMS = "streams"
 
 
 def serves_consumer_groups(broker: Context) -> bool:
@@ -11,3 +12,10 @@ def serves_consumer_groups(broker: Context) -> bool:
     if broker.image.features.get(GROUP_VERSION, 0) < 1:
         return False
     return CONSUMER in broker.config["group.coordinator.rebalance.protocols"]
+
+
+def serves_streams_groups(broker: Context) -> bool:
+    """Whether ``streams.version`` is at level 1 and the broker's config does not exclude the protocol."""
+    if broker.image.features.get(STREAMS_VERSION, 0) < 1:
+        return False
+    return STREAMS in broker.config["group.coordinator.rebalance.protocols"]

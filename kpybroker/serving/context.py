@@ -20,6 +20,7 @@ from kpybroker.replicas.moves import Moves
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.serving.expected_topics import ExpectedTopics
 from kpybroker.serving.refused_creations import RefusedCreations
+from kpybroker.serving.streams_topics import StreamsTopics
 from kpybroker.serving.topic_answers import TopicAnswers
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Context(Protocol):
     topic_answers: TopicAnswers
     expected_topics: ExpectedTopics
     refused_creations: RefusedCreations
+    streams_topics: StreamsTopics
     controller: Controller
     authorizer: Authorizer | None
     """None if everybody may do everything. Handlers ask by `kpybroker.serving.permissions`."""

@@ -37,22 +37,29 @@ def auto_create(
     in Kafka, one request asks for all of them; the controller refuses a request for too many partitions.
     """
     if names:
-        timeout_ms = int(broker.config["request.timeout.ms"])
-        wanted = [_creatable(broker.config, name) for name in names]
-        request = CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=False)
-        if call is None or (broker.authorizer is None and call.principal is ANONYMOUS):
-            broker.controller.send(request, then)
-        else:
-            asked = Call(
-                api.CREATE_TOPICS,
-                api.API_KEYS[api.CREATE_TOPICS].max_version,
-                call.client_id,
-                call.client,
-                call.peer,
-                call.versions,
-            )
-            asked.principal, asked.host = call.principal, call.host
-            broker.controller.forward(request, asked, then)
+        create(broker, [_creatable(broker.config, name) for name in names], then, call)
+
+
+def create(
+    broker: Context, topics: list[CreatableTopic], then: Callable[[Any], object], call: Call | None = None
+) -> None:
+    """Ask the controller to create these topics, for the client whose request is ``call``."""
+    timeout_ms = int(broker.config["request.timeout.ms"])
+    request = CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms, validate_only=False)
+    is_open = broker.authorizer is None and call is not None and call.principal is ANONYMOUS
+    if call is None or is_open or broker.config.is_in_zookeeper_mode:
+        broker.controller.send(request, then)
+    else:
+        asked = Call(
+            api.CREATE_TOPICS,
+            api.API_KEYS[api.CREATE_TOPICS].max_version,
+            call.client_id,
+            call.client,
+            call.peer,
+            call.versions,
+        )
+        asked.principal, asked.host = call.principal, call.host
+        broker.controller.forward(request, asked, then)
 
 
 def _creatable(config: BrokerConfig, name: str) -> CreatableTopic:

@@ -10,6 +10,7 @@ from kpybroker.scan.errors import BadOption
 from kpybroker.scan.options import for_batch, for_stream, read_options
 from kpybroker.spark.one_line import one_line, warn
 from kpybroker.spark.schema import ddl
+from kpybroker.spark.zip_directories import keep_zip_directories
 
 
 class KpybrokerSource(DataSource):
@@ -20,6 +21,7 @@ class KpybrokerSource(DataSource):
         return "kpybroker"
 
     def schema(self) -> str:
+        keep_zip_directories()
         with one_line():
             options = read_options(self.options)
             client_of(options)
@@ -29,6 +31,7 @@ class KpybrokerSource(DataSource):
     def reader(self, schema: StructType) -> Any:
         from kpybroker.spark.reader import reader_of
 
+        keep_zip_directories()
         with one_line():
             options = read_options(self.options)
             _check_schema(schema, options.wanted.columns)

@@ -11,6 +11,7 @@ from kpybroker.scan.connecting import transport_of
 from kpybroker.scan.options import Options
 from kpybroker.scan.ranges import Range, Wanted
 from kpybroker.spark.one_line import one_line
+from kpybroker.spark.zip_directories import keep_zip_directories
 
 
 class Task(InputPartition):
@@ -25,6 +26,7 @@ def read(task: InputPartition | None, options: Options, wanted: Wanted) -> Itera
     """The rows of a task. Where there is nothing to read, Spark plans one that is, or holds, None."""
     if not isinstance(task, Task):
         return
+    keep_zip_directories()
     with one_line():
         transport = transport_of(options, task.lent)
         try:

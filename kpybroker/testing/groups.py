@@ -1,7 +1,7 @@
 """A consumer group as a test needs it: its members, the partitions that each reads, its commits, its lag.
 
-It uses requests that any client can send (DescribeGroups, OffsetFetch, ListOffsets). Assignments are decoded where the
-group's protocol is Kafka's ``consumer``, and left out for other protocols.
+It uses requests that any client can send (DescribeGroups, ConsumerGroupDescribe, OffsetFetch, ListOffsets). Assignments
+of classic groups are decoded where the group's protocol is Kafka's ``consumer``, and left out for other protocols.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from kpybroker.errors import KafkaError
 from kpybroker.testing.client import LATEST, Client, raise_for
 from kpywire import error_codes
+from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kpywire.messages.describe_groups import DescribeGroupsRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -30,16 +31,22 @@ class Member(NamedTuple):
     instance_id: str | None
     host: str
     partitions: tuple[Spot, ...]
+    epoch: int | None = None
+    """Its epoch, in a group of the consumer protocol (KIP-848)."""
 
 
 class Group(NamedTuple):
-    """A group at one moment. ``state`` is one of Kafka's: Empty, PreparingRebalance, CompletingRebalance, Stable,
-    Dead."""
+    """A group at one moment. ``state`` is one of Kafka's: Empty, PreparingRebalance, CompletingRebalance, Stable, Dead,
+    of the consumer protocol also Assigning and Reconciling. ``protocol`` is the assignor."""
 
     id: str
     state: str
     protocol: str
     members: tuple[Member, ...]
+    type: str = "classic"
+    """The protocol: classic or consumer (KIP-848)."""
+    epoch: int | None = None
+    """The epoch of a group of the consumer protocol."""
 
     @property
     def is_stable(self) -> bool:
@@ -62,6 +69,10 @@ class Group(NamedTuple):
 async def describe(client: Client, group_id: str) -> Group:
     """The group as it is now. An unknown group is Dead. Raises KafkaError."""
     answer = await client.retrying(lambda: _described(client, group_id))
+    if answer.group_state == DEAD:
+        found = await client.retrying(lambda: _of_consumer_protocol(client, group_id))
+        if found is not None:
+            return found
     members = tuple(
         Member(
             one.member_id,
@@ -85,6 +96,32 @@ async def _described(client: Client, group_id: str) -> Any:
         return answer
     raise_for(answer.error_code, f"group {group_id}")
     return answer
+
+
+async def _of_consumer_protocol(client: Client, group_id: str) -> Group | None:
+    """The group as one of the consumer protocol; None if there is none."""
+    request = ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+    (answer,) = (await client.call(request)).groups
+    if answer.error_code in (error_codes.GROUP_ID_NOT_FOUND, error_codes.UNSUPPORTED_VERSION):
+        return None
+    raise_for(answer.error_code, f"group {group_id}")
+    members = [
+        Member(
+            one.member_id,
+            one.client_id,
+            one.instance_id,
+            one.client_host,
+            tuple(
+                sorted(
+                    (topic.topic_name, index) for topic in one.assignment.topic_partitions for index in topic.partitions
+                )
+            ),
+            one.member_epoch,
+        )
+        for one in answer.members
+    ]
+    members.sort(key=lambda one: one.id)
+    return Group(group_id, answer.group_state, answer.assignor_name, tuple(members), CONSUMER, answer.group_epoch)
 
 
 def _assigned(assignment: bytes) -> tuple[Spot, ...]:

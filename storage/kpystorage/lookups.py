@@ -54,8 +54,14 @@ def aborted_within(
     if all(segment.transaction_index.file is None for segment in segments):
         return []
     for number, segment in enumerate(segments):
-        if segment.find(offset, segment.size) is not None:
+        if _reaches(segment, offset):
             following = segments[number + 1].base_offset if number + 1 < len(segments) else log_end_offset
             behind = segment.offset_index.first_from(end_position)
             return aborted_transactions(segments[number:], offset, following if behind is None else behind)
     return []
+
+
+def _reaches(segment: Segment, offset: int) -> bool:
+    """Whether a batch of the segment holds ``offset`` or lies behind it. Its index often suffices."""
+    index = segment.offset_index
+    return (len(index) > 0 and index.last_offset >= offset) or segment.find(offset, segment.size) is not None

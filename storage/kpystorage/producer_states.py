@@ -279,6 +279,14 @@ class ProducerStates:
             return None
         return min([place for _, place in [*_first(self._open), *_first(self._unreplicated)]])
 
+    def open_transactions(self) -> list[tuple[int, int, int]]:
+        """(producer id, first offset, last timestamp of the producer) of each open transaction, by its first offset."""
+        found = []
+        for first_offset, (producer_id, _) in self._open.items():
+            state = self.producers.get(producer_id)
+            found.append((producer_id, first_offset, NO_TIMESTAMP if state is None else state.last_timestamp))
+        return found
+
     @property
     def oldest_transaction_timestamp(self) -> int:
         """The last timestamp of the producer with the oldest open transaction, -1 without any. It reveals hanging

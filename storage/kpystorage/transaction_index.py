@@ -17,6 +17,10 @@ VERSION = 0
 _ENTRY = Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
 _READ_BYTES = ENTRY_BYTES * 1024
+_LAST_OFFSET = Struct(">q")
+_LAST_OFFSET_POSITION = 18
+_FEW = 16
+"""The entries that are read at once rather than searched."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -67,7 +71,7 @@ class TransactionIndex:
         False means that the segments behind this one may hold more.
         """
         found = []
-        for aborted in self.entries():
+        for _, aborted in self._positions(self._position_of(fetch_offset)):
             if aborted.last_offset >= fetch_offset and aborted.first_offset < upper_bound_offset:
                 found.append(aborted)
             if aborted.last_stable_offset >= upper_bound_offset:
@@ -99,10 +103,25 @@ class TransactionIndex:
         if self._file is not None:
             self._file.path = path
 
-    def _positions(self) -> Iterator[tuple[int, AbortedTransaction]]:
+    def _position_of(self, offset: int) -> int:
+        """The position of an entry near the first transaction that ends at or above ``offset``, and not behind it."""
+        if self._file is None:
+            return 0
+        low, high = 0, self._size() // ENTRY_BYTES
+        while high - low > _FEW:
+            middle = (low + high) // 2
+            found = self._file.pread(_LAST_OFFSET.size, middle * ENTRY_BYTES + _LAST_OFFSET_POSITION)
+            if len(found) < _LAST_OFFSET.size or _LAST_OFFSET.unpack(found)[0] >= offset:
+                high = middle
+            else:
+                low = middle
+        return low * ENTRY_BYTES
+
+    def _positions(self, position: int = 0) -> Iterator[tuple[int, AbortedTransaction]]:
+        """The entries from ``position`` on."""
         if self._file is None:
             return
-        position, end = 0, self._size()
+        end = self._size()
         while position + ENTRY_BYTES <= end:
             data = self._file.pread(min(_READ_BYTES, (end - position) // ENTRY_BYTES * ENTRY_BYTES), position)
             for version, *fields in _ENTRY.iter_unpack(data[: len(data) // ENTRY_BYTES * ENTRY_BYTES]):

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kpybroker import handlers
 from kpybroker.calls.client import Client
 from kpybroker.calls.steps import at_once
 from kpybroker.config.broker import BrokerConfig
@@ -16,7 +15,7 @@ from kpybroker.handlers import consumer_group_describe, consumer_group_heartbeat
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.metadata.topic import Partition, Topic
 from kpybroker.metadata.topic_view import TopicView
-from kpywire import api, error_codes
+from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kpywire.messages.consumer_group_heartbeat import (
@@ -137,6 +136,14 @@ def test_an_assignor_that_the_broker_does_not_have_is_refused() -> None:
     assert answer.error_message == "ServerAssignor custom is not supported. Supported assignors: uniform, range."
 
 
+def test_assignors_may_be_configured_by_the_names_of_kafkas_classes() -> None:
+    classes = "org.apache.kafka.coordinator.group.assignor."
+    asking = Asking(**{"group.consumer.assignors": f"{classes}RangeAssignor,{classes}UniformAssignor"})
+    assert asking.join(server_assignor="uniform").error_code == error_codes.NONE
+    answer = asking.join(server_assignor="custom")
+    assert answer.error_message == "ServerAssignor custom is not supported. Supported assignors: range, uniform."
+
+
 def test_groups_that_are_not_there_are_named() -> None:
     empty, missing = Asking().describe("", "x")
     assert empty.error_code == error_codes.INVALID_GROUP_ID
@@ -147,7 +154,3 @@ def test_groups_that_are_not_there_are_named() -> None:
 def test_without_the_feature_nothing_is_served(asking: Asking) -> None:
     assert asking.join().error_code == error_codes.UNSUPPORTED_VERSION
     assert asking.describe("g")[0].error_code == error_codes.UNSUPPORTED_VERSION
-
-
-def test_what_no_cluster_can_finalise_is_not_advertised() -> None:
-    assert not {api.CONSUMER_GROUP_HEARTBEAT, api.CONSUMER_GROUP_DESCRIBE} & handlers.served_versions().keys()

@@ -45,6 +45,43 @@ def test_members_of_other_protocols_are_shown_without_partitions() -> None:
     assert group_view.as_dict(connect, {}, {}, NOW_MS)["members"][1]["assignment"] is None
 
 
+def member(name: str, epoch: int, assigned: list[int], target: list[int], instance: str | None = None) -> Member:
+    spots, wanted = (tuple(Spot("t", index) for index in indexes) for indexes in (assigned, target))
+    return Member(f"m-{name}", instance, name, "/10.0.0.1", spots, "consumer", epoch, wanted)
+
+
+def moving(*members: Member, epoch: int = 3, state: str = "Reconciling") -> Group:
+    return Group("g", "consumer", state, "consumer", "uniform", 1, members, epoch, 3)
+
+
+def test_a_group_whose_partitions_move_says_who_is_waited_for_and_for_how_long() -> None:
+    group = moving(member("a", 2, [0, 1], [0]), member("b", 3, [], [1]))
+    assert group_view.heading(group, None, {"m-a": NOW_MS - 65_000}, NOW_MS).splitlines() == [
+        "g  Reconciling, consumer (uniform), 2 members, epoch 3, coordinator 1",
+        "  b (m-b) waits for t:1, which a (m-a) has not given up, for 1 min 5 s",
+    ]
+    shown = group_view.as_dict(group, {}, {}, NOW_MS, {"m-a": 7})
+    (waits_for,) = shown["waits_for"]
+    assert (waits_for["member_id"], waits_for["awaited_by"], waits_for["since_ms"]) == ("m-a", ["m-b"], 7)
+    assert (shown["epoch"], shown["members"][1]["target"]) == (3, [{"topic": "t", "partition": 1}])
+    assert "PROTOCOL" in group_view.members_text(group)
+
+
+def test_a_group_says_what_else_it_waits_for() -> None:
+    due = moving(member("a", 3, [0], [0]), member("b", 2, [], [1]))
+    behind = moving(member("a", 2, [0], [0]), member("b", 3, [1], [1]))
+    away = moving(member("a", 3, [0], [0]), member("b", -2, [1], [1], instance="i"))
+    new = moving(member("a", 3, [0], [0]), epoch=4, state="Assigning")
+    lines = [group_view.heading(group).splitlines()[1:] for group in (due, behind, away, new)]
+    assert lines == [
+        ["  b (m-b) has not asked for t:1 yet"],
+        ["  a (m-a) is at epoch 2; its next heartbeat brings 3"],
+        ["  i (m-b) is away and keeps t:1 until it returns"],
+        ["  epoch 4 has no assignment yet; a heartbeat of a member computes it"],
+    ]
+    assert group_view.heading(moving(member("a", 3, [0], [0]), state="Stable")).count("\n") == 0
+
+
 def test_a_group_that_nobody_uses_says_so() -> None:
     empty = Group("e", "classic", "Empty", "", "", 1, ())
     assert group_view.heading(empty) == "e  Empty, classic, 0 members, coordinator 1"
@@ -71,7 +108,10 @@ def test_programs_can_rely_on_these_keys() -> None:
             "instance_id": "static",
             "client_id": "app",
             "host": "/10.0.0.1",
+            "protocol": "classic",
+            "epoch": None,
             "assignment": [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 2}],
+            "target": None,
         }
     ]
     assert found["partitions"][0] == {

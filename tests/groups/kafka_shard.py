@@ -11,6 +11,7 @@ from kpywire.messages.delete_groups import DeleteGroupsResponse
 from kpywire.messages.describe_groups import DescribeGroupsResponse
 from kpywire.messages.list_groups import ListGroupsResponse
 from kpywire.messages.offset_fetch import OffsetFetchResponse
+from kpywire.messages.streams_group_describe import StreamsGroupDescribeResponse
 from oracle.asked import AskedOracle
 
 
@@ -32,6 +33,8 @@ class Outcome:
         self.records: list[tuple[bytes, bytes | None]] = []
         self.leader_id = ""
         self.member_ids: list[str] = []
+        self.missing: list[str] = []
+        """The internal topics that a streams group lacks."""
         for word in line.split("\t"):
             kind, _, rest = word.partition(" ")
             if kind == "A":
@@ -43,6 +46,8 @@ class Outcome:
                 self.records.append((bytes.fromhex(key), None if value == "-" else bytes.fromhex(value)))
             elif kind == "L":
                 self.leader_id = rest
+            elif kind == "T":
+                self.missing.append(rest)
             elif kind == "M":
                 self.member_ids = [each for each in rest.split(",") if each]
 
@@ -55,6 +60,10 @@ def wrapped(response: Any, key: int, version: int) -> bytes:
         response = DescribeGroupsResponse(groups=[response])
     elif key == api.CONSUMER_GROUP_DESCRIBE:
         response = ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[response])
+    elif key == api.STREAMS_GROUP_HEARTBEAT:
+        response = response.response
+    elif key == api.STREAMS_GROUP_DESCRIBE:
+        response = StreamsGroupDescribeResponse(throttle_time_ms=0, groups=[response])
     elif key == api.LIST_GROUPS:
         response = ListGroupsResponse(error_code=0, groups=response)
     elif key == api.DELETE_GROUPS:

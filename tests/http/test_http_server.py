@@ -1,6 +1,7 @@
 """The second port's server: methods, bodies and errors, each bounded, and nobody else harmed."""
 
 import asyncio
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import pytest
@@ -20,13 +21,14 @@ async def broken(_request: Request) -> Answer:
 
 
 ROUTES = {"/echo": Route(echo, frozenset({"GET", "POST"})), "/broken": Route(broken), "/third": Route(echo)}
+BELOW = {"/": Route(echo), "/files/": Route(echo), "/files/exact": Route(broken), **ROUTES}
 
 
-def ask(sent: bytes) -> tuple[int, dict[str, str], bytes]:
+def ask(sent: bytes, routes: Mapping[str, Route] = ROUTES) -> tuple[int, dict[str, str], bytes]:
     """The status, headers and body of the answer."""
 
     async def exchange() -> bytes:
-        server = HttpServer(ROUTES)
+        server = HttpServer(routes)
         port = await server.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(sent)
@@ -50,6 +52,14 @@ def test_a_route_sees_method_path_query_headers_body_and_identity() -> None:
 
 def test_a_request_without_a_body_has_an_empty_one() -> None:
     assert ask(b"GET /echo HTTP/1.1\r\nX-Word: w\r\n\r\n")[2] == f"GET /echo  w {ANONYMOUS} ".encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/", 200), ("/files/", 200), ("/files/a/b", 200), ("/files/exact", 500), ("/files", 404), ("/other", 404)],
+)
+def test_a_route_with_a_slash_at_its_end_has_all_paths_below_it(path: str, status: int) -> None:
+    assert ask(f"GET {path} HTTP/1.1\r\nX-Word: w\r\n\r\n".encode(), BELOW)[0] == status
 
 
 @pytest.mark.parametrize(

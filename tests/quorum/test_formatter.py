@@ -76,6 +76,8 @@ def test_every_directory_gets_its_identity_and_the_bootstrap_records() -> None:
         assert read_bootstrap_records(disk, directory) == [
             FeatureLevelRecord(name="metadata.version", feature_level=30),
             FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
+            FeatureLevelRecord(name="group.version", feature_level=1),
+            FeatureLevelRecord(name="streams.version", feature_level=1),
             FeatureLevelRecord(name="transaction.version", feature_level=2),
         ]
 
@@ -179,9 +181,9 @@ def test_a_format_that_was_interrupted_is_undone_or_whole(crash: str) -> None:
         ),
         (
             None,
-            {"group.version": 1},
+            {"share.version": 1},
             True,
-            "kpybroker does not have these finalised features: group.version=1",
+            "kpybroker does not have these finalised features: share.version=1",
         ),
         (
             None,
@@ -211,12 +213,16 @@ def test_levels_that_can_be() -> None:
         "kraft.version": 1,
         "transaction.version": 0,
         "eligible.leader.replicas.version": 0,
+        "group.version": 0,
+        "streams.version": 0,
     }
     assert choose_levels(None, {"metadata.version": 17, "transaction.version": 1}, dynamic_quorum=False) == {
         "metadata.version": 17,
         "kraft.version": 0,
         "transaction.version": 1,
         "eligible.leader.replicas.version": 0,
+        "group.version": 0,
+        "streams.version": 0,
     }
     off = {"eligible.leader.replicas.version": 0}
     for release, chosen, level in (("4.0", {}, 0), ("4.1-IV0", {}, 1), (None, {}, 1), (None, off, 0)):

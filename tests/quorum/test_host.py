@@ -35,6 +35,8 @@ def test_a_new_node_formats_leads_and_finalises_its_features() -> None:
     assert world.image.finalized_features == {
         "metadata.version": 30,
         "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "streams.version": 1,
         "transaction.version": 2,
     }
     assert world.host.kraft_version == 1
@@ -123,7 +125,13 @@ def test_a_restart_knows_everything_and_tells_the_first_subscribers_all_of_it() 
     again.start()
     first = again.news[0]
     assert [created.name for created in first.created_topics.values()] == ["orders"]
-    assert first.features == {"metadata.version", "eligible.leader.replicas.version", "transaction.version"}
+    assert first.features == {
+        "metadata.version",
+        "eligible.leader.replicas.version",
+        "group.version",
+        "streams.version",
+        "transaction.version",
+    }
     assert (list(first.brokers), first.producer_ids) == ([1], True)
     assert again.image.next_offset > world.image.next_offset
     assert again.host.controller_id == 1
@@ -363,10 +371,10 @@ def test_a_log_with_features_that_are_missing_here_is_refused_in_one_line() -> N
     world = HostWorld().start()
     reign = world.host._reign
     assert reign is not None
-    record = FeatureLevelRecord(name="group.version", feature_level=1)
+    record = FeatureLevelRecord(name="share.version", feature_level=1)
     reign._append([record], None, 0)
     world.scheduler.run()
-    with pytest.raises(StartRefused, match=r"^kpybroker does not have .*: group.version=1\. Turn them off with "):
+    with pytest.raises(StartRefused, match=r"^kpybroker does not have .*: share.version=1\. Turn them off with "):
         world.again()
 
 
@@ -379,8 +387,8 @@ def formatted(levels: dict[str, int], voters: Mapping[int, Voter] | None) -> Sim
 
 def test_an_empty_log_that_will_begin_with_features_that_are_missing_here_is_refused() -> None:
     """The features are missing as when Kafka formats without any option."""
-    disk = formatted({"metadata.version": 30, "transaction.version": 2, "group.version": 1}, None)
-    with pytest.raises(StartRefused, match=r"features: group.version=1\. Turn them off with "):
+    disk = formatted({"metadata.version": 30, "transaction.version": 2, "share.version": 1}, None)
+    with pytest.raises(StartRefused, match=r"features: share.version=1\. Turn them off with "):
         HostWorld(disk, overrides=STATIC)
 
 

@@ -97,6 +97,8 @@ def test_ours_goes_on_where_kafka_stopped(swapped: Swapped) -> None:
     assert world.image.finalized_features == {
         "metadata.version": 30,
         "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "streams.version": 1,
         "transaction.version": 2,
     }
     assert world.host.kraft_version == 1

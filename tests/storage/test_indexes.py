@@ -161,6 +161,26 @@ def test_the_transaction_index_is_made_for_the_first_aborted_transaction() -> No
     assert list(TransactionIndex(disk, "/txnindex", exists=True).entries()) == made[:1]
 
 
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 9)), min_size=1, max_size=300),
+    st.integers(0, 1500),
+    st.integers(1, 60),
+)
+def test_a_transaction_index_is_searched_for_what_reading_all_of_it_finds(
+    steps: list[tuple[int, int]], fetch_offset: int, read: int
+) -> None:
+    index = TransactionIndex(MemoryDisk(), "/txnindex", exists=False)
+    last_offset, made = 0, []
+    for further, before in steps:
+        last_offset += further
+        made.append(AbortedTransaction(1, max(0, last_offset - before), last_offset, last_offset + 1 - before % 3))
+        index.append(made[-1])
+    upper_bound = fetch_offset + read
+    last = next((number for number, each in enumerate(made) if each.last_stable_offset >= upper_bound), len(made))
+    reach = [each for each in made[: last + 1] if each.last_offset >= fetch_offset and each.first_offset < upper_bound]
+    assert index.overlapping(fetch_offset, upper_bound) == (reach, last < len(made))
+
+
 def test_a_rest_of_a_transaction_index_entry_is_written_over_and_a_later_version_refused() -> None:
     disk = MemoryDisk()
     entry = AbortedTransaction(1, 0, 10, 5)

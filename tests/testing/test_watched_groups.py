@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 from kafka import KafkaConsumer
 
 from kpybroker.client.connection import Connection
@@ -72,6 +73,26 @@ def test_members_assignments_commits_and_lag_are_seen(broker: Broker) -> None:
     assert broker.lag("g")[TOPIC, 3] == 1
     with pytest.raises(AssertionError, match=r"- orders-3: 99\n\+ orders-3: \d"):
         assert_committed(broker, "g", {**ends, (TOPIC, 3): 99}, timeout_s=0.0)
+
+
+def test_groups_of_the_consumer_protocol_are_waited_for_alike(broker: Broker) -> None:
+    broker.produce(TOPIC, "a", "b", partition=0)
+    config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "client.id": "one"}
+    consumer = Consumer({**config, "group.protocol": "consumer", "auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe([TOPIC])
+        consumer.poll(0.1)
+        group = broker.wait_for_group_stable("g", members=1, topics=[TOPIC])
+        assert (group.type, group.protocol, group.epoch) == ("consumer", "uniform", 2)
+        assert [(member.client_id, member.epoch, len(member.partitions)) for member in group.members] == [("one", 2, 4)]
+        read = 0
+        while read < 2:
+            read += len(consumer.consume(2, 1.0))
+        consumer.commit(asynchronous=False)
+        assert broker.committed("g")[TOPIC, 0] == 2
+    finally:
+        consumer.close()
+    assert (broker.group("g").state, broker.lag("g")[TOPIC, 0]) == ("Empty", 0)
 
 
 def test_a_group_that_does_not_become_stable_is_shown(broker: Broker) -> None:

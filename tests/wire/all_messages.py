@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import kpywire
-from kpywire.generator.specifications import PLACES, Specification, read_package
+from kpywire.generator.specifications import PLACES, Specification, read_package, with_removed
+from oracle.jars import KAFKA_BEFORE_4, jars_directory
 
 JAVA_PACKAGES = {
     "messages": "org.apache.kafka.common.message",
@@ -47,4 +48,9 @@ def java_name(cls: Any) -> str:
 @cache
 def specifications(jars: Path) -> dict[tuple[str, str], Specification]:
     """Kafka's specifications, by our package and their name."""
-    return {(package, each.name): each for package in PLACES for each in read_package(jars, package)}
+    of_3_9 = read_package(jars_directory(KAFKA_BEFORE_4), "messages")
+    return {
+        (package, each.name): each
+        for package in PLACES
+        for each in with_removed(read_package(jars, package), of_3_9 if package == "messages" else [])
+    }

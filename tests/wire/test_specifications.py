@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -38,7 +39,17 @@ ALL_VERSIONS = range(40)
 def specifications_of(artifact: str) -> list[dict[str, Any]]:
     with ZipFile(oracle.jars_directory() / f"{artifact}-{oracle.jars.KAFKA_VERSION}.jar") as jar:
         names = [name for name in jar.namelist() if re.match(r"common/(message|metadata)/.*\.json$", name)]
-        return [json.loads(re.sub(r"(?m)^\s*//.*$", "", jar.read(name).decode())) for name in names]
+        found = [json.loads(re.sub(r"(?m)^\s*//.*$", "", jar.read(name).decode())) for name in names]
+    return [removed(facts["name"]) if facts["validVersions"] == "none" else facts for facts in found]
+
+
+@cache
+def removed(name: str) -> dict[str, Any]:
+    """A message of ZooKeeper mode, which Kafka 4.0 removed, as Kafka 3.9 specifies it."""
+    release = oracle.jars.KAFKA_BEFORE_4
+    with ZipFile(oracle.jars_directory(release) / f"kafka-clients-{release}.jar") as jar:
+        text = jar.read(f"common/message/{name}.json").decode()
+    return json.loads(re.sub(r"(?m)^\s*//.*$", "", text))  # type: ignore[no-any-return]
 
 
 def versions(text: str) -> set[int]:
@@ -165,12 +176,16 @@ def test_apis_listen_where_kafka_says_so() -> None:
     listeners = {
         facts["apiKey"]: set(facts["listeners"]) for facts in specifications_of("kafka-clients") if "listeners" in facts
     }
-    assert {key: set(api.listeners) for key, api in API_KEYS.items()} == listeners
+    assert {key: set(api.listeners) for key, api in API_KEYS.items() if "zkBroker" not in api.listeners} == {
+        key: names for key, names in listeners.items() if "zkBroker" not in names
+    }
+    assert {key for key, api in API_KEYS.items() if api.listeners == ("zkBroker",)} == {4, 5, 6, 7}
 
 
 def test_the_generator_writes_the_files_that_are_here(tmp_path: Path) -> None:
     package = Path(kpywire.__file__).parent
-    assert main([str(oracle.jars_directory()), str(tmp_path)]) == 0
+    jars = oracle.jars_directory(), oracle.jars_directory(oracle.jars.KAFKA_BEFORE_4)
+    assert main([*map(str, jars), str(tmp_path)]) == 0
     written = {path.relative_to(tmp_path) for path in tmp_path.rglob("*.py")}
     assert len(written) > 160
     for path in written:

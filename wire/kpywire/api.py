@@ -120,6 +120,7 @@ class ApiKey(NamedTuple):
 _BROKER = ("broker",)
 _CONTROLLER = ("controller",)
 _BROKER_AND_CONTROLLER = ("broker", "controller")
+_ZK_BROKER = ("zkBroker",)  # brokers in ZooKeeper mode alone, which Kafka 4.0 removed
 
 API_KEYS: dict[int, ApiKey] = {
     api[0]: ApiKey(*api)
@@ -128,6 +129,10 @@ API_KEYS: dict[int, ApiKey] = {
         (1, "Fetch", 4, 18, 12, "fetch", _BROKER_AND_CONTROLLER),
         (2, "ListOffsets", 1, 11, 6, "list_offsets", _BROKER),
         (3, "Metadata", 0, 13, 9, "metadata", _BROKER),
+        (4, "LeaderAndIsr", 0, 7, 4, "leader_and_isr", _ZK_BROKER),
+        (5, "StopReplica", 0, 4, 2, "stop_replica", _ZK_BROKER),
+        (6, "UpdateMetadata", 0, 8, 6, "update_metadata", _ZK_BROKER),
+        (7, "ControlledShutdown", 0, 3, 3, "controlled_shutdown", _ZK_BROKER),
         (8, "OffsetCommit", 2, 10, 8, "offset_commit", _BROKER),
         (9, "OffsetFetch", 1, 10, 6, "offset_fetch", _BROKER),
         (10, "FindCoordinator", 0, 6, 3, "find_coordinator", _BROKER),

@@ -22,6 +22,7 @@ from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.group import NOBODY, Group
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.stories import JOINED, REJOINED
 from kpybroker.groups.timers import Timer
 from kpywire import error_codes
 from kpywire.messages.join_group import JoinGroupRequest
@@ -164,6 +165,8 @@ def _join_known(group: ClassicGroup, request: GroupRequest, decision: Decision) 
     if is_unchanged and is_current:
         decision.reply(request.ticket, join_result(group, member_id, request.api_version))
     else:
+        if group.state is not State.PREPARING_REBALANCE:
+            decision.tell(group.group_id, REJOINED, member, message.reason or "")
         group.update(member, protocols, _rebalance_timeout_ms(request), message.session_timeout_ms)
         park_join(group, member, Parked(request.ticket, request.api_version), decision)
         rebalance_or_complete(group, decision)
@@ -228,6 +231,7 @@ def _add(group: ClassicGroup, request: GroupRequest, member_id: str, decision: D
         Timer(end_session, group, member_id),
     )
     member.is_new = True
+    decision.tell(group.group_id, JOINED, member, message.reason or "")
     if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
         group.new_member_added = True
     if not group.members:

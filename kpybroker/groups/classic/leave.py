@@ -11,6 +11,7 @@ from kpybroker.groups.classic.rebalance import complete_if_all_joined, forget_me
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.stories import LEFT
 from kpywire import error_codes
 from kpywire.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 
@@ -62,6 +63,7 @@ def _leave(group: ClassicGroup | None, identity: Any, decision: Decision) -> int
         error = group.check_member(member_id, identity.group_instance_id)
         if error:
             return error
+    decision.tell(group.group_id, LEFT, group.members[member_id], identity.reason or "")
     forget_member(group, group.members[member_id], decision)
     return error_codes.NONE
 

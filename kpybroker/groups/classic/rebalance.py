@@ -12,6 +12,7 @@ from kpybroker.groups.classic.member import Member, Parked
 from kpybroker.groups.classic.responses import join_error, join_result, sync_error
 from kpybroker.groups.classic.snapshot import group_record
 from kpybroker.groups.decision import Decision
+from kpybroker.groups.stories import GENERATION, LATE_JOIN, LATE_SYNC, REBALANCE, SILENT
 from kpybroker.groups.timers import Timer
 from kpywire import error_codes
 
@@ -36,6 +37,7 @@ def prepare_rebalance(group: ClassicGroup, decision: Decision) -> None:
     if group.sync_timer is not None:
         decision.timers.cancel(group.sync_timer)
     is_initial = group.state is State.EMPTY
+    decision.tell(group.group_id, REBALANCE)
     if is_initial:
         delay_ms = decision.settings.initial_rebalance_delay_ms
         _wait_for_joins(group, delay_ms, (delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0)), decision)
@@ -61,11 +63,13 @@ def complete_join(group: ClassicGroup, decision: Decision) -> None:
         decision.timers.cancel(group.join_timer)
     silent = [each for each in group.members.values() if each.awaiting_join is None and each.group_instance_id is None]
     for member in silent:
+        decision.tell(group.group_id, LATE_JOIN, member)
         forget_member(group, member, decision)
     if group.members and not group.elect_leader():
         _wait_for_joins(group, group.rebalance_timeout_ms, None, decision)
         return
     group.begin_generation(decision.timestamp_ms)
+    decision.tell(group.group_id, GENERATION, detail=f"{group.generation_id}, members: {len(group.members)}")
     if group.state is State.EMPTY:
         decision.records.append(group_record(group, {}))
         return
@@ -132,6 +136,7 @@ def end_session(group: ClassicGroup, member_id: str, decision: Decision) -> None
     """Remove a member that sent no heartbeat in time."""
     member = group.members.get(member_id)
     if member is not None and not member.is_alive:
+        decision.tell(group.group_id, SILENT, member)
         remove_member(group, member, decision)
 
 
@@ -177,5 +182,6 @@ def _sync_over(group: ClassicGroup, decision: Decision) -> None:
     for member_id in sorted(group.pending_sync):
         member = group.members.get(member_id)
         if member is not None:
+            decision.tell(group.group_id, LATE_SYNC, member)
             forget_member(group, member, decision)
     prepare_rebalance(group, decision)

@@ -6,16 +6,19 @@ Invariant: all counts and inverse tables follow from the members, the target and
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kpybroker.groups.consumer.java_order import in_timeline_order
 from kpybroker.groups.consumer.member import AWAY_EPOCH, NOTHING, ConsumerMember, Target
+from kpybroker.groups.consumer.member import STABLE as MEMBER_STABLE
 from kpybroker.groups.consumer.records import group_tombstones
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.group import EMPTY, SINCE_COMMIT, Group, Membership
 from kpybroker.groups.record import Record
 from kpywire import error_codes
+
+_K = TypeVar("_K")
 
 CONSUMER: Final = "consumer"
 ASSIGNING, RECONCILING, STABLE = "Assigning", "Reconciling", "Stable"
@@ -54,6 +57,7 @@ class ConsumerGroup(Membership):
         "partition_epochs",
         "regex_members",
         "regexes",
+        "settled",
         "static_members",
         "target",
         "target_owners",
@@ -70,6 +74,8 @@ class ConsumerGroup(Membership):
         self.members: dict[str, ConsumerMember] = {}
         self._most_members = 0
         self._is_homogeneous: bool | None = None
+        self.settled: dict[int, int] = {}
+        """How many members are at each epoch and stable there."""
         self.static_members: dict[str, str] = {}
         self.target: dict[str, Target] = {}
         self.target_owners: dict[bytes, dict[int, str]] = {}
@@ -95,9 +101,18 @@ class ConsumerGroup(Membership):
             return EMPTY
         if self.epoch > self.assignment_epoch:
             return ASSIGNING
-        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
-            return STABLE
-        return RECONCILING
+        return STABLE if self.settled.get(self.assignment_epoch) == len(self.members) else RECONCILING
+
+    def rests_with(self, updated: ConsumerMember, target_epoch: int) -> bool:
+        """Whether all members have their target of this epoch, with ``updated`` among them. A member that is away
+        counts as well."""
+        if updated.topic_regex and updated.topic_regex not in self.regexes:
+            return False
+        others, at_rest = len(self.members), self.settled.get(target_epoch, 0) + self.settled.get(AWAY_EPOCH, 0)
+        before = self.members.get(updated.member_id) or self.static_member(updated.instance_id)
+        if before is not None:
+            others, at_rest = others - 1, at_rest - before.rests_at(target_epoch)
+        return updated.rests_at(target_epoch) and at_rest >= others
 
     @property
     def is_homogeneous(self) -> bool:
@@ -201,6 +216,8 @@ class ConsumerGroup(Membership):
             add_counts(self.by_regex, resolved.topics, 1)
 
     def _count(self, member: ConsumerMember, by: int) -> None:
+        if member.state == MEMBER_STABLE:
+            add_counts(self.settled, (member.member_epoch,), by)
         add_counts(self.by_name, member.topic_names, by)
         if member.topic_regex:
             add_counts(self.regex_members, (member.topic_regex,), by)
@@ -335,7 +352,7 @@ class Subscriptions:
         add_counts(self.by_regex, topics, 1)
 
 
-def add_counts(counts: dict[str, int], keys: Iterable[str], by: int) -> None:
+def add_counts(counts: dict[_K, int], keys: Iterable[_K], by: int) -> None:
     """Count keys in or out. A count of 0 is left out."""
     for key in keys:
         count = counts.get(key, 0) + by

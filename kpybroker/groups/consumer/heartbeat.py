@@ -4,6 +4,7 @@
 wrong with a request alone is refused before it comes here (``GroupCoordinatorService``).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from kpybroker.groups.consumer.consumer_group import ConsumerGroup, is_away
@@ -20,12 +21,15 @@ from kpybroker.groups.consumer.records import (
 )
 from kpybroker.groups.consumer.refused import Refused
 from kpybroker.groups.consumer.regexes import Change, update_regex
-from kpybroker.groups.consumer.target import MemberTarget, assign, may_assign
+from kpybroker.groups.consumer.target import MemberTarget, assign, last_target, may_assign
 from kpybroker.groups.consumer.timeouts import fence, limit_rebalance, renew_session
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
+from kpybroker.groups.group import Group
 from kpybroker.groups.record import Record
+from kpybroker.groups.settings import GroupSettings
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.stories import JOINED, LEFT
 from kpywire import error_codes
 from kpywire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -34,14 +38,20 @@ from kpywire.messages.consumer_group_heartbeat import (
 )
 from kpywire.uuid import to_string
 
+MS_OF_A_MEMBER = 2
+"""A group that is not settled sends at most one heartbeat in this time on average."""
 
-def consumer_group_heartbeat(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+Upgrade = Callable[[GroupShard, Group, list[Record], Decision], ConsumerGroup | None]
+"""Turns a group of another kind into a consumer group, if it can; it adds the records to the list."""
+
+
+def consumer_group_heartbeat(shard: GroupShard, request: GroupRequest, decision: Decision, upgrade: Upgrade) -> None:
     """Answer a heartbeat."""
     try:
         if request.message.member_epoch < JOINING_EPOCH:
             response = _leave(shard, request.message, decision)
         else:
-            response = _stay(shard, request, decision)
+            response = _stay(shard, request, decision, upgrade)
     except Refused as refused:
         response = heartbeat_error(refused.error_code, refused.text)
     decision.reply(request.ticket, response)
@@ -79,8 +89,10 @@ def _leave(shard: GroupShard, message: Any, decision: Decision) -> ConsumerGroup
     else:
         member = static_member(group, message.member_id, message.instance_id)
     if message.instance_id is not None and message.member_epoch == AWAY_EPOCH:
+        decision.tell(group.group_id, LEFT, member, "for a while")
         leave_for_a_while(group, member, decision)
     else:
+        decision.tell(group.group_id, LEFT, member)
         fence(shard, group, [member], decision)
     return ConsumerGroupHeartbeatResponse(
         throttle_time_ms=0,
@@ -94,10 +106,12 @@ def _leave(shard: GroupShard, message: Any, decision: Decision) -> ConsumerGroup
 # Staying
 
 
-def _stay(shard: GroupShard, request: GroupRequest, decision: Decision) -> ConsumerGroupHeartbeatResponse:
+def _stay(
+    shard: GroupShard, request: GroupRequest, decision: Decision, upgrade: Upgrade
+) -> ConsumerGroupHeartbeatResponse:
     message = request.message
     records: list[Record] = []
-    group = _enter(shard, message, records, decision)
+    group = _enter(shard, message, records, decision, upgrade)
     throw_if_full(group, message.member_id, decision)
     member_id = message.member_id or new_member_id(decision)
     if message.instance_id is None:
@@ -111,6 +125,8 @@ def _stay(shard: GroupShard, request: GroupRequest, decision: Decision) -> Consu
     has_changed = changes_names or change is not Change.NONE
     updated = reconcile(shard, group, updated, target, owned, records, decision, subscription_changed=has_changed)
     decision.records += records
+    if member.member_epoch == 0 and message.member_epoch == JOINING_EPOCH:
+        decision.tell(group.group_id, JOINED, updated)
     settings = decision.settings_of(group.group_id)
     renew_session(shard, group.group_id, member_id, decision, settings.consumer_session_timeout_ms)
     is_full = (
@@ -124,12 +140,22 @@ def _stay(shard: GroupShard, request: GroupRequest, decision: Decision) -> Consu
         error_code=error_codes.NONE,
         member_id=member_id,
         member_epoch=updated.member_epoch,
-        heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=_interval_ms(group, updated, target, settings),
         assignment=_assignment(updated.assigned) if is_told else None,
     )
 
 
-def _enter(shard: GroupShard, message: Any, records: list[Record], decision: Decision) -> ConsumerGroup:
+def _interval_ms(group: ConsumerGroup, member: ConsumerMember, target: MemberTarget, settings: GroupSettings) -> int:
+    """The time to the next heartbeat. While the group is not settled it is short, as far as the group is small."""
+    usual_ms, unsettled_ms = settings.consumer_heartbeat_interval_ms, settings.consumer_unsettled_heartbeat_interval_ms
+    if not unsettled_ms or (target.is_old and group.rests_with(member, target.epoch)):
+        return usual_ms
+    return min(usual_ms, max(unsettled_ms, len(group.members) * MS_OF_A_MEMBER))
+
+
+def _enter(
+    shard: GroupShard, message: Any, records: list[Record], decision: Decision, upgrade: Upgrade
+) -> ConsumerGroup:
     """The group that a member is in or joins. An empty group of the classic protocol is replaced."""
     group = shard.groups.get(message.group_id)
     joins = message.member_epoch == JOINING_EPOCH
@@ -144,6 +170,9 @@ def _enter(shard: GroupShard, message: Any, records: list[Record], decision: Dec
     if joins and kind == "classic" and not membership.check_deletion(group, decision):
         records += membership.tombstones(message.group_id)
         return ConsumerGroup(message.group_id)
+    upgraded = upgrade(shard, group, records, decision) if joins and kind == "classic" else None
+    if upgraded is not None:
+        return upgraded
     raise Refused(error_codes.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a consumer group.")
 
 
@@ -277,25 +306,36 @@ def advance(
     bumps: bool,
 ) -> MemberTarget:
     """Move the group to its next epoch if subscriptions or topics changed; return the target of the member."""
+    epoch, is_homogeneous = next_epoch(group, member, updated, records, decision, bumps=bumps)
+    if not may_assign(group, epoch, decision):
+        return last_target(group, updated, epoch, decision)
+    return assign(group, epoch, member, updated, records, decision, is_homogeneous=is_homogeneous)
+
+
+def next_epoch(
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    updated: ConsumerMember,
+    records: list[Record],
+    decision: Decision,
+    *,
+    bumps: bool,
+) -> tuple[int, bool]:
+    """The epoch of the group with ``updated`` in the place of ``member``, and whether all read the same topics then."""
     epoch = group.epoch
     topics = decision.topics
-    is_homogeneous = None
     checked = group.checked_version
-    if bumps or checked is None or topics.has_changed((*group.by_name, *group.by_regex), checked):
-        subscriptions = group.subscriptions_with(member, updated)
-        is_homogeneous = subscriptions.is_homogeneous
-        metadata_hash = topics.group_hash(subscriptions.topics)
-        if bumps or metadata_hash != group.metadata_hash:
-            epoch += 1
-            records.append(epoch_record(group.group_id, epoch, metadata_hash))
-        group.checked_version = topics.version
-        if group.has_partition_metadata:
-            records.append(partition_metadata_tombstone(group.group_id))
-    if not may_assign(group, epoch, decision):
-        return MemberTarget(group.assignment_epoch, group.target_of(updated))
-    if is_homogeneous is None:
-        is_homogeneous = group.is_homogeneous
-    return assign(group, epoch, member, updated, records, decision, is_homogeneous=is_homogeneous)
+    if not (bumps or checked is None or topics.has_changed((*group.by_name, *group.by_regex), checked)):
+        return epoch, group.is_homogeneous
+    subscriptions = group.subscriptions_with(member, updated)
+    metadata_hash = topics.group_hash(subscriptions.topics)
+    if bumps or metadata_hash != group.metadata_hash:
+        epoch += 1
+        records.append(epoch_record(group.group_id, epoch, metadata_hash))
+    group.checked_version = topics.version
+    if group.has_partition_metadata:
+        records.append(partition_metadata_tombstone(group.group_id))
+    return epoch, subscriptions.is_homogeneous
 
 
 def reconcile(  # noqa: PLR0913

@@ -57,6 +57,10 @@ class ConsumerMember(NamedTuple):
         """Whether the member has what the assignor gave to it at this epoch."""
         return self.state == STABLE and self.member_epoch == epoch
 
+    def rests_at(self, epoch: int) -> bool:
+        """Whether nothing is expected of the member at this epoch: it has its target, or it is away."""
+        return self.state == STABLE and self.member_epoch in (epoch, AWAY_EPOCH)
+
     def epoch_of(self, topic_id: bytes, partition: int) -> int | None:
         """The epoch at which the member got a partition that it has, or has to give up."""
         for partitions in (self.assigned, self.pending_revocation):

@@ -24,6 +24,18 @@ class MemberTarget(NamedTuple):
 
     epoch: int
     target: Target
+    is_old: bool = False
+    """Whether the group is at no later epoch, and has been at this one for a while."""
+
+
+SETTLING_MS = 5_000
+"""After this time without changes a target counts as old. Members often come and go together."""
+
+
+def last_target(group: ConsumerGroup, member: ConsumerMember, epoch: int, decision: Decision) -> MemberTarget:
+    """The target of a member that was computed last, when the group is at ``epoch``."""
+    is_old = group.assignment_epoch >= epoch and decision.timestamp_ms >= group.assignment_timestamp_ms + SETTLING_MS
+    return MemberTarget(group.assignment_epoch, group.target_of(member), is_old)
 
 
 def may_assign(group: ConsumerGroup, epoch: int, decision: Decision) -> bool:

@@ -12,6 +12,7 @@ from kpybroker.groups.consumer.leave import fence_members
 from kpybroker.groups.consumer.member import UNREVOKED, ConsumerMember
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.stories import LATE_JOIN, LATE_REVOKE, LATE_SYNC, SILENT
 from kpybroker.groups.timers import Timer
 
 SESSION: Final = "session"
@@ -19,11 +20,12 @@ REBALANCE: Final = "rebalance"
 JOIN: Final = "join"
 SYNC: Final = "sync"
 _PURPOSES = (SESSION, REBALANCE, JOIN, SYNC)
+_LATE: Final = {SESSION: SILENT, JOIN: LATE_JOIN, SYNC: LATE_SYNC}
 
 
 def renew_session(shard: GroupShard, group_id: str, member_id: str, decision: Decision, timeout_ms: int) -> None:
     """Begin the session of a member again."""
-    _set(shard, (SESSION, group_id, member_id), _end_member, timeout_ms, decision)
+    set_timer(shard, (SESSION, group_id, member_id), _end_member, timeout_ms, decision)
 
 
 def limit_rebalance(shard: GroupShard, group_id: str, member: ConsumerMember, decision: Decision) -> None:
@@ -31,14 +33,14 @@ def limit_rebalance(shard: GroupShard, group_id: str, member: ConsumerMember, de
     key = (REBALANCE, group_id, member.member_id)
     if member.state == UNREVOKED:
         _cancel(shard, key, decision)
-        _set(shard, key, _end_rebalance, member.rebalance_timeout_ms, decision, member.member_epoch)
+        set_timer(shard, key, _end_rebalance, member.rebalance_timeout_ms, decision, member.member_epoch)
     else:
         _cancel(shard, key, decision)
 
 
 def limit_classic(shard: GroupShard, purpose: str, group_id: str, member_id: str, decision: Decision, ms: int) -> None:
     """Give a classic member this time to join or to sync."""
-    _set(shard, (purpose, group_id, member_id), _end_member, ms, decision)
+    set_timer(shard, (purpose, group_id, member_id), _end_member, ms, decision)
 
 
 def has_limit(shard: GroupShard, purpose: str, group_id: str, member_id: str) -> bool:
@@ -70,7 +72,7 @@ def begin_timeouts(shard: GroupShard, group_id: str, decision: Decision) -> bool
     return True
 
 
-def _set(
+def set_timer(
     shard: GroupShard,
     key: tuple[str, str, str],
     fire: Callable[..., None],
@@ -78,6 +80,7 @@ def _set(
     decision: Decision,
     *context: Any,
 ) -> None:
+    """Set a timer of a group to fire after this time: ``fire(shard, key, *context, decision)``."""
     timer = shard.member_timers.get(key)
     if timer is None:
         timer = shard.member_timers[key] = Timer(fire, shard, key, *context)
@@ -95,6 +98,7 @@ def _end_member(shard: GroupShard, key: tuple[str, str, str], decision: Decision
     shard.member_timers.pop(key, None)
     group, member = _find(shard, key)
     if group is not None and member is not None:
+        decision.tell(group.group_id, _LATE[key[0]], member)
         fence(shard, group, [member], decision)
 
 
@@ -103,6 +107,7 @@ def _end_rebalance(shard: GroupShard, key: tuple[str, str, str], member_epoch: i
     shard.member_timers.pop(key, None)
     group, member = _find(shard, key)
     if group is not None and member is not None and member.member_epoch == member_epoch:
+        decision.tell(group.group_id, LATE_REVOKE, member)
         fence(shard, group, [member], decision)
 
 
@@ -116,7 +121,11 @@ def _find(shard: GroupShard, key: tuple[str, str, str]) -> tuple[ConsumerGroup |
 
 
 def fence(shard: GroupShard, group: ConsumerGroup, members: list[ConsumerMember], decision: Decision) -> None:
-    """Remove members, with their timers."""
+    """Remove members, with their timers. If only classic members are left, the group becomes a classic one; then the
+    timers run on, as in Kafka."""
+    leaving = [member.member_id for member in members]
+    if shard.downgrade(shard, group, leaving, decision):
+        return
     fence_members(group, members, decision)
-    for member in members:
-        cancel_all(shard, group.group_id, member.member_id, decision)
+    for member_id in leaving:
+        cancel_all(shard, group.group_id, member_id, decision)

@@ -1,1 +1,1 @@
-"""Groups of kinds that this broker does not serve, found in a log that Apache Kafka wrote: they are only kept."""
+"""Groups of the kind that this broker does not serve, found in a log that Apache Kafka wrote: they are only kept."""

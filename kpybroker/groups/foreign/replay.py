@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kpybroker.groups.foreign.foreign_group import ForeignGroup, kind_of
+from kpybroker.groups.foreign.foreign_group import ForeignGroup
 from kpybroker.groups.group import NOBODY, Group
 from kpybroker.groups.shard import GroupShard
 
@@ -16,7 +16,7 @@ def keep(shard: GroupShard, key: Any, value: Any | None) -> None:
             return
         if group is None:
             group = shard.groups[key.group_id] = Group(key.group_id)
-        foreign = group.membership = ForeignGroup(kind_of(key.KEY))
+        foreign = group.membership = ForeignGroup()
     foreign.take(key, value)
     if group is not None and foreign.is_gone:
         group.membership = group.successor or NOBODY

@@ -12,6 +12,7 @@ from kpybroker.groups.consumer.heartbeat import (
     advance,
     known_member,
     new_member_id,
+    next_epoch,
     reconcile,
     replace_static,
     static_member,
@@ -22,9 +23,19 @@ from kpybroker.groups.consumer.member import UNRELEASED, UNREVOKED, ClassicMembe
 from kpybroker.groups.consumer.reconcile import is_waiting
 from kpybroker.groups.consumer.refused import Refused
 from kpybroker.groups.consumer.regexes import Change
-from kpybroker.groups.consumer.timeouts import JOIN, SYNC, cancel, fence, has_limit, limit_classic, renew_session
+from kpybroker.groups.consumer.target import MemberTarget
+from kpybroker.groups.consumer.timeouts import (
+    JOIN,
+    SYNC,
+    cancel,
+    fence,
+    has_limit,
+    limit_classic,
+    renew_session,
+)
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
+from kpybroker.groups.mixed.downgrade import downgrade_replacing, may_replace
 from kpybroker.groups.mixed.protocol import names_of, owned_by, read_subscription, version_of, write_assignment
 from kpybroker.groups.record import Record
 from kpybroker.groups.shard import GroupShard
@@ -65,6 +76,8 @@ def _join(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decisi
         return join_error(request.api_version, error_codes.MEMBER_ID_REQUIRED, member_id)
     records: list[Record] = []
     member = _member(group, message, member_id, records)
+    replaced = group.static_member(instance_id)
+    is_downgrade = replaced is not None and may_replace(group, replaced, protocols, decision)
     subscription = read_subscription(protocols[0][1])
     updated = member._replace(
         instance_id=member.instance_id if instance_id is None else instance_id,
@@ -80,14 +93,23 @@ def _join(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decisi
     )
     changes_names, change = write_subscription(shard, group, member, updated, records, request, decision)
     bumps = changes_names or change is not Change.NONE
-    target = advance(group, member, updated, records, decision, bumps=bumps)
     owned = owned_by(subscription, decision.topics)
-    updated = reconcile(shard, group, updated, target, owned, records, decision, subscription_changed=bumps)
-    decision.records += records
     group_id = group.group_id
-    cancel(shard, JOIN, group_id, member_id, decision)
-    renew_session(shard, group_id, member_id, decision, message.session_timeout_ms)
-    limit_classic(shard, SYNC, group_id, member_id, decision, message.rebalance_timeout_ms)
+    if replaced is not None and is_downgrade:
+        epoch, _ = next_epoch(group, member, updated, records, decision, bumps=bumps)
+        rebalances = group.assignment_epoch < epoch
+        if not rebalances:
+            target = MemberTarget(group.assignment_epoch, group.target_of(updated))
+            updated = reconcile(shard, group, updated, target, owned, records, decision, subscription_changed=bumps)
+        decision.records += records
+        downgrade_replacing(group, replaced, updated, decision, rebalances=rebalances)
+    else:
+        target = advance(group, member, updated, records, decision, bumps=bumps)
+        updated = reconcile(shard, group, updated, target, owned, records, decision, subscription_changed=bumps)
+        decision.records += records
+        cancel(shard, JOIN, group_id, member_id, decision)
+        renew_session(shard, group_id, member_id, decision, message.session_timeout_ms)
+        limit_classic(shard, SYNC, group_id, member_id, decision, message.rebalance_timeout_ms)
     return JoinGroupResponse(
         error_code=error_codes.NONE,
         generation_id=updated.member_epoch,
@@ -135,6 +157,9 @@ def sync(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decisio
         assignment = write_assignment(member.assigned, version_of(classic.protocols[0][1]), decision.topics)
     except Refused as refused:
         decision.reply(request.ticket, sync_error(refused.error_code))
+        return
+    except Malformed:
+        decision.reply(request.ticket, sync_error(error_codes.UNKNOWN_SERVER_ERROR))
         return
     cancel(shard, SYNC, group.group_id, member.member_id, decision)
     renew_session(shard, group.group_id, member.member_id, decision, classic.session_timeout_ms)

@@ -7,9 +7,11 @@ from kpybroker.groups.classic import join as classic_join
 from kpybroker.groups.classic import leave as classic_leave
 from kpybroker.groups.classic import sync as classic_sync
 from kpybroker.groups.consumer.consumer_group import ConsumerGroup
+from kpybroker.groups.consumer.heartbeat import consumer_group_heartbeat
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.mixed import classic_members
+from kpybroker.groups.mixed.upgrade import upgrade
 from kpybroker.groups.shard import GroupShard
 
 Decider = Callable[[GroupShard, GroupRequest, Decision], None]
@@ -26,6 +28,11 @@ def _either(classic: Decider, mixed: Callable[[GroupShard, ConsumerGroup, GroupR
             classic(shard, request, decision)
 
     return decide
+
+
+def consumer_heartbeat(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+    """Answer a heartbeat of the consumer protocol, which may turn a classic group into a consumer group."""
+    consumer_group_heartbeat(shard, request, decision, upgrade)
 
 
 join_group = _either(classic_join.join_group, classic_members.join)

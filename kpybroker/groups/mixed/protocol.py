@@ -6,6 +6,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from kpybroker.groups.consumer.java_order import in_hash_order, uuid_hash
 from kpybroker.groups.consumer.member import Partitions
 from kpybroker.metadata.topic_view import TopicView
 from kpywire.codec import decode, encode
@@ -31,6 +32,12 @@ def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
     return decode(ConsumerProtocolSubscription, version_of(data), data, _VERSION_BYTES)
 
 
+def read_assignment(data: bytes) -> tuple[dict[str, list[int]], bytes]:
+    """The partitions by topic that a member has, and the data of its assignor. Raises Malformed."""
+    assignment = decode(ConsumerProtocolAssignment, version_of(data), data, _VERSION_BYTES)
+    return {each.topic: each.partitions for each in assignment.assigned_partitions}, assignment.user_data or b""
+
+
 def owned_by(subscription: ConsumerProtocolSubscription, topics: TopicView) -> list[Any]:
     """The partitions that a member says it has, by the ids of topics that exist."""
     return [
@@ -43,8 +50,8 @@ def owned_by(subscription: ConsumerProtocolSubscription, topics: TopicView) -> l
 def write_assignment(assigned: Partitions, version: int, topics: TopicView) -> bytes:
     """The partitions of a member in the version of its subscription. Topics that are gone are left out."""
     parts = [
-        TopicPartition(topic=topics.by_id[topic_id].name, partitions=sorted(indexes))
-        for topic_id, indexes in assigned.items()
+        TopicPartition(topic=topics.by_id[topic_id].name, partitions=sorted(assigned[topic_id]))
+        for topic_id in in_hash_order(list(assigned), uuid_hash)
         if topic_id in topics.by_id
     ]
     body = encode(ConsumerProtocolAssignment(assigned_partitions=parts, user_data=None), version)

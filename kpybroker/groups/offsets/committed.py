@@ -1,7 +1,7 @@
 """An offset that a group committed, as the coordinator keeps it (Kafka: ``OffsetAndMetadata``)."""
 
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kpybroker.groups.group import Group
 from kpybroker.groups.record import Record
@@ -12,6 +12,7 @@ NO_TIMESTAMP = -1
 _FIXED = Struct(">qqqqi16s")
 _VALUE_VERSION = 4
 _EXPIRING_VALUE_VERSION = 1
+_new: Final = tuple.__new__
 
 
 class Committed(NamedTuple):
@@ -59,7 +60,8 @@ def find_committed(group: Group, topic: str, partition: int) -> Committed | None
 def commit_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue) -> Record:
     """Make the record of a commit: version 4, or 1 if the client chose when it expires."""
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-    return Record(key, value, _VALUE_VERSION if value.expire_timestamp == NO_TIMESTAMP else _EXPIRING_VALUE_VERSION)
+    version = _VALUE_VERSION if value.expire_timestamp == NO_TIMESTAMP else _EXPIRING_VALUE_VERSION
+    return _new(Record, (key, value, version))
 
 
 def commit_tombstone(group_id: str, topic: str, partition: int) -> Record:

@@ -31,7 +31,7 @@ MICROSECONDS: Final = 1000
 LATEST_MS: Final = NO_END // MICROSECONDS
 
 MOST_ROWS: Final = 32_768
-MOST_BYTES: Final = 24 * 1024 * 1024
+MOST_BYTES: Final = 8 * 1024 * 1024
 """A record batch is made of about this many rows or bytes, and is at most about twice as large."""
 
 

@@ -71,6 +71,12 @@ def read_package(jars: Path, package: str) -> list[Specification]:
     return sorted(found, key=lambda specification: specification.name)
 
 
+def with_removed(specifications: list[Specification], earlier: list[Specification]) -> list[Specification]:
+    """The specifications, where messages without any version are replaced by those of an earlier Kafka."""
+    before = {each.name: each for each in earlier}
+    return [before.get(each.name, each) if each.versions == "none" else each for each in specifications]
+
+
 def jar_path(jars: Path, artifact: str) -> Path:
     """The jar of an artifact, whatever its version."""
     matching = sorted(path for path in jars.glob(f"{artifact}-*.jar") if path.name[len(artifact) + 1].isdigit())

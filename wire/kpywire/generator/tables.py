@@ -34,6 +34,7 @@ class ApiKey(NamedTuple):
 _BROKER = ("broker",)
 _CONTROLLER = ("controller",)
 _BROKER_AND_CONTROLLER = ("broker", "controller")
+_ZK_BROKER = ("zkBroker",)  # brokers in ZooKeeper mode alone, which Kafka 4.0 removed
 
 API_KEYS: dict[int, ApiKey] = {
     api[0]: ApiKey(*api)
@@ -72,7 +73,7 @@ def _api_row(each: Specification) -> str:
     name = each.name.removesuffix("Request")
     newest = versions[-1] - each.unstable
     first = str(flexible[0]) if flexible else "NEVER_FLEXIBLE"
-    listeners = "_" + "_AND_".join(sorted(each.listeners)).upper()
+    listeners = "_ZK_BROKER" if "zkBroker" in each.listeners else "_" + "_AND_".join(sorted(each.listeners)).upper()
     return f'        ({each.key}, "{name}", {versions[0]}, {newest}, {first}, "{file_stem(each.name)}", {listeners}),\n'
 
 

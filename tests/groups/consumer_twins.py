@@ -1,13 +1,14 @@
 """Kafka's group coordinator and ours with the same topics, requests and times, for consumer groups."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
 from group_world import GroupWorld, Ticket
 from kafka_shard import KafkaShard, Outcome, canonical, normal, wrapped
 
+from kpybroker.groups.consumer.java_order import in_hash_order, string_hash
 from kpybroker.groups.consumer.regexes import ResolveRegexes
 from kpybroker.groups.events import TimersDue
 from kpybroker.metadata.topic import Partition, Topic
@@ -20,12 +21,16 @@ from kpywire.uuid import from_string, to_string
 GROUP = "g"
 STEPS_SHOWN = 30
 FORGOTTEN_BY_KAFKA = (error_codes.REBALANCE_IN_PROGRESS, error_codes.UNKNOWN_MEMBER_ID)
-EPOCH_KEY = (3).to_bytes(2, "big")
+EPOCH_KEYS = ((3).to_bytes(2, "big"), (17).to_bytes(2, "big"))
 MADE_ID = re.compile(r"(?<=member )[\w-]{22}(?= )")
 CONFIGS = {
     "consumer_max_size": "group.consumer.max.size",
     "consumer_assignment_interval_ms": "group.consumer.assignment.interval.ms",
     "consumer_migration_policy": "group.consumer.migration.policy",
+    "streams_max_size": "group.streams.max.size",
+    "streams_num_standby_replicas": "group.streams.num.standby.replicas",
+    "streams_initial_rebalance_delay_ms": "group.streams.initial.rebalance.delay.ms",
+    "streams_assignment_interval_ms": "group.streams.assignment.interval.ms",
 }
 
 
@@ -64,12 +69,27 @@ class ConsumerTwins:
         self.then: list[ResolveRegexes] = []
         self.topics: dict[str, Topic] = {}
 
-    def request(self, key: int, version: int, message: Any, part: Any = None, require_stable: bool = False) -> Any:
+    def choose(self, candidates: Iterable[str]) -> str:
+        """The choice of Kafka: its leader, if it is a choice, or the protocol that its hash table has first."""
+        among = list(candidates)
+        if self.theirs.leader_id in among:
+            return self.theirs.leader_id
+        return in_hash_order(among, string_hash)[0]
+
+    def request(
+        self,
+        key: int,
+        version: int,
+        message: Any,
+        part: Any = None,
+        require_stable: bool = False,
+        pause_ms: int = 1,
+    ) -> Any:
         """One request; ``part`` is what of it concerns the group. Returns our response, if there is one now.
 
         A millisecond passes before it, so that no two sessions end together: Kafka's timer gives them no order.
         """
-        self.advance(self.ours.now_ms + 1)
+        self.advance(self.ours.now_ms + pause_ms)
         self.steps.append(f"{self.ours.now_ms} v{version} {message}")
         self.requests += 1
         ticket = self.requests
@@ -184,7 +204,7 @@ class ConsumerTwins:
 def last_epoch_only(records: Sequence[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
     """The records, of several epochs of the group only the last. Sessions that begin with a load end together, and
     Kafka's timer gives them no order."""
-    epochs = [number for number, (key, value) in enumerate(records) if key[:2] == EPOCH_KEY and value is not None]
+    epochs = [number for number, (key, value) in enumerate(records) if key[:2] in EPOCH_KEYS and value is not None]
     return [record for number, record in enumerate(records) if number not in epochs[:-1]]
 
 

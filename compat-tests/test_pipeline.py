@@ -1,0 +1,44 @@
+"""The demo ``make pipeline`` and its notebook, with Spark, on brokers of their own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_pipeline_is_all_that_the_csv_says(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "examples.pipeline", "--limit", "3000", "--page", str(tmp_path / "page.html")]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    for line in (
+        "sums in the topic: ",
+        "sums of the Delta table, by DuckDB: ",
+        "rows of the Iceberg table: ",
+        "dead letters: 2 of 2 sent",
+        "Delta table = topic: ",
+        "Iceberg table = topic: ",
+        "audit of all data: ",
+    ):
+        assert line in finished.stdout
+    assert "DIFFERS" not in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_cells_of_the_notebook_run_one_after_the_other(tmp_path: Path) -> None:
+    cells = json.loads((ROOT / "examples/pipeline/tour.ipynb").read_text())["cells"]
+    code = "\n".join("".join(cell["source"]) + "\n" for cell in cells if cell["cell_type"] == "code")
+    program = tmp_path / "tour.py"
+    program.write_text(code)
+    finished = subprocess.run(
+        [sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "table = topic: True" in finished.stdout
+    assert "20 totals, each once: True" in finished.stdout

@@ -1,0 +1,114 @@
+"""A broker of kpybroker as the controller of a cluster in ZooKeeper, with a broker of Apache Kafka 3.9 in it.
+
+The tests share one cluster and play in their order: brokers 1 and 3 are kpybroker, broker 2 is Apache Kafka. Broker 1
+is the controller until it is killed.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+from confluent_kafka import ElectionType, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from kazoo.client import KazooClient
+
+from zookeeper_clients import consume, create, is_in_sync, partitions_of, produce, until
+from zookeeper_clusters import KafkaOnZooKeeper, KpyOnZooKeeper, ZooKeeperCluster
+
+pytestmark = pytest.mark.java
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperCluster]:
+    brokers = {1: KpyOnZooKeeper, 2: KafkaOnZooKeeper, 3: KpyOnZooKeeper}
+    with ZooKeeperCluster(tmp_path_factory.mktemp("zookeeper-controller"), brokers) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tree(cluster: ZooKeeperCluster) -> Iterator[KazooClient]:
+    client = KazooClient(cluster.connect)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def admin(cluster: ZooKeeperCluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+
+
+def leaders(admin: AdminClient, topic: str) -> list[int]:
+    return [each.leader for each in partitions_of(admin, topic).values()]
+
+
+def created(admin: AdminClient, topic: str) -> bool:
+    """A client may ask the former controller once more: it is refused, and asks again."""
+    create(admin, topic, 1, replicas=3)
+    return True
+
+
+def test_topics_are_created_on_brokers_of_both_programs(cluster: ZooKeeperCluster, admin: AdminClient) -> None:
+    assert until(lambda: admin.list_topics(timeout=10).controller_id) == 1
+    create(admin, "shared", 6, replicas=3)
+    until(lambda: is_in_sync(admin, "shared"))
+    assert set(leaders(admin, "shared")) == {1, 2, 3}
+    produce(cluster.bootstrap_servers, "shared", 2_000, acks="all")
+    assert consume(cluster.bootstrap_servers, "shared", 2_000) == list(range(2_000))
+
+
+def test_a_topic_grows(admin: AdminClient) -> None:
+    admin.create_partitions([NewPartitions("shared", 8)])["shared"].result(30)
+    until(lambda: len(partitions_of(admin, "shared")) == 8 and is_in_sync(admin, "shared"))
+
+
+def test_a_broker_that_stops_hands_over_and_comes_back(cluster: ZooKeeperCluster, admin: AdminClient) -> None:
+    cluster.brokers[2].stop()
+    until(lambda: 2 not in leaders(admin, "shared") and -1 not in leaders(admin, "shared"))
+    produce(cluster.bootstrap_servers, "shared", 500, first=2_000, acks="all")
+    cluster.brokers[2].start()
+    until(lambda: is_in_sync(admin, "shared"))
+
+
+def test_preferred_leaders_are_elected_on_request(admin: AdminClient) -> None:
+    wanted = [TopicPartition("shared", each) for each in range(8)]
+    results = admin.elect_leaders(ElectionType.PREFERRED, wanted).result(30)
+    assert {each.name() for each in results.values() if each} <= {"ELECTION_NOT_NEEDED", "_NO_ERROR", "NO_ERROR"}
+    until(lambda: 2 in leaders(admin, "shared"))
+
+
+def test_the_next_controller_leads_what_the_killed_one_led(
+    cluster: ZooKeeperCluster, admin: AdminClient, tree: KazooClient
+) -> None:
+    epoch = int(tree.get("/controller_epoch")[0])
+    cluster.brokers[1].kill()
+    until(lambda: admin.list_topics(timeout=10).controller_id in (2, 3))
+    until(lambda: not {1, -1} & set(leaders(admin, "shared")))
+    assert int(tree.get("/controller_epoch")[0]) == epoch + 1
+    produce(cluster.bootstrap_servers, "shared", 500, first=2_500, acks="all")
+    cluster.brokers[1].start()
+    until(lambda: is_in_sync(admin, "shared"))
+    assert consume(cluster.bootstrap_servers, "shared", 3_000, group="all") == list(range(3_000))
+
+
+def test_control_goes_from_one_program_to_the_other_and_back(admin: AdminClient, tree: KazooClient) -> None:
+    seen = set()
+    for number in range(12):
+        before = admin.list_topics(timeout=10).controller_id
+        seen.add(before == 2)
+        tree.delete("/controller")
+        until(lambda: admin.list_topics(timeout=10).controller_id >= 0)
+        until(partial(created, admin, f"reign-{number}"))
+        until(partial(is_in_sync, admin, f"reign-{number}"))
+        if seen == {True, False}:
+            break
+    assert is_in_sync(admin, "shared")
+
+
+def test_a_deleted_topic_leaves_nothing_in_the_tree(admin: AdminClient, tree: KazooClient) -> None:
+    until(lambda: is_in_sync(admin, "shared"))
+    admin.delete_topics(["shared"])["shared"].result(30)
+    until(lambda: not tree.exists("/admin/delete_topics/shared"))
+    assert not tree.exists("/brokers/topics/shared")
+    assert not tree.exists("/config/topics/shared")

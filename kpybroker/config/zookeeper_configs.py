@@ -1,0 +1,53 @@
+"""The broker configs that Kafka 3.9 has and 4.0 removed: those of ZooKeeper mode. They are read only with
+``zookeeper.connect``."""
+
+from typing import Final
+
+from kpybroker.config.definition import BOOLEAN, HIGH, INT, LIST, LONG, LOW, MEDIUM, PASSWORD, STRING, ConfigKey, define
+from kpybroker.config.validators import at_least
+
+CONNECT: Final = "zookeeper.connect"
+NEWEST_PROTOCOL: Final = "3.9"
+
+ZOOKEEPER_CONFIGS: Final = define(
+    (
+        ConfigKey(CONNECT, STRING, None, HIGH),
+        ConfigKey("zookeeper.session.timeout.ms", INT, 18_000, HIGH),
+        ConfigKey("zookeeper.connection.timeout.ms", INT, None, HIGH),
+        ConfigKey("zookeeper.max.in.flight.requests", INT, 10, HIGH, at_least(1)),
+        ConfigKey("zookeeper.set.acl", BOOLEAN, False, HIGH),
+        ConfigKey("zookeeper.metadata.migration.enable", BOOLEAN, False, HIGH),
+        ConfigKey("zookeeper.clientCnxnSocket", STRING, None, MEDIUM),
+        ConfigKey("zookeeper.ssl.client.enable", BOOLEAN, False, MEDIUM),
+        ConfigKey("zookeeper.ssl.keystore.location", STRING, None, MEDIUM),
+        ConfigKey("zookeeper.ssl.keystore.password", PASSWORD, None, MEDIUM),
+        ConfigKey("zookeeper.ssl.keystore.type", STRING, None, MEDIUM),
+        ConfigKey("zookeeper.ssl.truststore.location", STRING, None, MEDIUM),
+        ConfigKey("zookeeper.ssl.truststore.password", PASSWORD, None, MEDIUM),
+        ConfigKey("zookeeper.ssl.truststore.type", STRING, None, MEDIUM),
+        ConfigKey("zookeeper.ssl.protocol", STRING, "TLSv1.2", LOW),
+        ConfigKey("zookeeper.ssl.enabled.protocols", LIST, None, LOW),
+        ConfigKey("zookeeper.ssl.cipher.suites", LIST, None, LOW),
+        ConfigKey("zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", LOW),
+        ConfigKey("zookeeper.ssl.crl.enable", BOOLEAN, False, LOW),
+        ConfigKey("zookeeper.ssl.ocsp.enable", BOOLEAN, False, LOW),
+        ConfigKey("broker.id.generation.enable", BOOLEAN, True, MEDIUM),
+        ConfigKey("reserved.broker.max.id", INT, 1_000, MEDIUM, at_least(0)),
+        ConfigKey("inter.broker.protocol.version", STRING, NEWEST_PROTOCOL, MEDIUM),
+        ConfigKey("control.plane.listener.name", STRING, None, HIGH),
+        ConfigKey("controlled.shutdown.max.retries", INT, 3, MEDIUM),
+        ConfigKey("controlled.shutdown.retry.backoff.ms", LONG, 5_000, MEDIUM),
+        ConfigKey("leader.imbalance.per.broker.percentage", INT, 10, HIGH),
+        ConfigKey("password.encoder.secret", PASSWORD, None, MEDIUM),
+    )
+)
+REFUSED_IN_ZOOKEEPER_MODE: Final = {
+    "zookeeper.metadata.migration.enable": "the migration to KRaft is not available yet",
+    "zookeeper.ssl.crl.enable": "revocation of certificates is not checked",
+    "zookeeper.ssl.ocsp.enable": "revocation of certificates is not checked",
+    "control.plane.listener.name": "requests of the controller come by the listener of brokers",
+    "authorizer.class.name": "ACLs in ZooKeeper are not available yet",
+    "delegation.token.secret.key": "delegation tokens in ZooKeeper are not available yet",
+    "password.encoder.secret": "passwords in /config/brokers are not available yet",
+}
+"""Configs whose effect would be missed, with the reasons why they are refused."""

@@ -1,0 +1,44 @@
+"""The parts of a node that the console reads."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from kpybroker.broker import Broker
+    from kpybroker.console.elsewhere import Elsewhere
+    from kpybroker.console.history import History
+    from kpybroker.console.lag_history import LagHistory
+    from kpybroker.console.searches import Searches
+    from kpybroker.console.taps import Taps
+    from kpybroker.console.viewer import Viewer
+    from kpybroker.dispatching.dispatcher import Dispatcher
+    from kpybroker.metrics.loop_watch import LoopWatch
+    from kpybroker.server.listener import Server
+
+
+class Sources(NamedTuple):
+    """The sources of everything that is shown."""
+
+    broker: "Broker"
+    server: "Server"
+    dispatcher: "Dispatcher"
+    """The dispatcher of clients' requests; it counts together with the controller's."""
+    watch: "LoopWatch"
+
+
+class NodeParts(NamedTuple):
+    """The sources, and the console's own parts."""
+
+    sources: Sources
+    ask: "Callable[[Viewer, Any], Awaitable[Any]]"
+    history: "History"
+    lags: "LagHistory"
+    elsewhere: "Elsewhere"
+    searches: "Searches"
+    taps: "Taps"
+    is_writable: bool
+
+    @property
+    def broker(self) -> "Broker":
+        """The broker."""
+        return self.sources.broker

@@ -1,0 +1,97 @@
+"""Plots as SVG, made here: a browser needs no script for them. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+WIDTH, HEIGHT = 480, 120
+LEFT, RIGHT, TOP, BOTTOM = 8, 8, 10, 18
+MOST_LINES: Final = 4
+"""The number of colours in the stylesheet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The values of one thing over time, the oldest first; None where there is none."""
+
+    name: str
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Lines over the same time, in the same unit."""
+
+    title: str
+    unit: str
+    every_s: float
+    """The time between two values."""
+    lines: tuple[Line, ...]
+
+
+def last_of(line: Line) -> float | None:
+    """The latest value."""
+    return line.values[-1] if line.values else None
+
+
+def in_words(value: float, unit: str) -> str:
+    """A value with its unit, short."""
+    if unit == "B/s":
+        return f"{in_bytes(value)}/s"
+    if unit == "ms":
+        return f"{value:.2f} ms" if value < 10 else f"{value:,.0f} ms"
+    if unit == "s":
+        return f"{value:.1f} s" if value < 10 else f"{value:,.0f} s"
+    return f"{value:,.0f} {unit}".strip()
+
+
+def in_bytes(count: float) -> str:
+    """A number of bytes, short."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} TiB"
+
+
+def svg_of(plot: Plot) -> str:
+    """The plot as an SVG element. Its text says the latest values, for those who cannot see it."""
+    top = max((value for line in plot.lines for value in line.values if value is not None), default=0.0)
+    scale = top or 1.0
+    count = max((len(line.values) for line in plot.lines), default=0)
+    words = "; ".join(
+        f"{line.name} {in_words(found, plot.unit)}" for line in plot.lines if (found := last_of(line)) is not None
+    )
+    label = escape(f"{plot.title}: {words or 'no values yet'}", quote=True)
+    parts = [
+        f'<svg class="plot" role="img" viewBox="0 0 {WIDTH} {HEIGHT}" aria-label="{label}">',
+        f'<line class="axis" x1="{LEFT}" y1="{HEIGHT - BOTTOM}" x2="{WIDTH - RIGHT}" y2="{HEIGHT - BOTTOM}"/>',
+        f'<text class="tick" x="{LEFT}" y="{HEIGHT - 4}">{_ago(count, plot.every_s)}</text>',
+        f'<text class="tick" x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" text-anchor="end">now</text>',
+        f'<text class="tick" x="{WIDTH - RIGHT}" y="{TOP}" text-anchor="end">{escape(in_words(top, plot.unit))}</text>',
+    ]
+    for number, line in enumerate(plot.lines[:MOST_LINES]):
+        stretches = _stretches(line.values, count, scale)
+        parts += [f'<polyline class="line line-{number}" points="{points}"/>' for points in stretches]
+    return "".join([*parts, "</svg>"])
+
+
+def _ago(count: int, every_s: float) -> str:
+    passed_s = count * every_s
+    return f"{passed_s / 60:.0f} min ago" if passed_s >= 120 else f"{passed_s:.0f} s ago"
+
+
+def _stretches(values: Sequence[float | None], count: int, scale: float) -> list[str]:
+    """The points of a line, in stretches without gaps."""
+    width, height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    stretches: list[list[str]] = [[]]
+    first = count - len(values)
+    for number, value in enumerate(values, first):
+        if value is None:
+            stretches.append([])
+            continue
+        x = LEFT + width * (number / (count - 1) if count > 1 else 1.0)
+        y = TOP + height * (1 - min(value / scale, 1.0))
+        stretches[-1].append(f"{x:.1f},{y:.1f}")
+    return [" ".join(points) for points in stretches if points]

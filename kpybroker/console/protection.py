@@ -1,0 +1,69 @@
+"""The checks of a request before the console looks at it: its host, its site, its token. Pure.
+
+- A page of another site may point a name of its own at this machine (DNS rebinding). So the host that a browser names
+  has to be an address, ``localhost``, the host of the listener or one that is configured.
+- A page of another site may send requests here. Browsers say so in ``Sec-Fetch-Site`` and ``Origin``.
+- A form that changes something also needs a token that only the console's own pages contain. JSON needs none: browsers
+  send it to other sites only after asking, and nobody answers that question here.
+"""
+
+import hmac
+from collections.abc import Collection, Mapping
+from http import HTTPStatus
+from typing import Final
+
+from kpybroker.calls.address import is_address
+from kpybroker.http.request import Refused
+
+FORM: Final = "application/x-www-form-urlencoded"
+JSON: Final = "application/json"
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+"""The headers of every answer of the console."""
+SAFE: Final = frozenset({"GET"})
+
+
+def check_host(headers: Mapping[str, str], known: Collection[str]) -> None:
+    """Raise Refused unless the host of a request is this node's for sure."""
+    host = host_in(headers.get("host", ""))
+    if not (is_address(host) or host == "localhost" or host in known):
+        line = f"the console is not known as {host[:100]!r}; kpybroker.console.hosts names further hosts"
+        raise Refused(HTTPStatus.MISDIRECTED_REQUEST, line)
+
+
+def host_in(text: str) -> str:
+    """The host of ``host:port``, in lower case and without brackets."""
+    host = text.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+def check_site(method: str, headers: Mapping[str, str]) -> None:
+    """Raise Refused for a request of another site's page. Following a link of another site is no such request."""
+    site = headers.get("sec-fetch-site", "none")
+    is_link = method in SAFE and headers.get("sec-fetch-mode") == "navigate"
+    if site not in ("none", "same-origin") and not is_link:
+        raise Refused(HTTPStatus.FORBIDDEN, f"a page of another site sent this request ({site})")
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
+        raise Refused(HTTPStatus.FORBIDDEN, f"a page of {origin[:100]!r} sent this request")
+
+
+def token_of(secret: bytes, name: str) -> str:
+    """The token in the forms of a user."""
+    return hmac.digest(secret, name.encode(), "sha256").hex()
+
+
+def check_token(given: str, expected: str) -> None:
+    """Raise Refused unless a form came from a page of the console."""
+    if not hmac.compare_digest(given.encode(), expected.encode()):
+        raise Refused(HTTPStatus.FORBIDDEN, "this form is old, since the node was started again; load its page again")

@@ -1,0 +1,147 @@
+"""The bytes of records as text that shows what they are: nothing is run, hidden, or silently left out. Pure."""
+
+import base64
+import json
+import unicodedata
+from dataclasses import dataclass
+from typing import Final
+
+AUTO, TEXT, JSON_FORM, HEX = "auto", "text", "json", "hex"
+FORMS: Final = (AUTO, TEXT, JSON_FORM, HEX)
+HEX_BYTES: Final = 4096
+"""The bytes that a hex dump shows."""
+_ROW: Final = 16
+_HIDDEN: Final = frozenset(("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp", "Zs"))
+_KEPT: Final = " \n\t"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A key, a value or a header."""
+
+    form: str
+    """``null``, ``empty``, ``text``, ``json`` or ``hex``: how ``text`` shows the bytes."""
+    text: str
+    base64: str | None
+    """The bytes that are shown, exactly; None for null."""
+    bytes: int
+    """The size of the whole; -1 for null."""
+    is_cut: bool
+    """Whether only its beginning is here."""
+
+
+def content_of(data: bytes | None, size: int, form: str = AUTO) -> Content:
+    """The content of these bytes, which are the beginning of ``size`` bytes."""
+    if data is None:
+        return Content("null", "", None, -1, is_cut=False)
+    shown, text = _shown(data, form, is_whole=len(data) == size)
+    is_cut = len(data) < size or (shown == HEX and len(data) > HEX_BYTES)
+    return Content(shown if data else "empty", text, base64.b64encode(data).decode(), size, is_cut)
+
+
+def _shown(data: bytes, form: str, *, is_whole: bool) -> tuple[str, str]:
+    if form == HEX:
+        return HEX, hex_dump(data)
+    if form == TEXT:
+        return TEXT, visible(data.decode("utf-8", "backslashreplace"))
+    text = _utf8(data, is_whole=is_whole)
+    if text is None:
+        return HEX, hex_dump(data)
+    if is_whole and form in (AUTO, JSON_FORM) and is_json(text, must_be_container=form == AUTO):
+        return JSON_FORM, visible(indented(text))
+    if form == AUTO and _is_binary(text):
+        return HEX, hex_dump(data)
+    return TEXT, visible(text)
+
+
+def _utf8(data: bytes, *, is_whole: bool) -> str | None:
+    """The text in UTF-8; None if it is none. A text that was cut may end within a character."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        if is_whole or error.start < len(data) - 4:
+            return None
+        return data[: error.start].decode()
+
+
+def _is_binary(text: str) -> bool:
+    """Whether a text has more control characters than a text has."""
+    controls = sum(unicodedata.category(each) == "Cc" and each not in "\n\r\t" for each in text[:1000])
+    return controls * 10 > len(text[:1000])
+
+
+def visible(text: str) -> str:
+    """A text in which every character can be seen: those that would be invisible, or change how others are shown, are
+    written as ``<U+202E>``."""
+    if text.isprintable():
+        return text
+    return "".join(each if each in _KEPT or not _is_hidden(each) else f"<U+{ord(each):04X}>" for each in text)
+
+
+def _is_hidden(character: str) -> bool:
+    return unicodedata.category(character) in _HIDDEN
+
+
+def hex_dump(data: bytes) -> str:
+    """The bytes as offsets, hexadecimal numbers and ASCII."""
+    lines = []
+    for start in range(0, min(len(data), HEX_BYTES), _ROW):
+        row = data[start : start + _ROW]
+        ascii_text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{start:08x}  {row.hex(' '):<{_ROW * 3 - 1}}  {ascii_text}")
+    return "\n".join(lines)
+
+
+def is_json(text: str, *, must_be_container: bool) -> bool:
+    """Whether a text is JSON; with ``must_be_container`` an object or a list."""
+    stripped = text.lstrip()
+    if must_be_container and not stripped.startswith(("{", "[")):
+        return False
+    try:
+        json.loads(text, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def indented(text: str) -> str:
+    """JSON with line breaks and indentation. Names, texts and numbers stay as they are written."""
+    parts: list[str] = []
+    depth = position = 0
+    while position < len(text):
+        each = text[position]
+        if each == '"':
+            end = _end_of_string(text, position)
+            parts.append(text[position:end])
+            position = end
+            continue
+        if each in "{[":
+            following = text[position + 1 :].lstrip()[:1]
+            if following in ("}", "]"):
+                position = text.index(following, position)
+                parts.append(each + following)
+            else:
+                depth += 1
+                parts.append(each + _line(depth))
+        elif each in "}]":
+            depth -= 1
+            parts.append(_line(depth) + each)
+        elif each == ",":
+            parts.append("," + _line(depth))
+        elif each == ":":
+            parts.append(": ")
+        elif not each.isspace():
+            parts.append(each)
+        position += 1
+    return "".join(parts)
+
+
+def _line(depth: int) -> str:
+    return "\n" + "  " * min(depth, 40)
+
+
+def _end_of_string(text: str, start: int) -> int:
+    position = start + 1
+    while text[position] != '"':
+        position += 2 if text[position] == "\\" else 1
+    return position + 1

@@ -1,0 +1,140 @@
+"""Records as they are shown, and the state of a search. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kpybroker.console.record_tasks import Found, Unreadable
+from kpybroker.console.views.content import Content, content_of
+
+NEWEST, OLDEST, OFFSET, TIME = "newest", "oldest", "offset", "time"
+STARTS = (NEWEST, OLDEST, OFFSET, TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header of a record."""
+
+    name: str
+    value: Content
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRow:
+    """A record."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: str
+    key: Content
+    value: Content
+    headers: tuple[Header, ...]
+    is_transactional: bool
+    control: str | None
+    """The kind of a marker of a transaction; None for a record of a client."""
+    producer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A place where records cannot be shown, and why."""
+
+    partition: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsPage:
+    """Some records of a topic."""
+
+    topic: str
+    topics: tuple[str, ...]
+    """The topics to choose from, while none is chosen."""
+    partitions: int
+    partition: int | None
+    start: str
+    offset: int | None
+    time: str
+    most: int
+    form: str
+    committed: bool
+    is_live: bool
+    records: tuple[RecordRow, ...]
+    gaps: tuple[Gap, ...]
+    next_offset: int | None
+    """The offset of the next page of one partition; None at the end."""
+    elsewhere: tuple[int, ...]
+    """The partitions of which no replica is on this node."""
+    may_write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """A search, as far as it is."""
+
+    id: str
+    topic: str
+    text: str
+    where: str
+    state: str
+    """``running``, ``done``, ``cancelled``, ``abandoned`` since nobody asked for it, or ``failed``."""
+    reason: str
+    read_bytes: int
+    total_bytes: int
+    share: float
+    records_seen: int
+    records: tuple[RecordRow, ...]
+    gaps: tuple[Gap, ...]
+    passed_s: float
+    form: str
+
+
+def nothing_chosen(topics: tuple[str, ...], form: str) -> RecordsPage:
+    """The page before a topic is chosen."""
+    return RecordsPage(
+        topic="",
+        topics=topics,
+        partitions=0,
+        partition=None,
+        start=NEWEST,
+        offset=None,
+        time="",
+        most=0,
+        form=form,
+        committed=False,
+        is_live=False,
+        records=(),
+        gaps=(),
+        next_offset=None,
+        elsewhere=(),
+        may_write=False,
+    )
+
+
+def row_of(found: Found, form: str) -> RecordRow:
+    """A record that was found."""
+    return RecordRow(
+        found.partition,
+        found.offset,
+        found.timestamp_ms,
+        "LogAppendTime" if found.is_append_time else "CreateTime",
+        content_of(found.key, found.key_bytes, form),
+        content_of(found.value, found.value_bytes, form),
+        tuple(Header(name, content_of(value, size, form)) for name, value, size in found.headers),
+        found.is_transactional,
+        found.control,
+        found.producer_id,
+    )
+
+
+def gaps_of(unreadable: Iterable[Unreadable]) -> tuple[Gap, ...]:
+    """The places that could not be read."""
+    return tuple(Gap(*each) for each in unreadable)
+
+
+def in_order(records: list[Found], most: int, start: str) -> list[Found]:
+    """The records of several partitions that come first: the newest first from the end, else the oldest first."""
+    if start == NEWEST:
+        return sorted(records, key=lambda each: (each.timestamp_ms, each.offset), reverse=True)[:most]
+    return sorted(records, key=lambda each: (each.timestamp_ms, each.partition, each.offset))[:most]

@@ -1,0 +1,265 @@
+"""A streams group: its members, their target, its topology and epochs, and what is asked of groups of every kind.
+
+(Kafka: ``StreamsGroup``.) Records change it, except for what a coordinator learns while it leads: the configured
+topology, the request to shut the application down, and the epoch of the endpoints. Those are lost with it, as in Kafka.
+
+Invariant: the processes of tasks follow from the members.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kpybroker.groups.consumer.java_order import in_timeline_order
+from kpybroker.groups.decision import Decision
+from kpybroker.groups.events import GroupRequest
+from kpybroker.groups.group import EMPTY, SINCE_COMMIT, Group, Membership
+from kpybroker.groups.record import Record
+from kpybroker.groups.streams.configured import ConfiguredTopology
+from kpybroker.groups.streams.member import StreamsMember
+from kpybroker.groups.streams.records import group_tombstones
+from kpybroker.groups.streams.tasks import MemberTasks, TargetTasks
+from kpybroker.groups.streams.topology import Topology
+from kpybroker.metadata.topic_view import TopicView
+from kpywire import error_codes
+from kpywire.messages.streams_group_heartbeat import EndpointToPartitions
+
+STREAMS: Final = "streams"
+NOT_READY, ASSIGNING, RECONCILING, STABLE = "NotReady", "Assigning", "Reconciling", "Stable"
+FIRST_EPOCH: Final = 1
+"""The epoch of a group that has no record yet, and of its target, which is empty."""
+
+NOT_VALIDATED: Final = -1
+"""The validated topology epoch of a group whose topics do not fit its topology."""
+
+_EPOCHS_FROM = 9
+"""The first version of OffsetCommit whose epoch may be that of a member (KIP-848)."""
+
+_Processes = dict[tuple[str, int], str]
+_ProcessSets = dict[tuple[str, int], set[str]]
+
+
+class StreamsGroup(Membership):
+    """The state of one group."""
+
+    __slots__ = (
+        "_checked",
+        "_most_members",
+        "active_processes",
+        "assignment_configs",
+        "assignment_epoch",
+        "assignment_timestamp_ms",
+        "configured",
+        "endpoint_cache",
+        "endpoint_epoch",
+        "epoch",
+        "group_id",
+        "members",
+        "metadata_hash",
+        "shutdown_member_id",
+        "standby_processes",
+        "static_members",
+        "target",
+        "topology",
+        "validated_topology_epoch",
+        "warmup_processes",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        self.validated_topology_epoch = 0
+        self.assignment_configs: dict[str, str] = {}
+        """The configs of the last epoch."""
+        self.assignment_epoch = FIRST_EPOCH
+        self.assignment_timestamp_ms = 0
+        self.members: dict[str, StreamsMember] = {}
+        self._most_members = 0
+        self.static_members: dict[str, str] = {}
+        self.target: dict[str, TargetTasks] = {}
+        self.topology: Topology | None = None
+        self.active_processes: _Processes = {}
+        """The process that has each active task, or has to give it up."""
+        self.standby_processes: _ProcessSets = {}
+        self.warmup_processes: _ProcessSets = {}
+        self.configured: ConfiguredTopology | None = None
+        self._checked: tuple[int, int] | None = None
+        """A version of the topics, and the epoch of the group with their hash."""
+        self.shutdown_member_id: str | None = None
+        """The first member that asked for the end of the application."""
+        self.endpoint_epoch = 0
+        """It moves when a member with an endpoint gets other tasks."""
+        self.endpoint_cache: dict[str, EndpointToPartitions] = {}
+
+    @property
+    def state(self) -> str:
+        """The state that ListGroups and StreamsGroupDescribe show."""
+        if not self.members:
+            return EMPTY
+        if self.topology is None or self.topology.epoch != self.validated_topology_epoch:
+            return NOT_READY
+        if self.epoch > self.assignment_epoch:
+            return ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return STABLE
+        return RECONCILING
+
+    def ordered_members(self) -> list[str]:
+        """The member ids in the order of Kafka's table."""
+        return in_timeline_order(self.members, self._most_members)
+
+    def ask_for_shutdown(self, member_id: str) -> None:
+        """Note the first member that asks for the end of the application. It holds while the group has members."""
+        if self.shutdown_member_id is None:
+            self.shutdown_member_id = member_id
+
+    def may_be_outdated(self, topology: Topology, topics: TopicView) -> bool:
+        """Whether a topic of the topology may have changed since the last epoch, or that epoch was never written."""
+        if self._checked is None:
+            return True
+        version, epoch = self._checked
+        return self.epoch < epoch or topics.has_changed(topology.required_topics, version)
+
+    def note_checked(self, topics: TopicView, epoch: int) -> None:
+        """Note that the group has the hash of these topics from this epoch on."""
+        self._checked = topics.version, epoch
+
+    def set_configured(self, configured: ConfiguredTopology) -> None:
+        """Note the topology as the topics allow it."""
+        self.configured = configured
+        self.endpoint_cache.clear()
+
+    # How records change it
+
+    def put(self, member: StreamsMember) -> None:
+        """Add or replace a member."""
+        old = self.members.get(member.member_id)
+        self.members[member.member_id] = member
+        self._most_members = max(self._most_members, len(self.members))
+        if old is not None:
+            self._release(old)
+        for tasks in (member.assigned, member.pending_revocation):
+            for task in _tasks(tasks.active):
+                self.active_processes[task] = member.process_id
+            for held, processes in ((tasks.standby, self.standby_processes), (tasks.warmup, self.warmup_processes)):
+                for task in _tasks(held):
+                    processes.setdefault(task, set()).add(member.process_id)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        self.endpoint_cache.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> None:
+        """Remove a member, if it is there."""
+        old = self.members.pop(member_id, None)
+        if old is None:
+            return
+        self._release(old)
+        if old.instance_id is not None:
+            self.static_members.pop(old.instance_id, None)
+        self.endpoint_cache.pop(member_id, None)
+        if not self.members:
+            self.shutdown_member_id = None
+
+    def _release(self, member: StreamsMember) -> None:
+        """Forget the tasks of a member, except those that another process has got since."""
+        for tasks in (member.assigned, member.pending_revocation):
+            self._release_active(tasks, member.process_id)
+            for held, processes in ((tasks.standby, self.standby_processes), (tasks.warmup, self.warmup_processes)):
+                for task in _tasks(held):
+                    known = processes.get(task)
+                    if known is not None:
+                        known.discard(member.process_id)
+                        if not known:
+                            del processes[task]
+
+    def _release_active(self, tasks: MemberTasks, process_id: str) -> None:
+        for task in _tasks(tasks.active):
+            if self.active_processes.get(task) == process_id:
+                del self.active_processes[task]
+
+    # What is asked of groups of every kind
+
+    @property
+    def is_recorded(self) -> bool:
+        return True
+
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
+    def summary(self, _decision: Decision) -> tuple[str, str, str]:
+        return STREAMS, self.state, STREAMS
+
+    def check_commit(self, _group: Group, request: GroupRequest, generation_id: int, _decision: Decision) -> int:
+        """Check the epoch of a member that commits. An old epoch will do for tasks that it has had since then."""
+        message = request.message
+        if generation_id < 0 and not self.members:
+            return error_codes.NONE
+        member = self.members.get(message.member_id)
+        if member is None:
+            return error_codes.UNKNOWN_MEMBER_ID
+        if request.api_version < _EPOCHS_FROM:
+            return error_codes.UNSUPPORTED_VERSION
+        return self._check_epoch(member, generation_id, message.topics)
+
+    def check_transactional_commit(
+        self, _group: Group, request: GroupRequest, generation_id: int, _decision: Decision
+    ) -> int:
+        """Check the epoch of a producer's member. Here a stale epoch is ILLEGAL_GENERATION, which producers know."""
+        message = request.message
+        if generation_id < 0 and not self.members:
+            return error_codes.NONE
+        if generation_id == -1 and not message.member_id and message.group_instance_id is None:
+            return error_codes.NONE
+        member = self.members.get(message.member_id)
+        if member is None:
+            return error_codes.UNKNOWN_MEMBER_ID
+        error = self._check_epoch(member, generation_id, message.topics)
+        return error_codes.ILLEGAL_GENERATION if error else error_codes.NONE
+
+    def _check_epoch(self, member: StreamsMember, epoch: int, topics: Iterable[Any]) -> int:
+        if epoch == member.member_epoch:
+            return error_codes.NONE
+        if epoch > member.member_epoch or self.topology is None:
+            return error_codes.STALE_MEMBER_EPOCH
+        for topic in topics:
+            subtopology = self.topology.subtopology_of.get(topic.name)
+            for partition in topic.partitions:
+                granted = None
+                if subtopology is not None:
+                    granted = member.epoch_of(subtopology, partition.partition_index)
+                if granted is None or epoch < granted:
+                    return error_codes.STALE_MEMBER_EPOCH
+        return error_codes.NONE
+
+    def check_fetch(self, message: Any) -> int:
+        """Check the member epoch, if the sender is a member."""
+        if message.member_id is None and message.member_epoch < 0:
+            return error_codes.NONE
+        member = self.members.get(message.member_id)
+        if member is None:
+            return error_codes.UNKNOWN_MEMBER_ID
+        return error_codes.NONE if message.member_epoch == member.member_epoch else error_codes.STALE_MEMBER_EPOCH
+
+    def check_deletion(self, _group: Group, _decision: Decision) -> int:
+        return error_codes.NON_EMPTY_GROUP if self.members else error_codes.NONE
+
+    def is_subscribed(self, topic: str) -> bool:
+        return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of
+
+    def offsets_expire_since(self, _group: Group, _decision: Decision) -> int | None:
+        return SINCE_COMMIT
+
+    @property
+    def may_expire(self) -> bool:
+        return not self.members
+
+    def gives_way(self, _decision: Decision) -> bool:
+        return not self.members
+
+    def tombstones(self, group_id: str) -> list[Record]:
+        return group_tombstones(group_id, self.ordered_members())
+
+
+def _tasks(tasks: Any) -> Iterable[tuple[str, int]]:
+    return ((subtopology, partition) for subtopology, partitions in tasks.items() for partition in partitions)

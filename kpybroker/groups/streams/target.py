@@ -1,0 +1,67 @@
+"""The target of a streams group (Kafka: ``TargetAssignmentBuilder``, ``maybeUpdateStreamsTargetAssignment``)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from kpybroker.groups.consumer.java_order import in_hash_order, string_hash
+from kpybroker.groups.consumer.refused import Refused
+from kpybroker.groups.decision import Decision
+from kpybroker.groups.record import Record
+from kpybroker.groups.streams.assignor import AssignorFailed, MemberSpec, SubtopologySpec, assign_tasks
+from kpybroker.groups.streams.configured import ConfiguredTopology
+from kpybroker.groups.streams.member import StreamsMember
+from kpybroker.groups.streams.records import target_epoch_record, target_record
+from kpybroker.groups.streams.streams_group import StreamsGroup
+from kpybroker.groups.streams.tasks import TargetTasks
+from kpywire import error_codes
+
+STANDBY_REPLICAS: Final = "num.standby.replicas"
+
+
+def may_assign(group: StreamsGroup, decision: Decision) -> bool:
+    """Whether the last target was computed long enough ago (KIP-1263)."""
+    since_ms = group.assignment_timestamp_ms
+    interval_ms = decision.settings_of(group.group_id).streams_assignment_interval_ms
+    return since_ms == 0 or interval_ms == 0 or decision.timestamp_ms >= since_ms + interval_ms
+
+
+def assign(
+    group: StreamsGroup,
+    epoch: int,
+    updated: StreamsMember | None,
+    configured: ConfiguredTopology,
+    configs: Mapping[str, str],
+    records: list[Record],
+    decision: Decision,
+) -> Mapping[str, TargetTasks]:
+    """Compute the target of all members, with ``updated`` as it is now; their targets by id. Raises Refused."""
+    specs = _specs(group, updated)
+    assigned: Mapping[str, TargetTasks] = {}
+    if configured.is_ready and configured.subtopologies is not None:
+        topology = {
+            each: SubtopologySpec(subtopology.tasks, bool(subtopology.changelogs))
+            for each, subtopology in configured.subtopologies.items()
+        }
+        try:
+            assigned = assign_tasks(specs, topology, int(configs.get(STANDBY_REPLICAS, "0")))
+        except AssignorFailed as failed:
+            text = f"Failed to compute a new target assignment for epoch {epoch}: {failed}"
+            raise Refused(error_codes.UNKNOWN_SERVER_ERROR, text) from None
+    for member_id in specs:
+        target = assigned.get(member_id, TargetTasks())
+        if target != group.target.get(member_id):
+            records.append(target_record(group.group_id, member_id, target))
+    records.append(target_epoch_record(group.group_id, epoch, decision.timestamp_ms))
+    return assigned
+
+
+def _specs(group: StreamsGroup, updated: StreamsMember | None) -> dict[str, MemberSpec]:
+    """The members as the assignor sees them, in the order of Kafka's table."""
+    ids = group.ordered_members()
+    if updated is not None and updated.member_id not in group.members:
+        ids.append(updated.member_id)
+    specs = {}
+    for member_id in in_hash_order(ids, string_hash):
+        member = updated if updated is not None and member_id == updated.member_id else group.members[member_id]
+        specs[member_id] = MemberSpec(member.process_id, group.target.get(member_id, TargetTasks()))
+    return specs

@@ -1,0 +1,105 @@
+"""The task of a Spark job for a lake table: a range of offsets read and sorted on an executor, its rows in a file."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kpybroker.client.connection import Unreachable
+from kpybroker.errors import KafkaError
+from kpybroker.lake.errors import LakeError
+from kpybroker.lake.formats import values_of
+from kpybroker.lake.registry import Registry
+from kpybroker.lake.tables import FACTS, UPSERT, Files, Origin
+from kpybroker.lake.topic import COLUMNS
+from kpybroker.lake.values import Values, raw_of
+from kpybroker.lake.writing import latest, size_of, sorted_for
+from kpybroker.scan.borrowing import Borrowed
+from kpybroker.scan.connecting import transport_of
+from kpybroker.scan.errors import ScanError
+from kpybroker.scan.options import Options
+from kpybroker.scan.ranges import Range, Wanted
+from kpybroker.scan.reading import rows as rows_of
+from kpybroker.spark.zip_directories import keep_zip_directories
+from kpywire import error_codes
+from kpywire.columns.schema import schema_of
+
+
+class Outcome(NamedTuple):
+    """The records of a range, sorted."""
+
+    part: Range
+    schema: pa.Schema
+    """The columns that its rows have."""
+    dead: pa.Table
+    rows: int
+    bytes: int
+    files: list[Any]
+    """The files that were written; none if there are columns that the table lacks."""
+    latest: tuple[pa.Table, pa.Table] | None = None
+    """For an upsert: the last row of each key, and the places of keys to delete."""
+
+
+class Failed(NamedTuple):
+    """A range that could not be read, and why in one line."""
+
+    text: str
+    may_pass: bool
+    """Whether it may be a matter of time, as with a cluster that is away."""
+
+
+class Reading(NamedTuple):
+    """The settings of all tasks. It can be pickled."""
+
+    options: Options
+    origin: Origin
+    topic_id: str
+    registry_url: str | None
+
+    def __repr__(self) -> str:
+        return f"Reading({self.options!r}, {self.origin!r})"
+
+    def values(self) -> Values:
+        """The format of values. LakeError."""
+        return values_of(self.origin.values, None if self.registry_url is None else Registry(self.registry_url))
+
+    def task(
+        self, schema: pa.Schema, files: Files | None, lent: Borrowed | None
+    ) -> Callable[[Range], Outcome | Failed]:
+        """A function for executors. ``schema`` is the table's; ``files`` is None for an upsert."""
+
+        def run(part: Range) -> Outcome | Failed:
+            keep_zip_directories()
+            try:
+                return self._outcome(part, schema, files, None if lent is None else lent.only([part]))
+            except (Unreachable, KafkaError) as error:
+                return Failed(str(error), isinstance(error, Unreachable) or error_codes.retriable(error.code))
+            except (LakeError, ScanError) as error:
+                return Failed(str(error), may_pass=False)
+
+        return run
+
+    def _outcome(self, part: Range, schema: pa.Schema, files: Files | None, lent: Borrowed | None) -> Outcome:
+        raw = raw_of(self._records(part, lent), self.topic_id)
+        found = sorted_for(self.origin.mode, self.values(), raw, schema)
+        outcome = Outcome(part, found.rows.schema, found.dead, found.rows.num_rows, size_of(raw), [])
+        if further(outcome.schema, schema):
+            return outcome
+        if self.origin.mode == UPSERT:
+            return outcome._replace(latest=latest(found, raw))
+        assert files is not None
+        return outcome._replace(files=files.write(found.rows)) if found.rows.num_rows else outcome
+
+    def _records(self, part: Range, lent: Borrowed | None) -> pa.Table:
+        wanted = Wanted(COLUMNS, self.options.wanted.committed_only, self.options.wanted.fails_on_data_loss)
+        transport = transport_of(self.options, lent)
+        try:
+            return pa.Table.from_batches(rows_of(transport, part, wanted), schema_of(COLUMNS))
+        finally:
+            transport.close()
+
+
+def further(found: pa.Schema, table: pa.Schema) -> list[pa.Field]:
+    """The columns of rows that the table lacks."""
+    known = set(table.names) | set(FACTS.names)
+    return [field for field in found if field.name not in known]

@@ -1,0 +1,130 @@
+"""The writer of a lake table whose records are read by a Spark job.
+
+New columns are agreed on before any file has them: a task that finds some writes nothing, the table gets them, and the
+task runs again.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from kpybroker.client.connection import Unreachable
+from kpybroker.lake.coverage import Covered, Step
+from kpybroker.lake.errors import LakeError, NotCommitted, told
+from kpybroker.lake.planning import Limits, budget_offsets, tasks
+from kpybroker.lake.tables import ATTEMPTS, UPSERT, Table
+from kpybroker.lake.writing import Source, Taken, Writer, newest
+from kpybroker.scan.connecting import client_of
+from kpybroker.scan.lent_files import borrowed
+from kpybroker.scan.ranges import Range
+from kpybroker.spark.lake_reading import Failed, Outcome, Reading, further
+from kpywire.uuid import from_string
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASK_OFFSETS: Final = 250_000
+TASK_BYTES: Final = 64 * 1024 * 1024
+"""The most offsets and about the most bytes of a task: its documents are in memory, several times as large."""
+LEAST_OFFSETS: Final = 5_000
+"""Tasks are not cut smaller than this to keep all cores busy."""
+MOST_ROUNDS: Final = 50
+
+
+class SparkWriter(Writer):
+    """Writes with the executors of a session."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        reading: Reading,
+        source: Source,
+        table: Table,
+        dead_letters: Callable[[], Table],
+        limits: Limits,
+        number: int,
+    ) -> None:
+        super().__init__(source, reading.topic_id, table, dead_letters, reading.values(), limits, number)
+        self._spark = spark
+        self._reading = reading
+
+    def _taken(self, steps: list[Step]) -> Taken:
+        waiting = self._ranges(steps)
+        done: list[Outcome] = []
+        for _ in range(MOST_ROUNDS):
+            schema = self._table.schema()
+            outcomes = self._run(waiting, schema)
+            lacking = [each for each in outcomes if further(each.schema, schema)]
+            done += [each for each in outcomes if not further(each.schema, schema)]
+            if not lacking:
+                return self._put_together(done)
+            self._add_columns(lacking, schema)
+            waiting = [each.part for each in lacking]
+        raise LakeError(f"table {self._table.name}: records have new columns again and again")
+
+    def _ranges(self, steps: Sequence[Step]) -> list[Range]:
+        cores = self._spark.sparkContext.defaultParallelism
+        each = -(-sum(step.offsets for step in steps) // cores)
+        most = budget_offsets(Limits(TASK_OFFSETS, TASK_BYTES), self._bytes_per_offset)
+        topic_id = from_string(self._topic_id)
+        return [
+            Range(self._source.name, topic_id, step.partition, step.start, step.end)
+            for step in tasks(steps, min(max(each, LEAST_OFFSETS), most))
+        ]
+
+    def _run(self, parts: list[Range], schema: pa.Schema) -> list[Outcome]:
+        options = self._reading.options
+        files = None if self._mode == UPSERT else self._table.files()
+        client = client_of(options)
+        try:
+            sizes = {part.spot: self._bytes_per_offset for part in parts}
+            lent = borrowed(options, client, parts, sizes)
+        finally:
+            client.close()
+        task = self._reading.task(schema, files, lent)
+        try:
+            with told(LakeError, "the job of Spark failed"):
+                found = self._spark.sparkContext.parallelize(parts, len(parts)).map(task).collect()
+        finally:
+            if lent is not None:
+                lent.end()
+        outcomes: list[Outcome] = []
+        for each in found:
+            if isinstance(each, Failed):
+                raise Unreachable(each.text) if each.may_pass else LakeError(each.text)
+            outcomes.append(each)
+        return outcomes
+
+    def _add_columns(self, outcomes: Sequence[Outcome], schema: pa.Schema) -> None:
+        """Give the table the columns that these have; the first of a name decides on its type."""
+        wanted: dict[str, pa.Field] = {}
+        for outcome in outcomes:
+            for field in further(outcome.schema, schema):
+                wanted.setdefault(field.name, field)
+        for attempt in range(ATTEMPTS):
+            missing = [field for name, field in wanted.items() if name not in self._table.schema().names]
+            try:
+                if missing:
+                    self._table.add_columns(pa.schema(missing))
+                return
+            except NotCommitted:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                self._table.refresh()
+
+    def _put_together(self, done: Sequence[Outcome]) -> Taken:
+        dead = pa.concat_tables([each.dead for each in done])
+        rows, size = sum(each.rows for each in done), sum(each.bytes for each in done)
+        return Taken(rows, dead, size, self._change(done))
+
+    def _change(self, done: Sequence[Outcome]) -> Callable[[Covered], None]:
+        if self._mode != UPSERT:
+            files = [file for each in done for file in each.files]
+            return lambda covered: self._table.append_files(files, covered)
+        found = [each.latest for each in done if each.latest is not None]
+        rows, gone = newest(
+            pa.concat_tables([rows for rows, _ in found], promote_options="default"),
+            pa.concat_tables([gone for _, gone in found]),
+        )
+        return lambda covered: self._table.upsert(rows, gone, covered)

@@ -1,0 +1,155 @@
+"""The controller of a cluster in ZooKeeper mode, as other brokers know it: the broker that ``/controller`` names.
+
+Invariant: the znode is watched whenever there is a connection, so that a new controller is found without asking.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from kpybroker.calls.call import Call
+from kpybroker.failed_response import failed_response
+from kpybroker.metadata.image import MetadataImage
+from kpybroker.raft.local_state import UNKNOWN_OFFSET, LocalState
+from kpybroker.raft.voters import VoterEndpoint
+from kpybroker.zookeeper.client import error_codes as zookeeper_errors
+from kpybroker.zookeeper.client.client import Client
+from kpybroker.zookeeper.client.operations import Exists, Failed, Get, Znode
+from kpybroker.zookeeper.client.session import Lost
+from kpybroker.zookeeper.tree import paths
+from kpybroker.zookeeper.tree.contents import InvalidZnode
+from kpybroker.zookeeper.tree.controller import ElectedController
+from kpywire import error_codes
+from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+
+log = logging.getLogger("kpybroker.zookeeper")
+
+NO_CONTROLLER: Final = -1
+Reply = Callable[[Any], object]
+_KNOWS_NO_DIRECTORIES: Final = AssignReplicasToDirsResponse(
+    throttle_time_ms=0, error_code=error_codes.UNSUPPORTED_VERSION, directories=[]
+)
+
+
+class KnownController:
+    """The controller that ZooKeeper names. For a `ControllerChannel` it stands in the place of a quorum."""
+
+    is_active = False
+    kraft_version = 0
+
+    def __init__(self, client: Client, image: MetadataImage, listener: str) -> None:
+        """``listener`` is the one of brokers."""
+        self.controller_id = NO_CONTROLLER
+        self._client = client
+        self._image = image
+        self._listener = listener
+        self._told: list[Callable[[], object]] = []
+
+    def look(self) -> None:
+        """Read and watch the znode, after a new connection and after each event."""
+        self._client.submit(Get(paths.CONTROLLER, is_watched=True), self._read)
+
+    def forget(self) -> None:
+        """Know no controller: the session has ended."""
+        self._changed(NO_CONTROLLER)
+
+    @property
+    def leader_endpoint(self) -> VoterEndpoint | None:
+        """The address of the controller; None if it is not known."""
+        broker = self._image.brokers.get(self.controller_id)
+        point = None if broker is None else broker.listeners.get(self._listener)
+        return None if point is None else VoterEndpoint(point.name, point.host, point.port)
+
+    @property
+    def local_state(self) -> LocalState:
+        """The state of a node without a quorum."""
+        return LocalState("unattached", self.controller_id, 0, NO_CONTROLLER, UNKNOWN_OFFSET, 0)
+
+    def when_leader_changes(self, changed: Callable[[], object]) -> None:
+        """Call ``changed`` with every new controller."""
+        self._told.append(changed)
+
+    def send(self, *_request: object, **_more: object) -> None:
+        """Never called: no controller is active in this process."""
+        raise AssertionError("this process has no controller")
+
+    def _read(self, result: Znode | Failed | Lost) -> None:
+        if isinstance(result, Lost):
+            return  # the next connection looks again
+        if isinstance(result, Failed):
+            if result.code == zookeeper_errors.NO_NODE:
+                self._client.submit(Exists(paths.CONTROLLER, is_watched=True), self._watched)
+            else:
+                log.error("%s cannot be read: %s", paths.CONTROLLER, result)
+            return
+        try:
+            elected = ElectedController.decode(result.data)
+        except InvalidZnode as error:
+            log.error("%s", error)
+            return
+        self._changed(elected.broker_id)
+
+    def _watched(self, result: object) -> None:
+        """Note that the znode is missing and watched. If it is there again, read it."""
+        if isinstance(result, Failed):
+            self._changed(NO_CONTROLLER)
+        elif not isinstance(result, Lost):
+            self.look()
+
+    def _changed(self, controller_id: int) -> None:
+        if controller_id == self.controller_id:
+            return
+        self.controller_id = controller_id
+        if controller_id == NO_CONTROLLER:
+            log.info("The cluster has no controller")
+        else:
+            log.info("The controller is broker %d", controller_id)
+        for changed in self._told:
+            changed()
+
+
+class Channel(Protocol):
+    """The requests of this broker to the controller."""
+
+    def send(self, request: Any, reply: Reply, *, api_version: int | None = None) -> None: ...
+
+
+class ZooKeeperController:
+    """The way to the controller, as handlers see it. Requests of clients are not forwarded: this broker writes configs
+    itself, and a client that asks it for what only the controller does gets NOT_CONTROLLER."""
+
+    kraft_version = 0
+
+    def __init__(self, known: KnownController, channel: Channel) -> None:
+        self._known = known
+        self._channel = channel
+        self.write: Callable[[Any, Call, Reply], bool] = _writes_nothing
+        """Writes what a client wants changed, if this broker may do so; returns whether it does."""
+        self.control: Callable[[Any, Call, Reply], bool] = _writes_nothing
+        """Takes a request that only the controller answers, if this broker is it; returns whether it does."""
+
+    @property
+    def controller_id(self) -> int:
+        """The id of the broker that is the controller; -1 if there is none."""
+        return self._known.controller_id
+
+    @property
+    def local_state(self) -> LocalState:
+        """The state of a node without a quorum."""
+        return self._known.local_state
+
+    def send(self, request: Any, reply: Reply, *, api_version: int | None = None) -> None:
+        """Send a request of this broker. The controller does not learn of directories (KIP-858)."""
+        if isinstance(request, AssignReplicasToDirsRequest):
+            reply(_KNOWS_NO_DIRECTORIES)
+        else:
+            self._channel.send(request, reply, api_version=api_version)
+
+    def forward(self, request: Any, call: Call, reply: Reply) -> None:
+        """Do or refuse what a client wants changed."""
+        if not (self.write(request, call, reply) or self.control(request, call, reply)):
+            reply(failed_response(request, call.api_version, error_codes.NOT_CONTROLLER))
+
+
+def _writes_nothing(_request: Any, _call: Call, _reply: Reply) -> bool:
+    return False

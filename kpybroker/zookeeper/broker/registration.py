@@ -1,0 +1,156 @@
+"""The registration of a broker in ZooKeeper: an ephemeral znode, whose creation is the broker's epoch.
+
+It lasts as long as the session. After the session has expired a new one begins, with another registration: the broker
+keeps its logs and its roles, and the controller sends orders for the new epoch.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from kpybroker.io.scheduler import Scheduler
+from kpybroker.lifecycle import BrokerState
+from kpybroker.zookeeper.client import error_codes
+from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
+from kpybroker.zookeeper.client.operations import Acl, Create, Delete, Exists, Get, GetChildren, Multi, Set, Stat
+from kpybroker.zookeeper.client.session import ENDED
+from kpybroker.zookeeper.tree import paths, requests
+from kpybroker.zookeeper.tree.brokers import Registration
+from kpybroker.zookeeper.tree.contents import InvalidZnode
+
+log = logging.getLogger("kpybroker.zookeeper")
+
+LOOK_AGAIN_MS: Final = 100
+
+
+class RegistrationRefused(Exception):
+    """This broker cannot be registered, in one line."""
+
+
+class ZooKeeperRegistration:
+    """The registration of this broker."""
+
+    def __init__(
+        self, scheduler: Scheduler, client: Client, registration: Registration, acls: Sequence[Acl], patience_ms: float
+    ) -> None:
+        """``patience_ms`` is how long a registration of another session is waited for: it may be that of an earlier
+        process of this broker."""
+        self.state = BrokerState.STARTING
+        self.broker_epoch = -1
+        self._scheduler = scheduler
+        self._client = client
+        self._registration = registration
+        self._acls = acls
+        self._patience_ms = patience_ms
+        self._sessions: set[int] = set()
+        """The earlier sessions of this process."""
+        self._failed: Callable[[], Iterable[str]] = tuple
+        self._reported: set[str] = set()
+        """The failed log directories that were reported to the controller."""
+
+    def epoch(self) -> int:
+        """The epoch of the registration; -1 before there is one."""
+        return self.broker_epoch
+
+    def register_again(self) -> None:
+        """Nothing: a session registers once."""
+
+    def watch_directories(self, failed: Callable[[], Iterable[str]]) -> None:
+        """Report log directories that have failed. ``failed`` returns all of them."""
+        self._failed = failed
+
+    def report(self) -> None:
+        """Report to the controller that a log directory has failed, once for each."""
+        failed = set(self._failed())
+        if self.state is BrokerState.RUNNING and not failed <= self._reported:
+            self._reported = failed
+            path = f"{paths.LOG_DIR_EVENTS}/{requests.LOG_DIR_EVENT_PREFIX}"
+            event = requests.encode_log_dir_failure(self._registration.broker_id)
+            self._client.submit(Create(path, event, self._acls, is_sequential=True), _note_report)
+
+    async def check_addresses(self) -> list[Registration]:
+        """Check that no other broker listens at the same address. Return the registrations of all brokers, this one's
+        included. Raises RegistrationRefused."""
+        registered = [self._registration]
+        own = {(each.host, each.port): str(each) for each in self._registration.endpoints}
+        names = (await self._client.ask_until_answered(GetChildren(paths.BROKER_IDS))).names
+        for name in names:
+            if not name.isdecimal() or int(name) == self._registration.broker_id:
+                continue
+            try:
+                found = await self._client.ask_until_answered(Get(paths.broker(int(name))))
+                other = Registration.decode(int(name), found.data)
+            except ZooKeeperError:
+                continue  # it has just gone
+            except InvalidZnode as error:
+                log.warning("%s", error)
+                continue
+            taken = [own[each.host, each.port] for each in other.endpoints if (each.host, each.port) in own]
+            if taken:
+                raise RegistrationRefused(
+                    f"Configured end points {', '.join(taken)} in advertised listeners are already registered by "
+                    f"broker {name}"
+                )
+            registered.append(other)
+        return registered
+
+    async def register(self) -> None:
+        """Register in the present session. Raises RegistrationRefused, and NoAnswer if the session ends."""
+        session_id = self._client.session.session_id
+        until_ms = self._scheduler.monotonic_ms() + self._patience_ms
+        while True:
+            try:
+                self.broker_epoch = await self._try(session_id, until_ms)
+                break
+            except NoAnswer as lost:
+                if lost.state in ENDED:
+                    raise
+            except _Again:
+                await asyncio.sleep(LOOK_AGAIN_MS / 1000)
+        self._sessions.add(session_id)
+        self.state = BrokerState.RUNNING
+        log.info("Registered broker %d in ZooKeeper with epoch %d", self._registration.broker_id, self.broker_epoch)
+
+    async def _try(self, session_id: int, until_ms: float) -> int:
+        path, content = self._registration.path, self._registration.encode()
+        try:
+            create = Create(path, None, self._acls, is_ephemeral=True)
+            _, stat = await self._client.ask(Multi((create, Set(path, content, 0))))
+        except ZooKeeperError as error:
+            if error.code != error_codes.NODE_EXISTS:
+                raise
+            return await self._resolve(path, session_id, until_ms)
+        return int(stat.czxid)
+
+    async def _resolve(self, path: str, session_id: int, until_ms: float) -> int:
+        """Resolve that there is a registration already: of this session, of an earlier one, or of a stranger."""
+        try:
+            stat: Stat = await self._client.ask(Exists(path))
+        except ZooKeeperError:
+            raise _Again from None
+        if stat.ephemeral_owner == session_id:
+            return stat.czxid  # the answer to an earlier attempt was lost
+        if stat.ephemeral_owner in self._sessions:
+            await self._client.ask_until_answered(Delete(path, stat.version))
+            raise _Again
+        if self._scheduler.monotonic_ms() >= until_ms:
+            raise RegistrationRefused(
+                f"Error while creating ephemeral at {path}, node already exists and owner '{stat.ephemeral_owner}' "
+                f"does not match current session '{session_id}': another broker has the id "
+                f"{self._registration.broker_id}"
+            )
+        raise _Again
+
+    def lost(self) -> None:
+        """The session has ended, and the registration with it."""
+        if self.state is BrokerState.RUNNING:
+            self.state = BrokerState.STARTING
+
+
+class _Again(Exception):
+    """Another attempt is needed."""
+
+
+def _note_report(result: object) -> None:
+    log.warning("A failed log directory was reported to the controller: %s", result)

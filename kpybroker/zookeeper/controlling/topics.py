@@ -1,0 +1,272 @@
+"""CreateTopics, CreatePartitions and DeleteTopics on the controller (Kafka's ``ZkAdminManager``).
+
+The decision is the one of KRaft controllers, on the metadata that this broker knows. What it would append as records is
+written as znodes: the configs of a topic before its assignment, and a marker for a deletion. Events of the controller
+do the rest. The answer waits until this broker knows of the result, or for the time that the request gives.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final, NamedTuple
+
+from kpybroker.calls.call import Call
+from kpybroker.controller.state import ControllerRequest, ControllerState
+from kpybroker.errors import KafkaError
+from kpybroker.failed_response import failed_response
+from kpybroker.io.scheduler import Scheduler
+from kpybroker.metadata.image import MetadataImage
+from kpybroker.metadata.topic import NO_LEADER
+from kpybroker.zookeeper.broker.layout import Acls
+from kpybroker.zookeeper.client import error_codes as zookeeper_errors
+from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
+from kpybroker.zookeeper.client.operations import Create, Exists, Get, Set
+from kpybroker.zookeeper.tree import configs, paths
+from kpybroker.zookeeper.tree.contents import InvalidZnode
+from kpybroker.zookeeper.tree.topics import TopicAssignment
+from kpywire import api, error_codes
+from kpywire.metadata_records.config_record import ConfigRecord
+from kpywire.metadata_records.partition_record import PartitionRecord
+from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
+from kpywire.metadata_records.topic_record import TopicRecord
+
+log = logging.getLogger("kpybroker.zookeeper")
+
+Reply = Callable[[Any], object]
+TAKEN: Final = frozenset({api.CREATE_TOPICS, api.CREATE_PARTITIONS, api.DELETE_TOPICS})
+
+
+class NoKRaft:
+    """There is no metadata log whose version could be raised."""
+
+    level = 0
+
+    def upgrade(self, level: int, *, validate_only: bool) -> None:  # noqa: ARG002 (a protocol)
+        """Never asked for: UpdateFeatures is not decided here."""
+        raise KafkaError(error_codes.INVALID_UPDATE_VERSION, f"kraft.version {level} needs a cluster in KRaft mode")
+
+
+class Waiter(NamedTuple):
+    """An answer that waits until ``is_done``."""
+
+    is_done: Callable[[], bool]
+    end: Callable[[], None]
+
+
+class Waiting:
+    """The answers that wait for metadata to arrive."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._waiters: dict[Waiter, None] = {}
+
+    def wait(self, is_done: Callable[[], bool], timeout_ms: float, reply: Callable[[], object]) -> None:
+        """Call ``reply`` once: as soon as ``is_done``, or after the time."""
+        if is_done() or timeout_ms <= 0:
+            reply()
+            return
+
+        def end() -> None:
+            if self._waiters.pop(waiter, waiter) is None:
+                timer.cancel()
+                reply()
+
+        waiter = Waiter(is_done, end)
+        self._waiters[waiter] = None
+        timer = self._scheduler.call_later(timeout_ms, end)
+
+    def look(self, *_changed: object) -> None:
+        """The metadata have changed."""
+        for waiter in [each for each in self._waiters if each.is_done()]:
+            waiter.end()
+
+
+class TopicWrites:
+    """Writes topics for clients. ``new_state`` makes the state that deciders read."""
+
+    def __init__(
+        self,
+        client: Client,
+        acls: Acls,
+        image: MetadataImage,
+        new_state: Callable[[], ControllerState],
+        waiting: Waiting,
+    ) -> None:
+        self._client = client
+        self._acls = acls
+        self._image = image
+        self._new_state = new_state
+        self._waiting = waiting
+
+    def take(self, request: Any, call: Call, reply: Reply) -> Coroutine[Any, Any, None]:
+        """The work on a request, which ends with its answer."""
+        ways = {
+            api.CREATE_TOPICS: self._create,
+            api.CREATE_PARTITIONS: self._grow,
+            api.DELETE_TOPICS: self._delete,
+        }
+        return self._answered(ways[call.api_key], request, call, reply)
+
+    async def _answered(self, way: Any, request: Any, call: Call, reply: Reply) -> None:
+        try:
+            await way(request, call, reply)
+        except KafkaError as error:
+            reply(failed_response(request, call.api_version, error.code, error.message))
+        except (ZooKeeperError, NoAnswer, InvalidZnode) as error:
+            log.error("A request of a client has failed: %s", error)
+            reply(failed_response(request, call.api_version, error_codes.UNKNOWN_SERVER_ERROR, str(error)))
+
+    def _decide(self, decide: Any, request: Any, call: Call) -> tuple[list[Any], Any]:
+        asked = ControllerRequest(None, request, call.api_version, call.client.principal)
+        steps = decide(self._new_state(), asked, 0)
+        try:
+            while True:
+                next(steps)
+        except StopIteration as end:
+            records, response = end.value
+        return records, response
+
+    # CreateTopics
+
+    async def _create(self, request: Any, call: Call, reply: Reply) -> None:
+        from kpybroker.controller.topics import create_topics
+
+        records, response = self._decide(create_topics, request, call)
+        answers = {each.name: each for each in response.topics if each.error_code == error_codes.NONE}
+        settings: dict[str, dict[str, str]] = {}
+        for each in records:
+            if isinstance(each, ConfigRecord):
+                settings.setdefault(each.resource_name, {})[each.name] = each.value or ""
+        created = []
+        for topic in [each for each in records if isinstance(each, TopicRecord)]:
+            wanted = TopicAssignment(topic.name, _replicas_of(records, topic.topic_id), topic.topic_id)
+            code, message = await self._write_topic(wanted, settings.get(topic.name, {}))
+            answers[topic.name].error_code, answers[topic.name].error_message = code, message
+            if code == error_codes.NONE:
+                created.append((topic.name, len(wanted.replicas)))
+
+        def end() -> None:
+            for name, partitions in created:
+                if not self._has_leaders(name, partitions):
+                    answers[name].error_code = error_codes.REQUEST_TIMED_OUT
+                    answers[name].error_message = error_codes.message(error_codes.REQUEST_TIMED_OUT)
+            reply(response)
+
+        self._waiting.wait(lambda: all(self._has_leaders(*each) for each in created), request.timeout_ms, end)
+
+    async def _write_topic(self, topic: TopicAssignment, settings: dict[str, str]) -> tuple[int, str | None]:
+        path = paths.topic(topic.name)
+        exists = error_codes.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
+        if await self._is_there(path):
+            return exists
+        if await self._is_there(paths.delete_topic(topic.name)):
+            return error_codes.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' is marked for deletion."
+        config_path = configs.ConfigEntity(configs.TOPICS, topic.name).path
+        content = configs.encode_configs(settings)
+        try:
+            await self._client.ask_until_answered(Create(config_path, content, self._acls.of(config_path)))
+        except ZooKeeperError as error:
+            if error.code != zookeeper_errors.NODE_EXISTS:
+                raise
+            await self._client.ask_until_answered(Set(config_path, content))
+        try:
+            await self._client.ask_until_answered(Create(path, topic.encode(), self._acls.of(path)))
+        except ZooKeeperError as error:
+            if error.code != zookeeper_errors.NODE_EXISTS:
+                raise
+            return await self._whose(topic, exists)
+        return error_codes.NONE, None
+
+    async def _whose(self, topic: TopicAssignment, exists: tuple[int, str]) -> tuple[int, str | None]:
+        """Whether a topic that is there is the one that was to be created: the answer to that was lost."""
+        found = await self._client.ask_until_answered(Get(paths.topic(topic.name)))
+        same = TopicAssignment.decode(topic.name, found.data).topic_id == topic.topic_id
+        return (error_codes.NONE, None) if same else exists
+
+    async def _is_there(self, path: str) -> bool:
+        try:
+            await self._client.ask_until_answered(Exists(path))
+        except ZooKeeperError as error:
+            if error.code != zookeeper_errors.NO_NODE:
+                raise
+            return False
+        return True
+
+    def _has_leaders(self, name: str, partitions: int) -> bool:
+        topic = self._image.topics.get(name)
+        if topic is None or len(topic.partitions) < partitions:
+            return False
+        return all(each.leader != NO_LEADER for each in topic.partitions.values())
+
+    # CreatePartitions
+
+    async def _grow(self, request: Any, call: Call, reply: Reply) -> None:
+        from kpybroker.controller.partitions import create_partitions
+
+        records, response = self._decide(create_partitions, request, call)
+        answers = {each.name: each for each in response.results if each.error_code == error_codes.NONE}
+        topics = dict.fromkeys(each.topic_id for each in records if isinstance(each, PartitionRecord))
+        grown = []
+        for topic_id in topics:
+            name = self._image.topics_by_id[topic_id].name
+            total = await self._write_partitions(name, _replicas_of(records, topic_id))
+            grown.append((name, total))
+
+        def end() -> None:
+            for name, total in grown:
+                if not self._has_leaders(name, total):
+                    answers[name].error_code = error_codes.REQUEST_TIMED_OUT
+                    answers[name].error_message = error_codes.message(error_codes.REQUEST_TIMED_OUT)
+            reply(response)
+
+        self._waiting.wait(lambda: all(self._has_leaders(*each) for each in grown), request.timeout_ms, end)
+
+    async def _write_partitions(self, name: str, added: dict[int, tuple[int, ...]]) -> int:
+        """Add partitions to a topic's znode; others may change it meanwhile. Returns the number of partitions."""
+        path = paths.topic(name)
+        while True:
+            found = await self._client.ask_until_answered(Get(path))
+            topic = TopicAssignment.decode(name, found.data)
+            replicas = added | topic.replicas
+            longer = TopicAssignment(name, dict(sorted(replicas.items())), topic.topic_id, topic.adding, topic.removing)
+            try:
+                await self._client.ask_until_answered(Set(path, longer.encode(), found.stat.version))
+            except ZooKeeperError as error:
+                if error.code != zookeeper_errors.BAD_VERSION:
+                    raise
+            else:
+                return len(replicas)
+
+    # DeleteTopics
+
+    async def _delete(self, request: Any, call: Call, reply: Reply) -> None:
+        from kpybroker.controller.topics import delete_topics
+
+        records, response = self._decide(delete_topics, request, call)
+        doomed = {each.topic_id for each in records if isinstance(each, RemoveTopicRecord)}
+        answers = [each for each in response.responses if each.topic_id in doomed]
+        for answer in answers:
+            marker = paths.delete_topic(answer.name)
+            try:
+                await self._client.ask_until_answered(Create(marker, None, self._acls.of(marker)))
+            except ZooKeeperError as error:
+                if error.code != zookeeper_errors.NODE_EXISTS:
+                    raise
+
+        def end() -> None:
+            for answer in answers:
+                if answer.topic_id in self._image.topics_by_id:
+                    answer.error_code = error_codes.REQUEST_TIMED_OUT
+                    answer.error_message = error_codes.message(error_codes.REQUEST_TIMED_OUT)
+            reply(response)
+
+        self._waiting.wait(
+            lambda: not any(each in self._image.topics_by_id for each in doomed), request.timeout_ms, end
+        )
+
+
+def _replicas_of(records: Iterable[Any], topic_id: bytes) -> dict[int, tuple[int, ...]]:
+    return {
+        each.partition_id: tuple(each.replicas)
+        for each in records
+        if isinstance(each, PartitionRecord) and each.topic_id == topic_id
+    }

@@ -1,0 +1,1 @@
+"""The tree of a cluster in ZooKeeper, shown and explained. Nothing is ever written."""

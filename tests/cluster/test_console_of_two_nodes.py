@@ -1,0 +1,143 @@
+"""The console of one node of two: what it knows of the other, what it asks it, and how it says that it is gone."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from time import time
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from running_cluster import COMBINED, RunningCluster, cluster_of
+
+from kpywire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
+from kpywire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kpywire.record import Record, build_batch
+from raw_client import RawClient
+from waiting import eventually
+
+SETTINGS = {
+    "kpybroker.http.listener": "127.0.0.1:0",
+    "kpybroker.console.write.enable": "true",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+}
+ELSEWHERE = "elsewhere"
+NOW_MS = int(time() * 1000)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    directory: Path = tmp_path_factory.mktemp("nodes")
+    with cluster_of(directory, [COMBINED, "broker"], SETTINGS) as running:
+        create(running, ELSEWHERE, [2])
+        create(running, "everywhere", [1, 2])
+        running.wait_for_isr("everywhere", 2)
+        produce(running, 2, ELSEWHERE)
+        yield running
+
+
+def create(cluster: RunningCluster, topic: str, replicas: list[int]) -> None:
+    assignments = [CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)]
+    wanted = CreatableTopic(name=topic, num_partitions=-1, replication_factor=-1, assignments=assignments, configs=[])
+    with RawClient(cluster.ports[1][0]) as client:
+        (answer,) = client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 5).topics
+    assert answer.error_code == 0, answer
+    cluster.eventually(lambda: all(topic in node.image.topics for node in cluster.nodes.values()), topic)
+
+
+def produce(cluster: RunningCluster, node_id: int, topic: str) -> None:
+    batch = build_batch([Record(timestamp=NOW_MS + n, value=b"v%d" % n) for n in range(10)])
+    data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])]
+    request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=data)
+    with RawClient(cluster.ports[node_id][0]) as client:
+        eventually(
+            lambda: client.call(request, 9).responses[0].partition_responses[0].error_code == 0, "records of a topic"
+        )
+
+
+def get(cluster: RunningCluster, node_id: int, path: str, **query: object) -> tuple[int, Any]:
+    port = cluster.nodes[node_id].http_port
+    assert port is not None
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", f"/api{path}?{urlencode(query)}")
+    answer = connection.getresponse()
+    found = json.loads(answer.read())
+    connection.close()
+    return answer.status, found
+
+
+def values(found: Any) -> list[str]:
+    return [record["value"]["text"] for record in found["records"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ({}, ["v9", "v8", "v7"]),
+        ({"start": "oldest"}, ["v0", "v1", "v2"]),
+        ({"start": "offset", "offset": 4}, ["v4", "v5", "v6"]),
+        ({"start": "time", "time": NOW_MS + 7}, ["v7", "v8", "v9"]),
+        ({"start": "time", "time": NOW_MS + 70}, []),
+        ({"start": "oldest", "committed": 1}, ["v0", "v1", "v2"]),
+    ],
+)
+def test_records_of_another_node_are_fetched_as_a_client_does(
+    cluster: RunningCluster, query: dict[str, Any], wanted: list[str]
+) -> None:
+    for node_id in (1, 2):
+        status, found = get(cluster, node_id, "/records", topic=ELSEWHERE, most=3, **query)
+        assert (status, values(found), found["gaps"], found["elsewhere"]) == (200, wanted, [], [])
+
+
+def test_a_node_without_a_replica_says_whose_console_to_open(cluster: RunningCluster) -> None:
+    status, found = get(cluster, 1, f"/topics/{ELSEWHERE}/0")
+    assert (status, "open the console of node 2" in found["error"]) == (421, True)
+    status, found = get(cluster, 1, "/records/raw", topic=ELSEWHERE, partition=0, offset=1)
+    assert (status, "open the console of node 2" in found["error"]) == (421, True)
+    (row,) = get(cluster, 1, f"/topics/{ELSEWHERE}")[1]["partitions"]
+    assert (row["leader"], row["is_here"], row["end_offset"]) == (2, False, None)
+
+
+def test_both_nodes_list_the_groups_of_the_cluster(cluster: RunningCluster) -> None:
+    spot = OffsetCommitRequestPartition(partition_index=0, committed_offset=3, committed_metadata="")
+    topics = [OffsetCommitRequestTopic(name=ELSEWHERE, partitions=[spot])]
+    with RawClient(cluster.ports[1][0]) as client:
+        answer = client.call(FindCoordinatorRequest(key="g", key_type=0), 3)
+        eventually(lambda: client.call(FindCoordinatorRequest(key="g", key_type=0), 3).port > 0, "a coordinator")
+        answer = client.call(FindCoordinatorRequest(key="g", key_type=0), 3)
+    with RawClient(answer.port) as coordinator:
+        request = OffsetCommitRequest(group_id="g", member_id="", topics=topics)
+        eventually(lambda: coordinator.call(request, 2).topics[0].partitions[0].error_code == 0, "a commit")
+    for node_id in (1, 2):
+        _, found = get(cluster, node_id, "/groups")
+        assert [(each["id"], each["node"]) for each in found["groups"]] == [("g", answer.node_id)]
+        assert found["unreachable"] == []
+
+
+def test_a_node_that_is_gone_is_named_as_the_reason(cluster: RunningCluster) -> None:
+    cluster.kill(2)
+
+    def says_so() -> bool:
+        found = get(cluster, 1, "/cluster")[1]
+        return bool(found["without_leader"]) and found["health"]["state"] == "bad"
+
+    eventually(says_so, "the loss of a node", 30)
+    found = get(cluster, 1, "/cluster")[1]
+    assert found["health"]["line"].endswith("no leader (broker 2 is away)")
+    troubles = {each["topic"]: each["reason"] for each in found["troubles"]}
+    assert troubles[ELSEWHERE] == "only its last replicas in sync may lead: broker 2 does not answer the controller"
+    assert troubles["everywhere"] == "broker 2 does not answer the controller"
+    _, records = get(cluster, 1, "/records", topic=ELSEWHERE)
+    assert (records["records"], records["elsewhere"]) == ([], [0])

@@ -1,0 +1,158 @@
+"""Headless Chromium, driven through two pipes by its own protocol (``--remote-debugging-pipe``)."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+AXE_VERSION = "4.14.1"
+TOOLS = Path(__file__).parents[2] / "build" / "console"
+AXE = TOOLS / "node_modules" / "axe-core" / "axe.min.js"
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+    "--remote-debugging-pipe",
+)
+
+
+def chromium() -> str:
+    """The browser; the test is skipped where there is none."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
+    return found
+
+
+def axe() -> str:
+    """The source of axe-core; the test is skipped where it cannot be had."""
+    if not AXE.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("axe-core is not there, and npm is not installed to fetch it")
+        command = [npm, "install", "--silent", "--no-audit", "--prefix", str(TOOLS), f"axe-core@{AXE_VERSION}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        if done.returncode or not AXE.exists():
+            pytest.skip(f"npm cannot fetch axe-core: {done.stderr.strip()[:200]}")
+    return AXE.read_text(encoding="utf-8")
+
+
+class Browser:
+    """One page in one browser. Use as a context manager."""
+
+    def __init__(self, profile: Path) -> None:
+        to_read, self._to_browser = os.pipe()
+        self._from_browser, to_write = os.pipe()
+
+        def place() -> None:
+            os.dup2(to_read, 3)
+            os.dup2(to_write, 4)
+
+        # Descriptors 3 and 4 are what the browser reads and writes; they are above both by now.
+        command = [chromium(), *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        self._process = subprocess.Popen(
+            command, preexec_fn=place, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        os.close(to_read)
+        os.close(to_write)
+        self._number = 0
+        self._read = b""
+        self.events: list[dict[str, Any]] = []
+        targets = self.call("Target.getTargets", session=None)["targetInfos"]
+        target = next(each["targetId"] for each in targets if each["type"] == "page")
+        attached = self.call("Target.attachToTarget", session=None, targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def __enter__(self) -> "Browser":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait(30)
+        os.close(self._to_browser)
+        os.close(self._from_browser)
+
+    def call(self, method: str, *, session: str | None = "page", **parameters: Any) -> Any:
+        """The result of a command."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if session is not None:
+            message["sessionId"] = self._session
+        os.write(self._to_browser, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return answer["result"]
+            self.events.append(answer)
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._read:
+            piece = os.read(self._from_browser, 1 << 20)
+            assert piece, "the browser has ended"
+            self._read += piece
+        text, _, self._read = self._read.partition(b"\0")
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    def open(self, address: str, *, theme: str, width: int = 1280, height: int = 900) -> None:
+        """Load a page."""
+        self.events.clear()
+        self.use_theme(theme)
+        self.resize(width, height)
+        self.call("Page.navigate", url=address)
+        while not any(each.get("method") == "Page.loadEventFired" for each in self.events):
+            self.events.append(self._next())
+
+    def use_theme(self, theme: str) -> None:
+        """Prefer ``light`` or ``dark``."""
+        media = [
+            {"name": "prefers-color-scheme", "value": theme},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]
+        self.call("Emulation.setEmulatedMedia", features=media)
+
+    def resize(self, width: int, height: int) -> None:
+        """Show the page in a window of this size."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+
+    def run(self, script: str) -> Any:
+        """The value of a script."""
+        found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+    def picture(self, file: Path) -> None:
+        """A picture of the page, as PNG."""
+        found = self.call("Page.captureScreenshot", format="png")
+        file.write_bytes(base64.b64decode(found["data"]))
+
+    @property
+    def requested(self) -> list[str]:
+        """The addresses that the page has asked for."""
+        sent = [each for each in self.events if each.get("method") == "Network.requestWillBeSent"]
+        return [each["params"]["request"]["url"] for each in sent]
+
+    @property
+    def complaints(self) -> list[str]:
+        """The lines that the browser has logged about the page."""
+        entries = [each["params"]["entry"] for each in self.events if each.get("method") == "Log.entryAdded"]
+        thrown = [str(each["params"]) for each in self.events if each.get("method") == "Runtime.exceptionThrown"]
+        return [entry["text"] for entry in entries] + thrown

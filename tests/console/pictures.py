@@ -1,0 +1,84 @@
+"""Takes the pictures of ``docs/console.md``: ``make pictures``.
+
+Every page of the console in both themes, of a node in memory with some traffic.
+"""
+
+import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import sleep, time
+
+from browser import Browser
+from console_node import console_node
+from stage import Stage, flight
+
+from kpybroker.console.pages import PAGES, Page
+from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kpywire.record import Record
+
+FIGURES = Path(__file__).parents[2] / "docs" / "figures" / "console"
+WATCHED_S = 60
+"""How long the node has traffic before the pictures, so that plots show something."""
+HEIGHTS = {"/topics/{topic}": 1000, "/group": 1050, "/connections": 1150, "/": 860}
+
+
+def name_of(page: Page) -> str:
+    """The name of a page's picture."""
+    return page.template.removesuffix(".html")
+
+
+def traffic(stage: Stage, stop: threading.Event) -> None:
+    """Produce and read until it is time to stop."""
+    node, offset, number = stage.node, 20, 0
+    while not stop.wait(0.05):
+        number += 1
+        for _ in range(1 + number // 40 % 4):
+            node.produce("flights", [flight(n)._replace(timestamp=int(time() * 1000)) for n in range(30)])
+        wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1 << 20,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchTopic(topic="flights", partitions=[wanted])],
+            forgotten_topics_data=[],
+        )
+        with node.client as client:
+            client.call(request, 12)
+        offset += 30
+        if number % 20 == 0:
+            node.commit("joined", "flights", offset, stage.member, 1)
+            node.get("/api/group", id="joined")
+
+
+def main() -> None:
+    """Take all pictures."""
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    settings = {"kpybroker_console_write_enable": "true", "log_segment_bytes": "1048576"}
+    with console_node(**settings) as node, TemporaryDirectory() as profile:
+        stage = Stage(node)
+        for topic in ("airports", "bookings", "weather"):
+            node.create(topic, 3)
+            node.produce(topic, [Record(timestamp=int(time() * 1000), value=b"%d" % n) for n in range(50)])
+        stage.queries["/group"] = "id=joined"
+        node.get("/")
+        stop = threading.Event()
+        thread = threading.Thread(target=traffic, args=(stage, stop))
+        thread.start()
+        sleep(WATCHED_S)
+        with Browser(Path(profile)) as browser:
+            for page in [page for page in PAGES if page.template]:
+                for theme in ("light", "dark"):
+                    address = f"http://127.0.0.1:{node.node.http_port}{stage.address(page, page.path)}"
+                    browser.open(address, theme=theme, width=1180, height=HEIGHTS.get(page.path, 760))
+                    browser.run("document.querySelectorAll('details.record').forEach((each) => { each.open = true; })")
+                    browser.picture(FIGURES / f"{name_of(page)}-{theme}.png")
+        stop.set()
+        thread.join()
+        stage.close()
+
+
+if __name__ == "__main__":
+    main()

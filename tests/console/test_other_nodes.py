@@ -1,0 +1,72 @@
+"""Requests of the console to other nodes: with the viewer's own login, and a line where there is no way."""
+
+from collections.abc import Iterator
+
+import pytest
+from console_node import ConsoleNode, console_node
+
+from kpybroker.calls.principal import ANONYMOUS, USER, Principal
+from kpybroker.console.elsewhere import Elsewhere
+from kpybroker.console.viewer import Viewer
+from kpybroker.errors import KafkaError
+from kpybroker.sasl import scram
+from kpywire.messages.list_groups import ListGroupsRequest
+from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
+
+REQUEST = ListGroupsRequest(states_filter=[], types_filter=[])
+
+
+def viewer(name: str = "", password: str | None = None) -> Viewer:
+    return Viewer(Principal(USER, name) if name else ANONYMOUS, "127.0.0.1", None, password)
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[ConsoleNode]:
+    """A node that is its own other node: users log in to it by SCRAM, and others need not."""
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,LOGIN://127.0.0.1:0",
+        "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT",
+        "sasl_enabled_mechanisms": "SCRAM-SHA-512",
+        "connection_failed_authentication_delay_ms": "1",
+    }
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    jaas = {"listener.name.login.scram-sha-512.sasl.jaas.config": module}
+    with console_node(**settings, **jaas) as made:
+        mechanism, salt = scram.SCRAM_SHA_512, scram.salt_of(b"any salt is right")
+        credential = mechanism.credential(mechanism.salted_password("secret", salt, 4096), salt, 4096)
+        record = UserScramCredentialRecord(
+            name="ann",
+            mechanism=mechanism.code,
+            salt=salt,
+            stored_key=credential.stored_key,
+            server_key=credential.server_key,
+            iterations=4096,
+        )
+        made.call(lambda: made.node.image.scram_credentials.update({(mechanism.code, "ann"): record}))
+        yield made
+
+
+def ask(node: ConsoleNode, who: Viewer, node_id: int = 1) -> int:
+    assert node.node.broker is not None
+    code: int = node.run(Elsewhere(node.node.broker).ask(who, node_id, REQUEST)).error_code
+    return code
+
+
+def test_a_viewer_without_a_login_uses_a_listener_without_one(node: ConsoleNode) -> None:
+    assert ask(node, viewer()) == 0
+
+
+def test_a_viewer_logs_in_there_with_its_own_password(node: ConsoleNode) -> None:
+    assert ask(node, viewer("ann", "secret")) == 0
+
+
+def test_a_login_that_is_refused_is_the_reason_and_the_password_is_in_no_line(node: ConsoleNode) -> None:
+    with pytest.raises(KafkaError) as refused:
+        ask(node, viewer("ann", "wrong-word"))
+    assert "wrong-word" not in str(refused.value)
+    assert "wrong-word" not in repr(viewer("ann", "wrong-word"))
+
+
+def test_a_node_that_is_not_there_is_named(node: ConsoleNode) -> None:
+    with pytest.raises(KafkaError, match="its own console"):
+        ask(node, viewer(), 7)

@@ -1,0 +1,66 @@
+"""Requests of other sites, strangers and forgers are refused before anything else is done."""
+
+import pytest
+
+from kpybroker.console.protection import check_host, check_site, check_token, host_in, token_of
+from kpybroker.http.request import Refused
+
+HERE = "127.0.0.1:9404"
+
+
+@pytest.mark.parametrize(
+    "host", [HERE, "localhost:9404", "LOCALHOST", "[::1]:9404", "10.0.0.7:9404", "broker.example:9404"]
+)
+def test_hosts_that_are_this_node_for_sure_are_served(host: str) -> None:
+    check_host({"host": host}, {"broker.example"})
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:9404", "localhost.evil.example", "", "127.0.0.1.nip.io"]
+)
+def test_any_other_host_is_refused_since_its_name_may_be_pointed_here(host: str) -> None:
+    with pytest.raises(Refused, match=r"kpybroker\.console\.hosts"):
+        check_host({"host": host}, set())
+
+
+def test_a_host_is_found_in_every_form_of_the_header() -> None:
+    assert [host_in(text) for text in ("A:1", "a", "[::1]:5", "::1")] == ["a", "a", "::1", "::1"]
+
+
+@pytest.mark.parametrize(
+    ("method", "headers"),
+    [
+        ("GET", {}),
+        ("POST", {}),
+        ("POST", {"sec-fetch-site": "same-origin", "origin": f"http://{HERE}", "host": HERE}),
+        ("GET", {"sec-fetch-site": "none"}),
+        ("GET", {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}),
+    ],
+)
+def test_own_pages_and_clients_without_a_browser_are_served(method: str, headers: dict[str, str]) -> None:
+    check_site(method, headers)
+
+
+@pytest.mark.parametrize(
+    ("method", "headers"),
+    [
+        ("POST", {"sec-fetch-site": "cross-site"}),
+        ("POST", {"sec-fetch-site": "same-site"}),
+        ("POST", {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}),
+        ("GET", {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}),
+        ("POST", {"origin": "http://evil.example", "host": HERE}),
+        ("POST", {"origin": "null", "host": HERE}),
+        ("POST", {"origin": "http://127.0.0.1:9999", "host": HERE}),
+    ],
+)
+def test_requests_of_other_sites_are_refused(method: str, headers: dict[str, str]) -> None:
+    with pytest.raises(Refused):
+        check_site(method, headers)
+
+
+def test_a_token_is_that_of_one_user_and_one_run() -> None:
+    token = token_of(b"secret", "User:ann")
+    check_token(token, token_of(b"secret", "User:ann"))
+    for forged in ("", token[:-1], token_of(b"secret", "User:eve"), token_of(b"other", "User:ann"), "é"):
+        with pytest.raises(Refused):
+            check_token(forged, token)

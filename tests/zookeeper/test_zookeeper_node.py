@@ -1,0 +1,186 @@
+"""A whole broker in ZooKeeper mode, in this process, at a simulated ZooKeeper. The test plays the controller."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from asking import play
+from simulated import InMemory, SimulatedZooKeeper
+
+from kpybroker.assembly.platform import Simulated
+from kpybroker.calls.pending import Pending
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.network.peers import connect_over
+from kpybroker.quorum.recovery import StartRefused
+from kpybroker.zookeeper.tree import paths
+from kpybroker.zookeeper_node import ZooKeeperNode
+from kpystorage.memory_disk import MemoryDisk
+from kpywire import error_codes
+from kpywire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
+from kpywire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
+
+TOPIC = b"\1" * 16
+CONFIGS = {
+    "zookeeper.connect": "zk,zk,zk/kafka",
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "log.dirs": "/data",
+    "kpybroker.http.listener": "",
+    "controlled.shutdown.enable": "false",
+}
+
+
+class World:
+    """One broker, its disk, and the ensemble."""
+
+    def __init__(self) -> None:
+        self.server = SimulatedZooKeeper(random.Random(1), tick_ms=3_000)
+        self.disk = MemoryDisk()
+        self.failures: list[str] = []
+        self.way = InMemory(self.server, asyncio.get_running_loop().call_soon)
+
+    def node(self, **changed: str) -> ZooKeeperNode:
+        loop = asyncio.get_running_loop()
+        brokers = connect_over(loop)
+
+        def connect(host: str, port: int, *callbacks: Any) -> Any:
+            return (self.way if host == "zk" else brokers)(host, port, *callbacks)
+
+        configs = {**CONFIGS, "broker.id": "5", **{key.replace("_", "."): value for key, value in changed.items()}}
+        return ZooKeeperNode(
+            BrokerConfig(configs), loop, self.failures.append, simulated=Simulated(connect, rng=random.Random(2))
+        )
+
+    def znode(self, path: str) -> Any:
+        return self.server.nodes.get(f"/kafka{path}")
+
+
+def played(story: Callable[[World], Awaitable[None]]) -> None:
+    async def run() -> None:
+        world = World()
+        await story(world)
+        assert not world.failures
+
+    play(run)
+
+
+async def ordered(node: ZooKeeperNode, request: Any) -> Any:
+    """The answer to an order."""
+    assert node.broker is not None
+    assert node.broker.orders is not None
+    answer = node.broker.orders.take(request)
+    if isinstance(answer, Pending):
+        async with asyncio.timeout(20):
+            while not answer.resolved:  # noqa: ASYNC110  a Pending has one receiver, the connection
+                await asyncio.sleep(0.005)
+        return answer.response
+    return answer
+
+
+def lead(leader_epoch: int, broker_epoch: int) -> LeaderAndIsrRequest:
+    state = LeaderAndIsrPartitionState(
+        partition_index=0,
+        controller_epoch=1,
+        leader=5,
+        leader_epoch=leader_epoch,
+        isr=[5],
+        partition_epoch=0,
+        replicas=[5],
+        is_new=True,
+    )
+    topic = LeaderAndIsrTopicState(topic_name="t", topic_id=TOPIC, partition_states=[state])
+    return LeaderAndIsrRequest(
+        controller_id=1, controller_epoch=1, broker_epoch=broker_epoch, topic_states=[topic], live_leaders=[]
+    )
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not is_so():  # noqa: ASYNC110  it waits for the node
+            await asyncio.sleep(0.01)
+
+
+def test_it_registers_leads_by_order_loses_its_session_and_leaves() -> None:
+    async def story(world: World) -> None:
+        node = world.node()
+        await node.start(world.disk)
+        registration = world.znode(paths.broker(5))
+        broker = node.broker
+        assert broker is not None
+        assert (broker.lifecycle.epoch(), registration.version) == (registration.czxid, 1)
+        assert world.disk.read("/data/meta.properties").count(b"version=0") == 1
+        answer = await ordered(node, lead(0, registration.czxid))
+        assert answer.topics[0].partition_errors[0].error_code == error_codes.NONE
+        await until(lambda: broker.replicas.topics["t"].replicas[0].leader is not None)
+        before = broker.replicas.topics["t"].replicas[0].leader
+
+        world.server.expire(registration.owner)
+        await until(lambda: (again := world.znode(paths.broker(5))) and again.czxid > registration.czxid)
+        await until(lambda: broker.lifecycle.epoch() > registration.czxid)
+        stale = await ordered(node, lead(1, registration.czxid))
+        assert stale.error_code == error_codes.STALE_BROKER_EPOCH
+        assert broker.replicas.topics["t"].replicas[0].leader is before, "roles outlive a session"
+        assert broker.unready is None
+
+        await node.stop()
+        assert world.znode(paths.broker(5)) is None
+
+    played(story)
+
+
+def test_the_log_of_a_stopped_replica_is_there_after_a_restart_and_its_deletion_is_final() -> None:
+    async def story(world: World) -> None:
+        for leader_epoch in (0, 1):
+            node = world.node()
+            await node.start(world.disk)
+            assert node.broker is not None
+            await ordered(node, lead(leader_epoch, -1))
+            node.broker.replicas.topics["t"].replicas[0].led()
+            assert "t-0" in world.disk.list_directory("/data")
+            if leader_epoch:
+                state = StopReplicaPartitionState(partition_index=0, leader_epoch=-2, delete_partition=True)
+                topic = StopReplicaTopicState(topic_name="t", partition_states=[state])
+                request = StopReplicaRequest(controller_id=1, controller_epoch=1, broker_epoch=-1, topic_states=[topic])
+                answer = await ordered(node, request)
+                assert answer.partition_errors[0].error_code == error_codes.NONE
+                await until(lambda: "t-0" not in world.disk.list_directory("/data"))
+            await node.stop()
+
+    played(story)
+
+
+def test_a_broker_without_an_id_gets_one_and_keeps_it() -> None:
+    async def story(world: World) -> None:
+        for _ in range(2):
+            node = world.node(broker_id="-1")
+            await node.start(world.disk)
+            assert node.config.node_id == 1_001
+            await node.stop()
+
+    played(story)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"broker_id": "6"}, "doesn't match stored broker.id 5"),
+        ({"broker_id": "-1", "zookeeper_connect": "zk/other"}, "Invalid cluster.id"),
+        ({"zookeeper_set_acl": "true"}, "who owns the znodes"),
+        ({"zookeeper_connect": "zk:x"}, "no address of a server"),
+    ],
+)
+def test_a_directory_of_another_broker_is_refused_and_nothing_is_registered(
+    changed: dict[str, str], message: str
+) -> None:
+    async def story(world: World) -> None:
+        first = world.node()
+        await first.start(world.disk)
+        await first.stop()
+        second = world.node(**{key.replace("set_acl", "set.acl"): value for key, value in changed.items()})
+        with pytest.raises(StartRefused, match=message):
+            await second.start(world.disk)
+        await second.stop(controlled=False)
+        assert not any(node.owner for node in world.server.nodes.values())
+
+    played(story)

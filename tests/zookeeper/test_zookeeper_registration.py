@@ -1,0 +1,169 @@
+"""The registration of a broker, at a simulated ZooKeeper whose answers may be lost."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+from asking import play, settings_of
+from simulated import InMemory, SimulatedZooKeeper
+
+from kpybroker.io.scheduler import LoopScheduler
+from kpybroker.zookeeper.broker import layout
+from kpybroker.zookeeper.broker.registration import RegistrationRefused, ZooKeeperRegistration
+from kpybroker.zookeeper.client.client import Client
+from kpybroker.zookeeper.client.operations import OPEN_ACL, Get
+from kpybroker.zookeeper.tree import paths
+from kpybroker.zookeeper.tree.brokers import Registration, ZkEndpoint
+
+
+class Deaf(InMemory):
+    """A way that loses the next answers of the server, and then the connection."""
+
+    loses = 0
+
+    def __call__(self, host, port, opened, taken, lost):  # type: ignore[no-untyped-def]
+        def take(frame: bytes) -> None:
+            if self.loses and self.greeted:
+                self.loses -= 1
+                link.close()
+                lost("an answer was lost")
+            else:
+                self.greeted = True
+                taken(frame)
+
+        self.greeted = False
+        link = super().__call__(host, port, opened, take, lost)
+        return link
+
+
+def registration_of(port: int = 9092) -> Registration:
+    return Registration(7, (ZkEndpoint("PLAINTEXT", "h", port),), {"PLAINTEXT": "PLAINTEXT"})
+
+
+async def client_of(way: InMemory) -> Client:
+    loop = asyncio.get_running_loop()
+    client = Client(LoopScheduler(loop), way, settings_of("a,a,a,a,a"), random.Random(1))
+    client.open()
+    await client.wait_until_connected(5_000)
+    return client
+
+
+async def ended(client: Client) -> None:
+    async with asyncio.timeout(30):
+        while not client.session.is_ended:  # noqa: ASYNC110  the session has no event for it
+            await asyncio.sleep(0.01)
+
+
+def played(story: Callable[[SimulatedZooKeeper, Deaf, Client], Awaitable[None]]) -> None:
+    async def run() -> None:
+        server = SimulatedZooKeeper(random.Random(1))
+        way = Deaf(server, asyncio.get_running_loop().call_soon)
+        client = await client_of(way)
+        await layout.make_top_level(client, layout.Acls(is_secure=False))
+        await story(server, way, client)
+
+    play(run)
+
+
+def registered(client: Client, patience_ms: float = 500, port: int = 9092) -> ZooKeeperRegistration:
+    scheduler = LoopScheduler(asyncio.get_running_loop())
+    return ZooKeeperRegistration(scheduler, client, registration_of(port), OPEN_ACL, patience_ms)
+
+
+def test_the_epoch_is_the_transaction_that_created_the_znode() -> None:
+    async def story(server: SimulatedZooKeeper, _way: Deaf, client: Client) -> None:
+        registration = registered(client)
+        await registration.register()
+        node = server.nodes[paths.broker(7)]
+        assert (registration.epoch(), node.version, node.owner) == (node.czxid, 1, client.session.session_id)
+        assert Registration.decode(7, node.data) == registration_of()
+
+    played(story)
+
+
+@pytest.mark.parametrize("losses", [1, 2, 3])
+def test_a_registration_whose_answer_was_lost_recognises_itself(losses: int) -> None:
+    async def story(server: SimulatedZooKeeper, way: Deaf, client: Client) -> None:
+        way.loses = losses
+        registration = registered(client)
+        await registration.register()
+        assert registration.epoch() == server.nodes[paths.broker(7)].czxid
+        writes = [entry for entry in server.journal if entry[2] == 1 and entry[0] == registration.epoch()]
+        assert len(writes) == 1
+
+    played(story)
+
+
+def test_a_registration_of_an_earlier_session_of_this_process_is_replaced() -> None:
+    async def story(server: SimulatedZooKeeper, _way: Deaf, client: Client) -> None:
+        registration = registered(client)
+        await registration.register()
+        before, owner = registration.epoch(), client.session.session_id
+        server.sessions[owner + 1] = server.sessions.pop(owner)  # the server forgets whose it is, and keeps the znode
+        server.connections.copy().popitem()[0].end()
+        await ended(client)
+        client.open()
+        await client.wait_until_connected(5_000)
+        await registration.register()
+        assert registration.epoch() > before
+        assert server.nodes[paths.broker(7)].owner == client.session.session_id
+
+    played(story)
+
+
+def test_a_ghost_is_waited_for_and_a_living_broker_is_not_pushed_aside() -> None:
+    async def story(server: SimulatedZooKeeper, way: Deaf, client: Client) -> None:
+        ghost = await client_of(InMemory(server, asyncio.get_running_loop().call_soon))
+        await registered(ghost).register()
+        with pytest.raises(RegistrationRefused, match="another broker has the id 7"):
+            await registered(client, patience_ms=200).register()
+        asyncio.get_running_loop().call_later(0.3, server.expire, ghost.session.session_id)
+        registration = registered(client, patience_ms=20_000)
+        await registration.register()
+        assert server.nodes[paths.broker(7)].owner == client.session.session_id
+        assert way.loses == 0
+
+    played(story)
+
+
+def test_each_failed_log_directory_is_reported_once() -> None:
+    async def story(server: SimulatedZooKeeper, _way: Deaf, client: Client) -> None:
+        registration, failed = registered(client), list[str]()
+        registration.watch_directories(lambda: failed)
+        await registration.register()
+        for path in (None, "/a", None, "/b"):
+            failed += [path] if path else []
+            registration.report()
+            await client.ask(Get("/"))
+        events = sorted(server.nodes[paths.LOG_DIR_EVENTS].children)
+        assert events == ["log_dir_event_0000000000", "log_dir_event_0000000001"]
+
+    played(story)
+
+
+def test_an_address_that_another_broker_has_is_refused() -> None:
+    async def story(server: SimulatedZooKeeper, _way: Deaf, client: Client) -> None:
+        other = await client_of(InMemory(server, asyncio.get_running_loop().call_soon))
+        scheduler = LoopScheduler(asyncio.get_running_loop())
+        content = Registration(8, (ZkEndpoint("PLAINTEXT", "h", 9092),), {"PLAINTEXT": "PLAINTEXT"})
+        await ZooKeeperRegistration(scheduler, other, content, OPEN_ACL, 100).register()
+        with pytest.raises(RegistrationRefused, match=r"PLAINTEXT://h:9092 .* already registered by broker 8"):
+            await registered(client).check_addresses()
+        found = await registered(client, port=9093).check_addresses()
+        assert [each.broker_id for each in found] == [7, 8]
+
+    played(story)
+
+
+def test_ids_are_given_above_the_reserved_ones_and_the_cluster_keeps_its_id() -> None:
+    async def story(server: SimulatedZooKeeper, way: Deaf, client: Client) -> None:
+        acls = layout.Acls(is_secure=False)
+        assert [await layout.generated_id(client, acls, 1_000) for _ in range(3)] == [1_001, 1_002, 1_003]
+        first = await layout.cluster_id(client, acls, random.Random(1))
+        assert await layout.cluster_id(client, acls, random.Random(2)) == first
+        assert b'"version":"1"' in (await client.ask(Get("/cluster/id"))).data
+        assert len(server.nodes) > len(paths.PERSISTENT)
+        assert not way.is_away
+
+    played(story)
