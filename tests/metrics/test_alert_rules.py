@@ -10,10 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from scraped_node import NEW_SESSION, Scrape, commit, fetch_of, scraped_node
+from scraped_node import NEW_SESSION, Scrape, commit, documented_names, fetch_of, scraped_node
 
 from group_requests import joining
-from kpybroker.metrics.document import SECTIONS
 from raw_client import RawClient
 from raw_requests import append, batch_of, create, metadata, produce
 
@@ -120,14 +119,7 @@ def selects(labels: dict[str, str], label: str, operator: str, text: str) -> boo
 
 
 def test_metrics_that_need_a_fault_are_documented() -> None:
-    documented = {
-        name.text
-        for _, tables in SECTIONS
-        for table in tables
-        for each in table.measures
-        for name in each.names.values()
-    }
-    assert EXPORTED_AFTER_A_FAULT.keys() <= documented
+    assert EXPORTED_AFTER_A_FAULT.keys() <= documented_names()
     used = set().union(*(names_in(text) for text in EXPRESSIONS.values()))
     assert EXPORTED_AFTER_A_FAULT.keys() <= used
 
