@@ -25,8 +25,6 @@ ORDERS = "orders"
 RECORDS = 300
 PATIENCE_S = 120.0
 PATIENT = {"controller.quorum.election.timeout.ms": "4000", "controller.quorum.fetch.timeout.ms": "8000"}
-WITHOUT = ("share.version",)
-"""The features that kpybroker does not have."""
 
 
 def node_of(place: Place, properties: Any, directory: Path) -> BrokerProcess:
@@ -35,7 +33,6 @@ def node_of(place: Place, properties: Any, directory: Path) -> BrokerProcess:
     kafka = kafka_node(place, properties, directory)
     assert isinstance(kafka, KafkaNode)
     kafka.start_timeout_s = PATIENCE_S
-    kafka.formatting = tuple(part for name in WITHOUT for part in ("--feature", f"{name}=0"))
     return kafka
 
 

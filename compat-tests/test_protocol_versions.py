@@ -43,6 +43,7 @@ from kpywire.messages.offset_for_leader_epoch import (
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
 from raw_client import RawClient
+from share_group_requests import plausible_share_group
 from share_requests import plausible_share
 from transaction_requests import plausible_transaction
 
@@ -120,7 +121,7 @@ def plausible(key: int, version: int, topic: str) -> Any:
         api.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic)]),
     }
     others = plausible_admin(version, topic) | plausible_group(version, topic) | plausible_transaction(version, topic)
-    others |= plausible_share()
+    others |= plausible_share() | plausible_share_group(topic)
     return (requests | others).get(key)
 
 

@@ -24,8 +24,6 @@ PATIENCE_S = 60
 RECORDS = 200
 SESSION_MS = 1_500
 """So short that both programs log in again while they replicate."""
-WITHOUT = ("share.version",)
-"""The features that kpybroker does not have."""
 
 
 @contextmanager
@@ -51,8 +49,6 @@ def pair(controller: NodeOf, broker: NodeOf, directory: Path, **settings: str) -
             here = directory / f"node-{node_id}"
             here.mkdir()
             node = with_internal_listener(node_of)(place, {**shared, **own}, here)
-            if isinstance(node, ApacheKafka):
-                node.formatting = tuple(part for name in WITHOUT for part in ("--feature", f"{name}=0"))
             started.append(node)
             nodes.append(node)
             node.prepare()

@@ -6,7 +6,7 @@ It holds no queue and decides nothing itself; `kpybroker.assembly` builds it, `k
 import logging
 import os
 import random
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.config.broker import BrokerConfig
@@ -21,7 +21,7 @@ from kpybroker.lifecycle import BrokerState
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.absences import Absences
 from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.features import SUPPORTED_LEVELS
+from kpybroker.metadata.features import SHARE_VERSION, SUPPORTED_LEVELS
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.metadata.unclean import unclean_elections
 from kpybroker.network.nodes import Nodes
@@ -34,13 +34,14 @@ from kpybroker.replicas.leader_throttle import LeaderThrottle
 from kpybroker.replicas.moves import Moves
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.upkeep import Upkeep
-from kpybroker.serving.context import Controller
+from kpybroker.serving.context import Context, Controller
 from kpybroker.serving.expected_topics import ExpectedTopics
 from kpybroker.serving.refused_creations import RefusedCreations
 from kpybroker.serving.streams_topics import StreamsTopics
 from kpybroker.serving.topic_answers import TopicAnswers
 
 if TYPE_CHECKING:
+    from kpybroker.serving.share.share_leader import ShareLeader
     from kpybroker.telemetry.receiver import Receiver
 
 log = logging.getLogger("kpybroker.config")
@@ -148,6 +149,7 @@ class Broker:
         self.streams_topics = StreamsTopics()
         self._rng = rng
         self._telemetry: Receiver | None = None
+        self._share_leader: ShareLeader | None = None
 
     def start(self) -> None:
         """Start the work in the background, once clients may be served."""
@@ -160,6 +162,8 @@ class Broker:
 
     def stop(self) -> None:
         """End the work on the logs."""
+        if self._share_leader is not None:
+            self._share_leader.stop()
         self.replicas.stop()
         self.upkeep.stop()
         self.compaction.stop()
@@ -194,6 +198,8 @@ class Broker:
         self.share_states.apply(image, delta)
         self.marker_writer.look_again()
         self.expected_topics.look(image.topics)
+        if self._share_leader is not None and SHARE_VERSION in delta.features and not image.features.get(SHARE_VERSION):
+            self._share_leader.stop()
 
     def _must_register(self, image: MetadataImage, delta: MetadataDelta) -> bool:
         """Whether this broker was unregistered, or a higher ``metadata.version`` can now hold its directories."""
@@ -225,6 +231,20 @@ class Broker:
             labels = [entry.partition("=")[0].strip() for entry in config["kpybroker.metrics.static.labels"]]
             self._telemetry = Receiver(self.image.configs, bounds, self._rng, labels)
         return self._telemetry
+
+    @property
+    def share_leader(self) -> "ShareLeader":
+        """The share partitions that this broker leads, made when the first member reads."""
+        if self._share_leader is None:
+            from kpybroker.serving.share.share_leader import ShareLeader
+
+            self._share_leader = ShareLeader(cast("Context", self))
+        return self._share_leader
+
+    @property
+    def has_share_leader(self) -> bool:
+        """Whether any member of a share group has read here."""
+        return self._share_leader is not None
 
     @property
     def has_telemetry(self) -> bool:

@@ -101,7 +101,7 @@ KIPS = {
     890: "Transactions, second generation: an epoch for each, partitions added and verified by brokers",
     903: "Fetches of brokers carry their epoch",
     919: "Admin requests to controllers",
-    932: "Share groups: the share coordinator only; groups are not served",
+    932: "Share groups: members, sessions, acknowledgements, locks, and the share coordinator",
     951: "The new leader in the error that says there is one",
     966: "Eligible leader replicas: who leads when nobody is in sync, clean shutdowns, one minimum for all brokers",
     994: "Transactions that run for long, listed",
@@ -116,6 +116,8 @@ KIPS = {
     1251: "Commits with an older member epoch, for partitions that the member kept",
     1263: "An interval between two assignments of a group",
     1166: "Followers of the quorum hear of its high watermark at once",
+    1206: "Share groups: a strict limit of records in one acquisition",
+    1222: "Share groups: renewal of acquisition locks",
     1226: "Share groups: the deliveries that are completed are counted, for lag",
     1228: "Markers say which generation ended the transaction",
 }

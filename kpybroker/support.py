@@ -1,49 +1,18 @@
 """Writes docs/support.md: the APIs and features of Kafka that are served, from the tables that serve them.
 
 ``python -m kpybroker.support``. Not read by the broker. A test holds the file against it, and demands that every API of
-Kafka is either served or has its reason here.
+Kafka is served.
 """
 
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 from kpybroker import kips
-from kpybroker.handlers import OF_ZOOKEEPER_MODE, SERVED, controller_versions, home_of, served_versions
-from kpybroker.metadata.features import KNOWN_TO_KAFKA, SUPPORTED
-from kpywire.api import API_KEYS, ApiKey
+from kpybroker.handlers import OF_ZOOKEEPER_MODE, controller_versions, home_of, served_versions
+from kpybroker.metadata.features import SUPPORTED
+from kpywire.api import API_KEYS
 
-
-class Gap(NamedTuple):
-    """A feature of Kafka that is still missing: its meaning for a user, and the APIs that belong to it."""
-
-    name: str
-    means: str
-    apis: frozenset[str]
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-GAPS = (
-    Gap(
-        "Security",
-        "Connections are neither encrypted nor authenticated, and there are no ACLs: configuration that asks for them "
-        "is refused at the start. Listen on loopback or in a network you trust.",
-        frozenset(),
-    ),
-    Gap(
-        "Share groups",
-        "KIP-932: several consumers at one partition, each record acknowledged by itself.",
-        _names(
-            "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge "
-            "DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets"
-        ),
-    ),
-)
-
-WITHOUT_API = (
+MISSING = (
     ("Tiered storage", "`remote.storage.enable` is refused, as by a Kafka without it; all data is local."),
     ("Old message formats", "Record batches of version 2 only (Kafka 0.11 and later), as in Kafka 4."),
 )
@@ -57,18 +26,9 @@ ApiVersions advertises exactly what is in this table, so clients know it too. Th
 """
 
 
-def gap_of(api: ApiKey) -> Gap:
-    """The gap that an API belongs to, which must be closed before the API can be served. Raises LookupError if no gap
-    names it."""
-    for gap in GAPS:
-        if api.name in gap.apis:
-            return gap
-    raise LookupError(f"{api.name} is neither served nor part of a gap")
-
-
 def document() -> str:
     """The content of docs/support.md."""
-    return "".join([_HEAD, _served(), _gaps(), _features(), _missing(), kips.section()])
+    return "".join([_HEAD, _served(), _missing(), _features(), kips.section()])
 
 
 def _served() -> str:
@@ -87,23 +47,14 @@ def _served() -> str:
     return "".join(lines)
 
 
-def _gaps() -> str:
-    rows = [f"| {gap.name} | {gap.means} |\n" for gap in GAPS]
-    rows += [f"| {name} | {means} |\n" for name, means in WITHOUT_API]
+def _missing() -> str:
+    rows = [f"| {name} | {means} |\n" for name, means in MISSING]
     return "".join(["\n## What is not there yet\n\n| | what it means today |\n|---|---|\n", *rows])
 
 
 def _features() -> str:
     lines = ["\n## Finalised features\n\nAs in `kafka-features describe`.\n\n| feature | levels here |\n|---|---|\n"]
     lines += [f"| `{name}` | {_range(*levels)} |\n" for name, levels in sorted(SUPPORTED.items())]
-    lines += [f"| `{name}` | 0 (off) |\n" for name in sorted(KNOWN_TO_KAFKA.keys() - SUPPORTED.keys())]
-    return "".join(lines)
-
-
-def _missing() -> str:
-    lines = ["\n## APIs not served\n\n| key | API | belongs to |\n|---:|---|---|\n"]
-    missing = [api for api in API_KEYS.values() if api.module not in SERVED and api.key not in OF_ZOOKEEPER_MODE]
-    lines += [f"| {api.key} | {api.name} | {gap_of(api).name} |\n" for api in missing]
     return "".join(lines)
 
 

@@ -13,6 +13,7 @@ from differential import (
     consumer_group_paths,
     group_paths,
     record_paths,
+    share_group_paths,
     share_paths,
     streams_group_paths,
     telemetry_paths,
@@ -37,6 +38,7 @@ PATHS: Mapping[int, Paths] = {
     **group_paths.PATHS,
     **telemetry_paths.PATHS,
     **transaction_paths.PATHS,
+    **share_group_paths.PATHS,
     **share_paths.PATHS,
 }
 

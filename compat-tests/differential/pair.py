@@ -31,6 +31,7 @@ ALIKE = {
     "group.max.size": "4",
     "group.consumer.max.size": "4",
     "group.consumer.assignment.interval.ms": "0",
+    "kpybroker.group.share.unsettled.heartbeat.interval.ms": "0",
     "group.streams.max.size": "4",
     "group.streams.assignment.interval.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",

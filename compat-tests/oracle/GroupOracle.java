@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
@@ -39,10 +40,6 @@ import org.apache.kafka.common.message.OffsetDeleteRequestData;
 import org.apache.kafka.common.message.OffsetDeleteResponseData;
 import org.apache.kafka.common.message.OffsetFetchRequestData;
 import org.apache.kafka.common.message.OffsetFetchResponseData;
-import org.apache.kafka.common.message.StreamsGroupDescribeRequestData;
-import org.apache.kafka.common.message.StreamsGroupDescribeResponseData;
-import org.apache.kafka.common.message.StreamsGroupHeartbeatRequestData;
-import org.apache.kafka.common.message.StreamsGroupHeartbeatResponseData;
 import org.apache.kafka.common.message.SyncGroupRequestData;
 import org.apache.kafka.common.message.SyncGroupResponseData;
 import org.apache.kafka.common.message.TxnOffsetCommitRequestData;
@@ -81,7 +78,6 @@ import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetrics;
 import org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroup;
 import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfig;
 import org.apache.kafka.coordinator.group.streams.StreamsGroup;
-import org.apache.kafka.coordinator.group.streams.StreamsGroupHeartbeatResult;
 import org.apache.kafka.image.MetadataDelta;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.MetadataProvenance;
@@ -103,6 +99,8 @@ import org.apache.kafka.timeline.SnapshotRegistry;
  * advance TIME                  moves the clock and lets timers fire
  * expire                        looks for offsets and groups that expire
  * topics  NAMES                 topics are deleted
+ * states  CODE PARTITIONS       these states were initialised, or with a code, could not be: ID=0,1;ID=0
+ * offsets TICKET TOPICS         the states of these topics were deleted: ID=NAME;ID=NAME
  * marker  PRODUCER COMMIT       a transaction ends
  * load    KEY VALUE             a record stands in the log, from the next restart on
  * restart                       a new shard is made of the records
@@ -110,28 +108,31 @@ import org.apache.kafka.timeline.SnapshotRegistry;
  *
  * The output has, tab-separated, "A TICKET HEX" for each answer, "W KEY VALUE" for each record, "L LEADER", "M" with
  * all ids of members of the group "g", pending ones too, and "T NAME PARTITIONS REPLICATION_FACTOR CONFIGS" for each
- * internal topic that a streams group lacks.
+ * internal topic that a streams group lacks; "S EPOCH ID=PARTITION:OFFSET,...;..." for states of a share group to
+ * initialise, and "S ID=PARTITION,...;..." for those to delete.
  */
 public class GroupOracle {
     private static final HexFormat HEX = HexFormat.of();
-    private static final String GROUP = "g";
-    private static final long LATEST = Long.MAX_VALUE;
+    static final String GROUP = "g";
+    static final long LATEST = Long.MAX_VALUE;
 
     private final GroupCoordinatorRecordSerde serde = new GroupCoordinatorRecordSerde();
     private final List<Object[]> log = new ArrayList<>();
-    private final List<String> output = new ArrayList<>();
+    final List<String> output = new ArrayList<>();
     private final GroupCoordinatorConfig config;
     private final GroupConfigManager groupConfigs;
     private final List<Task<?>> tasks = new ArrayList<>();
+    private final ShareGroupRequests shareGroups = new ShareGroupRequests(this);
+    private final StreamsGroupRequests streamsGroups = new StreamsGroupRequests(this);
     private MetadataImage image = MetadataImage.EMPTY;
     private final Map<String, Uuid> dropped = new HashMap<>();
     private long metadataOffset;
-    private RuntimeException failure;
+    RuntimeException failure;
     private final Clock clock = new Clock();
     private Timers timers;
     private SnapshotRegistry snapshots;
     private GroupMetadataManager groups;
-    private GroupCoordinatorShard shard;
+    GroupCoordinatorShard shard;
 
     public static void main(String[] arguments) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -211,6 +212,8 @@ public class GroupOracle {
                 take(shard.cleanupGroupMetadata(), -1);
                 break;
             case "topics":
+                take(shard.maybeCleanupShareGroupState(Set.copyOf(Arrays.stream(words[1].split(","))
+                    .map(name -> dropped.getOrDefault(name, Uuid.ZERO_UUID)).toList())), -1);
                 take(shard.onTopicsDeleted(Arrays.stream(words[1].split(","))
                     .map(name -> new GroupCoordinatorShard.DeletedTopic(
                         dropped.getOrDefault(name, Uuid.ZERO_UUID), name)).toList()), -1);
@@ -252,6 +255,9 @@ public class GroupOracle {
                     tasks.remove(task);
                     task.run();
                 }
+                break;
+            case "states", "offsets":
+                shareGroups.answer(words);
                 break;
             case "restart":
                 open();
@@ -378,23 +384,9 @@ public class GroupOracle {
                     .setGroups(shard.consumerGroupDescribe(request.groupIds(), LATEST)), version);
                 break;
             }
-            case STREAMS_GROUP_HEARTBEAT: {
-                var request = new StreamsGroupHeartbeatRequestData(in, version);
-                var result = attempt(() -> shard.streamsGroupHeartbeat(context, request), error ->
-                    new StreamsGroupHeartbeatResult(new StreamsGroupHeartbeatResponseData().setErrorCode(error.code())
-                        .setErrorMessage(error == Errors.UNKNOWN_SERVER_ERROR ? null : failure.getMessage()), Map.of()));
-                result.creatableTopics().values().forEach(each -> output.add("T " + each.name() + " "
-                    + each.numPartitions() + " " + each.replicationFactor() + " " + String.join(",", each.configs()
-                        .stream().map(config -> config.name() + "=" + config.value()).sorted().toList())));
-                reply(ticket, result.data(), version);
+            case STREAMS_GROUP_HEARTBEAT, STREAMS_GROUP_DESCRIBE:
+                streamsGroups.serve(context, key, version, ticket, in);
                 break;
-            }
-            case STREAMS_GROUP_DESCRIBE: {
-                var request = new StreamsGroupDescribeRequestData(in, version);
-                reply(ticket, new StreamsGroupDescribeResponseData()
-                    .setGroups(shard.streamsGroupDescribe(request.groupIds(), LATEST)), version);
-                break;
-            }
             case DESCRIBE_GROUPS: {
                 var request = new DescribeGroupsRequestData(in, version);
                 reply(ticket, new DescribeGroupsResponseData()
@@ -409,16 +401,18 @@ public class GroupOracle {
             }
             case DELETE_GROUPS: {
                 var request = new DeleteGroupsRequestData(in, version);
+                take(shard.sharePartitionDeleteRequests(request.groupsNames()), -1).values().forEach(
+                    each -> shareGroups.delete(each.getKey()));
                 reply(ticket, new DeleteGroupsResponseData().setResults(
                     attempt(() -> shard.deleteGroups(context, request.groupsNames()), error -> null)), version);
                 break;
             }
             default:
-                throw new IllegalArgumentException("API " + key);
+                shareGroups.serve(context, key, version, ticket, in);
         }
     }
 
-    private <T> T attempt(
+    <T> T attempt(
         Supplier<CoordinatorResult<T, CoordinatorRecord>> operation, java.util.function.Function<Errors, Object> onError
     ) {
         return attempt(operation, onError, -1);
@@ -438,7 +432,7 @@ public class GroupOracle {
         }
     }
 
-    private <T> T take(CoordinatorResult<T, CoordinatorRecord> result, long producerId) {
+    <T> T take(CoordinatorResult<T, CoordinatorRecord> result, long producerId) {
         for (CoordinatorRecord record : result.records()) {
             byte[] key = serde.serializeKey(record);
             byte[] value = serde.serializeValue(record);
@@ -454,7 +448,7 @@ public class GroupOracle {
         return result.response();
     }
 
-    private void reply(String ticket, Message message, short version) {
+    void reply(String ticket, Message message, short version) {
         ByteBuffer bytes = MessageUtil.toByteBufferAccessor(message, version).buffer();
         byte[] body = new byte[bytes.remaining()];
         bytes.get(body);

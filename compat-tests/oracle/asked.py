@@ -9,11 +9,11 @@ HERE = Path(__file__).parent
 
 
 class AskedOracle:
-    """Runs ``main_class`` of ``source``, a file beside this one, until it is closed."""
+    """Runs ``main_class`` of ``source``, a file beside this one, until it is closed. ``others`` are files it needs."""
 
-    def __init__(self, source: str, main_class: str) -> None:
+    def __init__(self, source: str, main_class: str, *others: str) -> None:
         command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
-        command += ["-cp", classpath(compile_java(HERE / source)), main_class]
+        command += ["-cp", classpath(compile_java(HERE / source, beside=[HERE / each for each in others])), main_class]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

@@ -32,25 +32,26 @@ def classpath(*extra: Path, release: str = KAFKA_VERSION) -> str:
     return ":".join([*map(str, extra), str(HERE), f"{jars_directory(release)}/*"])
 
 
-def compile_java(source: Path, *extra: Path) -> Path:
-    """Compile one Java source file against the jars and ``extra`` ones; the directory of its classes, made once.
+def compile_java(source: Path, *extra: Path, beside: Sequence[Path] = ()) -> Path:
+    """Compile one Java source file, and those ``beside`` it that it needs, against the jars and ``extra`` ones; the
+    directory of its classes, made once.
 
     Who wants the same classes meanwhile, in another process, waits for them.
     """
     target = BUILD / "java" / source.stem
-    if not _is_compiled(source, target):
+    if not _is_compiled(target, source, *beside):
         target.mkdir(parents=True, exist_ok=True)
         with open(target / ".compiling", "w") as guard:
             fcntl.flock(guard, fcntl.LOCK_EX)
-            if not _is_compiled(source, target):
-                _javac("-d", str(target), "-cp", classpath(*extra), str(source))
+            if not _is_compiled(target, source, *beside):
+                _javac("-d", str(target), "-cp", classpath(*extra), str(source), *map(str, beside))
                 (target / COMPILED).touch()
     return target
 
 
-def _is_compiled(source: Path, target: Path) -> bool:
+def _is_compiled(target: Path, *sources: Path) -> bool:
     stamp = target / COMPILED
-    return stamp.exists() and stamp.stat().st_mtime >= source.stat().st_mtime
+    return stamp.exists() and all(stamp.stat().st_mtime >= source.stat().st_mtime for source in sources)
 
 
 def _javac(*arguments: str) -> None:

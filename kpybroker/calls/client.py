@@ -14,7 +14,7 @@ class Client:
 
     __slots__ = (
         "calls", "host", "in_transactions", "listener_name", "on_close", "port", "principal", "reading",
-        "security_protocol", "software", "telemetry",
+        "security_protocol", "shares", "software", "telemetry",
     )  # fmt: skip
 
     def __init__(self, host: str, port: int, listener_name: str, security_protocol: str = PLAINTEXT) -> None:
@@ -32,6 +32,8 @@ class Client:
         """The partitions of its last fetch outside of a session. They are closed with the connection."""
         self.telemetry: Any = None
         """Its connection to the receiver of client metrics, once it has asked for it. It is closed with this one."""
+        self.shares: Any = None
+        """Its share sessions, once it has some. They end with the connection."""
         self.on_close: Callable[[], object] | None = None
         """Called when the connection closes."""
         self.in_transactions = False
@@ -53,6 +55,9 @@ class Client:
         if self.telemetry is not None:
             self.telemetry.close()
             self.telemetry = None
+        if self.shares is not None:
+            self.shares.close()
+            self.shares = None
         on_close, self.on_close = self.on_close, None
         if on_close is not None:
             on_close()

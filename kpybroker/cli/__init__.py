@@ -36,6 +36,7 @@ COMMANDS = {
     "offsets": "Show offsets of partitions and groups, delete old records.",
     "produce": "Write lines as records to a topic.",
     "quotas": "List, set and remove quotas of users, client ids and addresses.",
+    "share": "Read records as a member of a share group.",
     "start": "Start a broker.",
     "tokens": "Create, renew, expire and list delegation tokens.",
     "topics": "List, create, describe, change and delete topics.",

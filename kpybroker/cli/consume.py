@@ -22,6 +22,8 @@ from kpybroker.client import client_configs
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
 from kpybroker.client.client_configs import Value
 from kpybroker.client.group_member import GroupMember, Membership
+from kpybroker.client.leaver import Leaver
+from kpybroker.client.patience import Patience
 from kpybroker.client.reader import RESETS, Fetching, Found, Reader
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
@@ -123,12 +125,12 @@ def command(
     values = client_configs.with_defaults(
         client_configs.CONSUME, {**said, **({"isolation.level": level} if level else {})}
     )
-    show = _show(layout, key_delimiter, show_null=show_null, as_json=as_json)
+    show = show_by(layout, key_delimiter, show_null=show_null, as_json=as_json)
     begin = _from_start if from_beginning else start or _start_by(values)
     say_line = mute if quiet else say
     contact = Contact("waiting for it.", say_line)
     with connected(server, seconds(values, "request.timeout.ms"), settings_of(values), contact) as client:
-        out = _Printing(client, show, count, timeout_ms)
+        out = Printing(client, show, count, timeout_ms)
         manner = _Manner(_fetching(values), None if to_end else math.inf, to_end, say_line)
         if group is None:
             with out.in_time():
@@ -141,7 +143,7 @@ def command(
                     client.topic(topic)
             membership = _membership(values, manner.patience_s)
             member = GroupMember(client, group, topics, lambda spots: begin(client, spots), instance, membership)
-            _as_member(member, out, manner)
+            as_member(member, lambda: _read_as_member(member, out, manner), say_line)
 
 
 class _Manner(NamedTuple):
@@ -204,7 +206,7 @@ def _nowhere(_client: Client, spots: list[Spot]) -> dict[Spot, int]:
     raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE, text)
 
 
-def _show(layout: str | None, key_delimiter: str | None, *, show_null: bool, as_json: bool) -> Show:
+def show_by(layout: str | None, key_delimiter: str | None, *, show_null: bool, as_json: bool) -> Show:
     if sum((layout is not None, key_delimiter is not None, as_json)) > 1:
         raise click.UsageError("--format, --key-delimiter and --json exclude each other")
     if as_json:
@@ -229,7 +231,7 @@ def partitions(client: Client, topic: str, only: Iterable[int]) -> list[Spot]:
     return [Spot(topic, index) for index in there if not only or index in only]
 
 
-class _Printing:
+class Printing:
     """Prints records to stdout, at most ``count`` of them, and is over when none has come for ``timeout_ms``."""
 
     def __init__(self, client: Client, show: Show, count: int | None, timeout_ms: int | None) -> None:
@@ -252,10 +254,10 @@ class _Printing:
         """Inside the block, wait for no broker that cannot answer before this is over."""
         return self.client.until(self._came_s + self._timeout_s + ANSWER_S)
 
-    def end(self, reader: Reader) -> None:
+    def end(self, patience: Patience) -> None:
         """Raise the trouble, if it is the reason why no record came."""
-        if self.left != 0 and reader.trouble is not None:
-            raise reader.trouble
+        if self.left != 0 and patience.trouble is not None:
+            raise patience.trouble
 
     def follow(self, reader: Reader, manner: _Manner) -> None:
         """Print round after round until the count is reached, or the ends if reading stops there, or the timeout."""
@@ -265,7 +267,7 @@ class _Printing:
             with self.in_time():
                 self.print(reader.poll(), ends)
             _say_resets(reader, manner.say)
-        self.end(reader)
+        self.end(reader.patience)
 
     def print(
         self, found: Iterator[Found], ends: dict[Spot, int] | None, done: Callable[[Spot, int], Any] | None = None
@@ -305,26 +307,26 @@ def _say_resets(reader: Reader, say_line: Say) -> None:
     reader.resets.clear()
 
 
-def _as_member(member: GroupMember, out: _Printing, manner: _Manner) -> None:
-    """Read the partitions that the group assigns, through rebalances, until the count or the ends are reached. Then
-    leave."""
+def as_member(member: Leaver, read: Callable[[], None], say_line: Say) -> None:
+    """Read as a member of a group, and leave it at the end, however that comes."""
     before = signal.signal(signal.SIGTERM, _leave_first)
     try:
-        _read_as_member(member, out, manner)
+        read()
     except BrokenPipeError:
         member.forget()
         member.leave()
         raise
     except BaseException:
         if not member.leave_in_haste():
-            manner.say(f"Group {member.group}: the last commit did not get through; some records will come again.")
+            say_line(f"Group {member.group}: what was read last could not be reported; some records will come again.")
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
     member.leave()
 
 
-def _read_as_member(member: GroupMember, out: _Printing, manner: _Manner) -> None:
+def _read_as_member(member: GroupMember, out: Printing, manner: _Manner) -> None:
+    """Read the partitions that the group assigns, through rebalances, until the count or the ends are reached."""
     is_first = True
     while True:
         text = f"Waiting for group {member.group}: its rebalance ends when all members have joined or are out."
@@ -338,7 +340,7 @@ def _read_as_member(member: GroupMember, out: _Printing, manner: _Manner) -> Non
             is_first = False
         while _keeps_up(member, out):
             if out.is_over or _all_read(reader, ends):
-                out.end(reader)
+                out.end(reader.patience)
                 return
             with out.in_time():
                 out.print(reader.poll(), ends, member.finish)
@@ -346,6 +348,6 @@ def _read_as_member(member: GroupMember, out: _Printing, manner: _Manner) -> Non
         manner.say(f"Group {member.group} rebalances")
 
 
-def _keeps_up(member: GroupMember, out: _Printing) -> bool:
+def _keeps_up(member: GroupMember, out: Printing) -> bool:
     with out.in_time():
         return member.keep_up()

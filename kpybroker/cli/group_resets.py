@@ -11,7 +11,7 @@ from kpybroker.cli import completion
 from kpybroker.cli.group_view import resets_list, resets_text
 from kpybroker.cli.options import bootstrap_server, connected, json_output, wanted_groups
 from kpybroker.cli.tables import show_json
-from kpybroker.client import group_requests, resets
+from kpybroker.client import group_requests, resets, share_group_requests
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
 from kpybroker.client.resets import LogRange, Reset
 from kpybroker.errors import KafkaError
@@ -154,11 +154,13 @@ def reset_offsets(
         except ValueError as error:
             raise click.ClickException(str(error)) from None
         if execute:
-            for group in groups:
-                _require_empty(client, group)
+            kinds = {group: _kind_of_empty(client, group) for group in groups}
             for group, planned_resets in planned.items():
-                if planned_resets:
-                    group_requests.commit(client, group, {each.spot: each.offset for each in planned_resets})
+                offsets_of = {each.spot: each.offset for each in planned_resets}
+                if offsets_of and kinds[group] == share_group_requests.SHARE:
+                    share_group_requests.set_start_offsets(client, group, offsets_of)
+                elif offsets_of:
+                    group_requests.commit(client, group, offsets_of)
     _show(planned, execute=execute, export=export, as_json=as_json)
 
 
@@ -175,16 +177,22 @@ def _show(planned: Mapping[str, list[Reset]], *, execute: bool, export: bool, as
         click.echo("Nothing was changed; --execute does it.", err=True)
 
 
-def _require_empty(client: Client, group: str) -> None:
+def _kind_of_empty(client: Client, group: str) -> str | None:
+    """The kind of a group without members; None if it does not exist. Raises KafkaError if somebody is in it."""
+    found = _described(client, group)
+    if found is not None and found.state != group_requests.EMPTY:
+        text = f"offsets can be reset only while nobody is in group {group}, whose state is {found.state}"
+        raise KafkaError(error_codes.NON_EMPTY_GROUP, text)
+    return None if found is None else found.kind
+
+
+def _described(client: Client, group: str) -> group_requests.Group | None:
     try:
-        state = group_requests.describe(client, group).state
+        return group_requests.describe(client, group)
     except KafkaError as error:
         if error.code != error_codes.GROUP_ID_NOT_FOUND:
             raise
-    else:
-        if state != group_requests.EMPTY:
-            text = f"offsets can be reset only while nobody is in group {group}, whose state is {state}"
-            raise KafkaError(error_codes.NON_EMPTY_GROUP, text)
+        return None
 
 
 def _plan(client: Client, group: str, scope: Scope, target: Target) -> list[Reset]:
@@ -198,6 +206,9 @@ def _from_plan(client: Client, group: str, plan: Mapping[Spot, int]) -> list[Res
 
 
 def _committed(client: Client, group: str) -> dict[Spot, int]:
+    found = _described(client, group)
+    if found is not None and found.kind == share_group_requests.SHARE:
+        return {spot: start.offset for spot, start in share_group_requests.start_offsets(client, group).items()}
     try:
         return {spot: found.offset for spot, found in group_requests.committed(client, group).items()}
     except KafkaError as error:

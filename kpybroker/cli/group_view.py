@@ -30,7 +30,7 @@ def heading(
     """The heading of a group, such as ``payments  Stable, classic (range), 3 members, coordinator 1, lag 12``. Lines
     follow that say why it is not stable."""
     kind = f"{group.kind} ({group.protocol})" if group.protocol else group.kind
-    if group.protocol_type not in ("", "consumer"):
+    if group.protocol_type not in ("", "consumer", "share"):
         kind += f", protocol type {group.protocol_type}"
     parts = [group.state, kind, plural(len(group.members), "member")]
     if group.epoch is not None:

@@ -11,7 +11,7 @@ from kpybroker.cli.group_times import halted_since
 from kpybroker.cli.options import REFUSED, bootstrap_server, connected, json_output, wanted_groups
 from kpybroker.cli.progress import Progress
 from kpybroker.cli.tables import columns, show_json
-from kpybroker.client import group_requests
+from kpybroker.client import group_requests, share_group_requests
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.group_requests import Group
 from kpybroker.client.lag import Lag, measure
@@ -90,9 +90,7 @@ def describe(
             since_ms = halted_since(client, group) if blockers(group) else {}
             now_ms = time.time_ns() // 1_000_000
             if view == "offsets" or as_json:
-                commits = group_requests.committed(client, name)
-                lags = _lags(client, group, {spot: each.offset for spot, each in commits.items()})
-                metadata = {spot: each.metadata for spot, each in commits.items() if each.metadata}
+                lags, metadata = _progress(client, group)
                 dictionaries.append(group_view.as_dict(group, lags, metadata, now_ms, since_ms))
                 offsets = group_view.offsets_text(group, lags, now_ms)
                 texts.append(f"{_heading(client, group, lags, since_ms, now_ms)}\n{offsets}")
@@ -127,6 +125,20 @@ def _with_progress(names: list[str]) -> Iterator[str]:
         for number, name in enumerate(names):
             progress.reached(number)
             yield name
+
+
+def _progress(client: Client, group: Group) -> tuple[dict[Spot, Lag], dict[Spot, str]]:
+    """The lags of a group, and what its members have committed with their offsets."""
+    if group.kind == share_group_requests.SHARE:
+        starts = share_group_requests.start_offsets(client, group.name)
+        lags = _lags(client, group, {spot: each.offset for spot, each in starts.items()})
+        return {
+            spot: lag._replace(left_records=starts[spot].left_records) if spot in starts else lag
+            for spot, lag in lags.items()
+        }, {}
+    commits = group_requests.committed(client, group.name)
+    lags = _lags(client, group, {spot: each.offset for spot, each in commits.items()})
+    return lags, {spot: each.metadata for spot, each in commits.items() if each.metadata}
 
 
 def _lags(client: Client, group: Group, committed: dict[Spot, int]) -> dict[Spot, Lag]:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from kpybroker.client import group_requests
 from kpybroker.client.client import Client, Spot, raise_for
-from kpybroker.client.connection import Unreachable
 from kpybroker.client.consumer_protocol import (
     PROTOCOL_TYPE,
     RANGE,
@@ -21,6 +20,7 @@ from kpybroker.client.consumer_protocol import (
     subscribed_topics,
     subscription,
 )
+from kpybroker.client.leaver import Leaver
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.errors import Malformed
@@ -49,7 +49,7 @@ class Membership(NamedTuple):
     patience_s: float | None = None
 
 
-class GroupMember:
+class GroupMember(Leaver):
     """A member of ``group`` that reads ``topics``. ``start`` is the position for partitions without a valid commit."""
 
     def __init__(
@@ -61,9 +61,8 @@ class GroupMember:
         instance_id: str | None = None,
         membership: Membership | None = None,
     ) -> None:
+        super().__init__(client, group)
         self.membership = membership or Membership()
-        self.client = client
-        self.group = group
         self.topics = sorted(topics)
         self.start = start
         self.instance_id = instance_id
@@ -218,13 +217,3 @@ class GroupMember:
             identity = MemberIdentity(member_id=self.member_id, reason="the consumer ends")
             group_requests.remove_members(self.client, self.group, [identity])
         self.member_id = ""
-
-    def leave_in_haste(self) -> bool:
-        """Call `leave` when another error has already ended the command. Return whether it worked."""
-        if self.client.contact is not None and self.client.contact.is_lost:
-            self.client.hurry(0.0)
-        try:
-            self.leave()
-        except (KafkaError, Unreachable):
-            return False
-        return True

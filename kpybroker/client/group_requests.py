@@ -1,15 +1,16 @@
 """The requests of ``kpybroker groups`` and ``offsets`` to group coordinators: one function each, errors as KafkaError.
 
-Groups of the classic, the consumer (KIP-848) and the streams protocol (KIP-1071) are read into the same form; share
-groups are only listed.
+Groups of the classic, the consumer (KIP-848) and the streams protocol (KIP-1071) and share groups (KIP-932) are read
+into the same form.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.client.consumer_protocol import assigned_spots
+from kpybroker.client.share_group_requests import SHARE
 from kpybroker.client.streams_applications import Application, MemberTasks, application_of, inputs_of, tasks_of
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
@@ -21,6 +22,7 @@ from kpywire.messages.list_groups import ListedGroup, ListGroupsRequest
 from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kpywire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kpywire.messages.share_group_describe import ShareGroupDescribeRequest
 from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 
 CONSUMER = "consumer"
@@ -55,8 +57,8 @@ class Member(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group as its coordinator describes it. ``kind`` is classic, consumer or streams, ``protocol`` the assignor. The
-    epochs are those of a consumer group (KIP-848)."""
+    """A group as its coordinator describes it. ``kind`` is classic, consumer, streams or share, ``protocol`` the
+    assignor. Groups of other kinds than classic have epochs."""
 
     name: str
     kind: str
@@ -102,19 +104,10 @@ def describe(client: Client, name: str) -> Group:
 
 def _describe(client: Client, name: str) -> Group:
     coordinator = client.coordinator(name)
-    try:
-        request = ConsumerGroupDescribeRequest(group_ids=[name], include_authorized_operations=False)
-        (found,) = client.call_node(coordinator, request).groups
-    except KafkaError as error:
-        if error.code != error_codes.UNSUPPORTED_VERSION:
-            raise
-    else:
-        if found.error_code != error_codes.GROUP_ID_NOT_FOUND:
-            raise_for(found.error_code, f"group {name}", found.error_message)
-            return _of_consumer_protocol(found, coordinator)
-        application = _described_application(client, name, coordinator)
-        if application is not None:
-            return application
+    for request_class, read in _MODERN:
+        found = _described(client, name, coordinator, request_class)
+        if found is not None:
+            return read(found, coordinator)
     (found,) = client.call_node(coordinator, DescribeGroupsRequest(groups=[name])).groups
     if found.error_code == error_codes.GROUP_ID_NOT_FOUND or found.group_state == DEAD:
         raise KafkaError(error_codes.GROUP_ID_NOT_FOUND, f"group {name} does not exist")
@@ -132,10 +125,10 @@ def _describe(client: Client, name: str) -> Group:
     return Group(name, CLASSIC, found.group_state, found.protocol_type, found.protocol_data, coordinator, members)
 
 
-def _described_application(client: Client, name: str, coordinator: int) -> Group | None:
-    """A streams group; None if it is of another kind, or the broker knows no such groups."""
+def _described(client: Client, name: str, coordinator: int, request_class: Any) -> Any | None:
+    """The group as its coordinator describes it; None if it is of another kind, or the broker knows no such groups."""
     try:
-        request = StreamsGroupDescribeRequest(group_ids=[name], include_authorized_operations=False)
+        request = request_class(group_ids=[name], include_authorized_operations=False)
         (found,) = client.call_node(coordinator, request).groups
     except KafkaError as error:
         if error.code != error_codes.UNSUPPORTED_VERSION:
@@ -144,32 +137,7 @@ def _described_application(client: Client, name: str, coordinator: int) -> Group
     if found.error_code in (error_codes.GROUP_ID_NOT_FOUND, error_codes.UNSUPPORTED_VERSION):
         return None
     raise_for(found.error_code, f"group {name}", found.error_message)
-    members = tuple(
-        Member(
-            each.member_id,
-            each.instance_id,
-            each.client_id,
-            each.client_host,
-            inputs_of(found.topology, each.assignment),
-            STREAMS,
-            each.member_epoch,
-            inputs_of(found.topology, each.target_assignment),
-            tasks_of(each),
-        )
-        for each in found.members
-    )
-    return Group(
-        name,
-        STREAMS,
-        found.group_state,
-        STREAMS,
-        "",
-        coordinator,
-        members,
-        found.group_epoch,
-        found.assignment_epoch,
-        application_of(found),
-    )
+    return found
 
 
 def _of_consumer_protocol(found: Any, coordinator: int) -> Group:
@@ -197,6 +165,70 @@ def _of_consumer_protocol(found: Any, coordinator: int) -> Group:
         found.group_epoch,
         found.assignment_epoch,
     )
+
+
+def _of_streams_protocol(found: Any, coordinator: int) -> Group:
+    members = tuple(
+        Member(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            inputs_of(found.topology, each.assignment),
+            STREAMS,
+            each.member_epoch,
+            inputs_of(found.topology, each.target_assignment),
+            tasks_of(each),
+        )
+        for each in found.members
+    )
+    return Group(
+        found.group_id,
+        STREAMS,
+        found.group_state,
+        STREAMS,
+        "",
+        coordinator,
+        members,
+        found.group_epoch,
+        found.assignment_epoch,
+        application_of(found),
+    )
+
+
+def _of_share_protocol(found: Any, coordinator: int) -> Group:
+    members = tuple(
+        Member(
+            each.member_id,
+            None,
+            each.client_id,
+            each.client_host,
+            _spots(each.assignment),
+            SHARE,
+            each.member_epoch,
+            _spots(each.assignment),
+        )
+        for each in found.members
+    )
+    return Group(
+        found.group_id,
+        SHARE,
+        found.group_state,
+        SHARE,
+        found.assignor_name,
+        coordinator,
+        members,
+        found.group_epoch,
+        found.assignment_epoch,
+    )
+
+
+_MODERN: Final[Sequence[tuple[Any, Callable[[Any, int], Group]]]] = (
+    (ConsumerGroupDescribeRequest, _of_consumer_protocol),
+    (StreamsGroupDescribeRequest, _of_streams_protocol),
+    (ShareGroupDescribeRequest, _of_share_protocol),
+)
+"""The requests that describe groups whose coordinator assigns partitions, and how each answer is read."""
 
 
 def _spots(assignment: Any) -> tuple[Spot, ...]:

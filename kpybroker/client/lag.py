@@ -18,9 +18,13 @@ class Lag(NamedTuple):
     log_end: int | None
     oldest_unread_ms: int | None
     """The timestamp of the first record behind the committed offset; None if there is none."""
+    left_records: int | None = None
+    """For a share group: the records that it is not done with, which need not be the last ones."""
 
     @property
     def records(self) -> int | None:
+        if self.left_records is not None:
+            return self.left_records
         if self.committed is None or self.log_end is None:
             return None
         return max(self.log_end - self.committed, 0)

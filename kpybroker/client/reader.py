@@ -4,13 +4,13 @@ Invariant: for each partition, every record from its start offset on is returned
 not returned, nor with ``Fetching.committed_only`` those of aborted or open transactions.
 """
 
-import math
 import time
 from collections.abc import Generator, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_COMMITTED, Client, Spot, raise_for
 from kpybroker.client.connection import Unreachable
+from kpybroker.client.patience import Patience
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.aborted import Aborted
@@ -48,8 +48,7 @@ class Found(NamedTuple):
 class Reader:
     """Reads continuously. ``positions`` has the next offset of each partition.
 
-    ``patience_s`` is how long brokers may be away, None for the client's own patience. With endless patience, a round
-    in which no broker could be asked is one without records.
+    ``patience_s`` is how long brokers may be away, as in `Patience`.
     """
 
     def __init__(
@@ -63,13 +62,9 @@ class Reader:
         self.client = client
         self.positions = dict(positions)
         self.fetching = fetching or Fetching()
-        self.trouble: KafkaError | Unreachable | None = None
-        """The error of the last round, which the next one retries."""
+        self.patience = Patience(client, patience_s)
         self.resets: dict[Spot, int] = {}
         """The former positions of partitions that continued elsewhere, since their offset was gone."""
-        self._patience_s = client.settings.api_timeout_s if patience_s is None else patience_s
-        self._since_s = 0.0
-        self._pause_s = 0.0
         self._closer: dict[Spot, tuple[int, float]] = {}
 
     def poll(self) -> Iterator[Found]:
@@ -86,8 +81,8 @@ class Reader:
     def _answers(self) -> Iterator[tuple[Spot, PartitionData]]:
         while True:
             trouble = yield from self._round()
-            self._settle(trouble)
-            if trouble is None or math.isinf(self._patience_s):
+            self.patience.settle(trouble)
+            if trouble is None or self.patience.is_endless:
                 return
 
     def _round(self) -> Generator[tuple[Spot, PartitionData], None, KafkaError | Unreachable | None]:
@@ -97,7 +92,7 @@ class Reader:
             try:
                 answers = self._fetch(node_id, spots, len(led))
             except (Unreachable, KafkaError) as error:
-                trouble = self._passing(error)
+                trouble = self.patience.passing(error)
                 self._closer.clear()
             else:
                 yield from answers.items()
@@ -113,39 +108,12 @@ class Reader:
                 closer, until_s = self._closer.get(spot, (-1, 0.0))
                 node_id = closer if now_s < until_s else self.client.leader(spot)
             except Unreachable as error:
-                return led, self._passing(error)
+                return led, self.patience.passing(error)
             except KafkaError as error:
-                trouble = self._passing(error)
+                trouble = self.patience.passing(error)
             else:
                 led.setdefault(node_id, []).append(spot)
         return led, trouble
-
-    def _passing(self, error: KafkaError | Unreachable) -> KafkaError | Unreachable:
-        is_corrupt = isinstance(error, KafkaError) and error.code == error_codes.CORRUPT_MESSAGE
-        if is_corrupt or not self.client.may_pass(error):
-            raise error
-        return error
-
-    def _settle(self, trouble: KafkaError | Unreachable | None) -> None:
-        """End a round: report its error, and wait a moment, or give up."""
-        before, self.trouble = self.trouble, trouble
-        contact = self.client.contact
-        if trouble is None:
-            self._pause_s = 0.0
-            if contact is not None:
-                contact.back()
-            return
-        now_s = time.monotonic()
-        if before is None:
-            self._since_s = now_s
-        elif now_s - self._since_s > self._patience_s:
-            raise trouble
-        if contact is not None:
-            contact.lost(trouble)
-        settings = self.client.settings
-        self._pause_s = min(max(self._pause_s * 2, settings.backoff_s), settings.backoff_max_s)
-        time.sleep(self._pause_s)
-        self.client.forget()
 
     def _fetch(self, node_id: int, spots: list[Spot], nodes: int) -> dict[Spot, PartitionData]:
         fetching = self.fetching

@@ -54,7 +54,7 @@ def _waits(member: Member, holders: dict[Spot, str]) -> bool:
 
 def explained(group: Group, waits: Mapping[str, str] | None = None) -> list[str]:
     """Why the group is not stable, in lines; none if it is. ``waits`` has how long each member is where it is."""
-    if group.epoch is None or group.target_epoch is None:
+    if group.epoch is None or group.target_epoch is None or not group.members:
         return []
     lines = []
     waits = waits or {}

@@ -66,3 +66,13 @@ def _at_least(values: Mapping[str, Any], name: str, config: "BrokerConfig", boun
 def _at_most(values: Mapping[str, Any], name: str, config: "BrokerConfig", bound: str) -> None:
     if values[name] > config[bound]:
         raise ConfigError(f"{name} must be less than or equal to {bound}")
+
+
+def within(config: "BrokerConfig", name: str, value: int) -> int:
+    """The value of a group's config within the bounds of the broker, which may have changed since it was set."""
+    if name == "streams.initial.rebalance.delay.ms":
+        return value
+    if name == "streams.num.standby.replicas":
+        return min(value, int(config["group.streams.max.standby.replicas"]))
+    kind, rest = name.split(".", 1)
+    return max(int(config[f"group.{kind}.min.{rest}"]), min(value, int(config[f"group.{kind}.max.{rest}"])))

@@ -32,6 +32,7 @@ METRIC_DIALECTS: Final = ("strimzi", "confluent", "kafka_exporter", "kafka_lag_e
 METRIC_LABELS: Final = frozenset(
     {
         *(
+            "ackType",
             "address",
             "client_host",
             "client_instance_id",
@@ -41,9 +42,9 @@ METRIC_LABELS: Final = frozenset(
             "clientid",
             "client_software_name",
             "client_software_version",
-            "clientSoftwareName",
         ),
         *(
+            "clientSoftwareName",
             "clientSoftwareVersion",
             "cluster_name",
             "consumergroup",
@@ -52,9 +53,9 @@ METRIC_LABELS: Final = frozenset(
             "generation",
             "group",
             "group_id",
-            "id",
         ),
         *(
+            "id",
             "implementation",
             "listener",
             "logDirectory",
@@ -63,10 +64,9 @@ METRIC_LABELS: Final = frozenset(
             "minor",
             "networkProcessor",
             "network_processor",
-            "partition",
         ),
-        *("metric", "patchlevel", "protocol", "quantile", "request", "result", "state"),
-        *("topic", "transactional_id", "user", "version"),
+        *("metric", "partition", "patchlevel", "protocol", "quantile", "request", "result", "state", "topic"),
+        *("transactional_id", "user", "version"),
     }
 )
 """The label names that metrics use themselves."""
@@ -97,6 +97,7 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey("kpybroker.console.hosts", LIST, (), LOW),
         ConfigKey("kpybroker.console.write.enable", BOOLEAN, False, LOW),
         ConfigKey("kpybroker.group.consumer.unsettled.heartbeat.interval.ms", INT, 0, LOW, at_least(0)),
+        ConfigKey("kpybroker.group.share.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.http.listener", STRING, "127.0.0.1:9404", LOW, HostAndPort()),
         ConfigKey("kpybroker.http.open.paths", LIST, ("/live", "/ready"), LOW, list_of()),
         ConfigKey("kpybroker.http.ssl.key.password", PASSWORD, None, LOW),
@@ -138,6 +139,10 @@ OWN_DOCUMENTATION: Final = {
     "kpybroker.group.consumer.unsettled.heartbeat.interval.ms": (
         "The interval between heartbeats of a member of a consumer group (KIP-848) while partitions of its group move; "
         "0 for the interval of a group at rest, as on Apache Kafka. A large group gets at least 2 ms for each member."
+    ),
+    "kpybroker.group.share.unsettled.heartbeat.interval.ms": (
+        "The interval between heartbeats of a member of a share group (KIP-932) that waits for partitions. A group "
+        "that has none yet gets its first ones without delay. 0 for the interval at rest, as on Apache Kafka."
     ),
     "kpybroker.http.listener": (
         "The address of the console, /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "

@@ -76,7 +76,7 @@ def _update(
     if level < 0:
         raise _refuse(name, level, "A feature version cannot be less than 0.")
     reason = _why_unsupported(state, name, level)
-    if reason is None and name not in features.SUPPORTED and name not in features.KNOWN_TO_KAFKA:
+    if reason is None and name not in features.SUPPORTED:
         reason = f"Feature {name} not found."
     if reason is not None:
         raise _refuse(name, level, reason)

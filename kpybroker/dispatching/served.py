@@ -23,6 +23,10 @@ HEADER: Final = Struct(">hhih")
 """The start of every request: api key, version, correlation id and the length of the client id."""
 
 
+_SENDING_FILES: Final = frozenset({api.FETCH, api.SHARE_FETCH})
+"""The API keys whose responses have slices of files."""
+
+
 class Served:
     """One served (api key, version)."""
 
@@ -115,7 +119,7 @@ def serve(
         work,
         header_v1=response_header_version(api_key, api_version) == 1,
         is_whole=TRAITS[api_key].is_whole,
-        sends_files=api_key == api.FETCH,
+        sends_files=api_key in _SENDING_FILES,
     )
     served.shares = shares and intercept is None
     return served

@@ -37,12 +37,19 @@ from kpybroker.groups.events import (
     ListGroups,
     TimersDue,
 )
-from kpybroker.groups.foreign.replay import keep
 from kpybroker.groups.mixed import dispatch
 from kpybroker.groups.mixed.downgrade import Downgraded, downgrade, rebalance_downgraded
 from kpybroker.groups.offsets import commit, expiry, offset_deletion, offset_fetch
 from kpybroker.groups.offsets.replay import take_commit, take_marker
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.share import heartbeat as share_heartbeat
+from kpybroker.groups.share import offsets as share_offsets
+from kpybroker.groups.share.describe import describe_share_group
+from kpybroker.groups.share.events import DescribeShareGroup, InitializedPartitions, OffsetsDeleted, StatesInitialized
+from kpybroker.groups.share.replay import KEYS as SHARE_KEYS
+from kpybroker.groups.share.replay import take_share_group
+from kpybroker.groups.share.share_group import ShareGroup
+from kpybroker.groups.share.timeouts import begin_sessions as begin_share_sessions
 from kpybroker.groups.streams import heartbeat as streams_heartbeat
 from kpybroker.groups.streams.describe import describe_streams_group
 from kpybroker.groups.streams.replay import KEYS as STREAMS_KEYS
@@ -54,13 +61,16 @@ from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey
 from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey
 from kpywire.group_records.offset_commit import OffsetCommitKey
+from kpywire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kpywire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from kpywire.messages.heartbeat import HeartbeatRequest
 from kpywire.messages.join_group import JoinGroupRequest
 from kpywire.messages.leave_group import LeaveGroupRequest
 from kpywire.messages.offset_commit import OffsetCommitRequest
 from kpywire.messages.offset_delete import OffsetDeleteRequest
 from kpywire.messages.offset_fetch import OffsetFetchRequestGroup
+from kpywire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kpywire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kpywire.messages.sync_group import SyncGroupRequest
 from kpywire.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -81,30 +91,40 @@ REPLIES_AT_ONCE = 2_000
 
 _new: Final = tuple.__new__
 _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpoch | None]] = {
+    AlterShareGroupOffsetsRequest: share_offsets.alter_offsets,
     DeleteGroup: deletion.delete_group,
+    DeleteShareGroupOffsetsRequest: share_offsets.delete_offsets,
     ConsumerGroupHeartbeatRequest: dispatch.consumer_heartbeat,
     DescribeConsumerGroup: describe_consumer_group,
     DescribeGroup: describe.describe_group,
+    DescribeShareGroup: describe_share_group,
     DescribeStreamsGroup: describe_streams_group,
     HeartbeatRequest: dispatch.heartbeat,
+    InitializedPartitions: share_offsets.initialized_partitions,
     JoinGroupRequest: dispatch.join_group,
     LeaveGroupRequest: dispatch.leave_group,
     ListGroups: listing.list_groups,
     OffsetCommitRequest: commit.commit_offsets,
     OffsetDeleteRequest: offset_deletion.delete_offsets,
     OffsetFetchRequestGroup: offset_fetch.fetch_offsets,
+    OffsetsDeleted: share_offsets.offsets_deleted,
+    ShareGroupHeartbeatRequest: share_heartbeat.share_group_heartbeat,
+    StatesInitialized: share_offsets.states_initialized,
     StreamsGroupHeartbeatRequest: streams_heartbeat.streams_group_heartbeat,
     SyncGroupRequest: dispatch.sync_group,
     TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
 }
 
 _REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
+    AlterShareGroupOffsetsRequest: share_offsets.refuse_alteration,
     ConsumerGroupHeartbeatRequest: consumer_heartbeat.refuse_heartbeat,
     DeleteGroup: deletion.refuse_deletion,
+    DeleteShareGroupOffsetsRequest: share_offsets.refuse_offset_deletion,
     JoinGroupRequest: join.refuse,
     LeaveGroupRequest: leave.refuse,
     OffsetCommitRequest: commit.refuse_commit,
     OffsetDeleteRequest: offset_deletion.refuse_offset_deletion,
+    ShareGroupHeartbeatRequest: share_heartbeat.refuse_heartbeat,
     StreamsGroupHeartbeatRequest: streams_heartbeat.refuse_heartbeat,
     TxnOffsetCommitRequest: commit.refuse_transactional_commit,
 }
@@ -114,10 +134,10 @@ group."""
 _REPLAYS: dict[type, Callable[[GroupShard, Any, Any], None]] = {
     GroupMetadataKey: take_group,
     **dict.fromkeys(CONSUMER_KEYS, take_consumer_group),
+    **dict.fromkeys(SHARE_KEYS, take_share_group),
     **dict.fromkeys(STREAMS_KEYS, take_streams_group),
 }
-"""The replays of the records of each kind of group, by the type of their key. All other records are of groups that are
-not served."""
+"""The replays of the records of each kind of group, by the type of their key."""
 
 
 class GroupCoordinator:
@@ -155,6 +175,7 @@ class GroupCoordinator:
             expiry.expire_offsets(shard)
         elif type(event) is MetadataChanged:
             offset_deletion.forget_partitions(shard, event.deleted)
+            share_offsets.forget_topics(shard, frozenset(event.deleted_ids))
         else:
             raise TypeError(f"The group coordinator is not told of {type(event).__name__}")
         shard.sweeps.due_ms = now_ms + PAUSE_MS
@@ -172,7 +193,7 @@ class GroupCoordinator:
         if kind is OffsetCommitKey or kind is LegacyOffsetCommitKey:
             take_commit(shard, record.key, record.value, offset, producer)
         else:
-            _REPLAYS.get(kind, keep)(shard, record.key, record.value)
+            _REPLAYS[kind](shard, record.key, record.value)
 
     def apply_marker(self, producer: ProducerEpoch, offset: int, *, commit: bool) -> None:
         """Apply the end of a producer's transaction: its pending offsets become valid, or are dropped."""
@@ -203,7 +224,12 @@ class GroupCoordinator:
         ]
         if asleep:
             self.shard.sweeps.begin(asleep, _wake)
-        for kind, begin in ((ConsumerGroup, begin_timeouts), (StreamsGroup, begin_streams_timeouts)):
+        kinds = (
+            (ConsumerGroup, begin_timeouts),
+            (StreamsGroup, begin_streams_timeouts),
+            (ShareGroup, begin_share_sessions),
+        )
+        for kind, begin in kinds:
             loaded = [each for each, group in self.shard.groups.items() if isinstance(group.membership, kind)]
             if loaded:
                 self.shard.sweeps.begin(loaded, begin)

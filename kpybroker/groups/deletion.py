@@ -5,6 +5,8 @@ from kpybroker.groups.events import DeleteGroup, GroupRequest
 from kpybroker.groups.offsets.committed import commit_tombstone
 from kpybroker.groups.offsets.offset_deletion import positions
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.share.offsets import states_to_delete
+from kpybroker.groups.share.share_group import ShareGroup
 from kpywire import error_codes
 from kpywire.messages.delete_groups import DeletableGroupResult
 
@@ -14,6 +16,11 @@ def delete_group(shard: GroupShard, request: GroupRequest, decision: Decision) -
     message: DeleteGroup = request.message
     error = error_codes.GROUP_ID_NOT_FOUND
     group = shard.groups.get(message.group_id)
+    if group is not None and isinstance(group.membership, ShareGroup) and not message.states_deleted:
+        states = states_to_delete(shard, group.membership, request, decision)
+        if states is not None:
+            decision.reply(request.ticket, states)
+            return
     if group is not None:
         error = group.membership.check_deletion(group, decision)
         if not error:

@@ -53,9 +53,11 @@ class DescribeStreamsGroup(NamedTuple):
 
 
 class DeleteGroup(NamedTuple):
-    """Delete one group. It is answered by a ``DeletableGroupResult``."""
+    """Delete one group. It is answered by a ``DeletableGroupResult``. For a share group, the first answer may be the
+    states that have to be deleted before it (`kpybroker.groups.share.events.Delete`)."""
 
     group_id: str
+    states_deleted: bool = False
 
 
 class ListGroups(NamedTuple):

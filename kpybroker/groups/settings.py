@@ -36,6 +36,14 @@ class GroupSettings(NamedTuple):
     consumer_regex_refresh_interval_ms: int = 600_000
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_migration_policy: str = "bidirectional"
+    share_max_size: int = 200
+    share_session_timeout_ms: int = 45_000
+    share_heartbeat_interval_ms: int = 5_000
+    share_assignment_interval_ms: int = 1_000
+    share_initialize_retry_interval_ms: int = 30_000
+    share_unsettled_heartbeat_interval_ms: int = 0
+    """The interval of a member that waits for partitions; 0: the same. Kafka has no such config."""
+    share_assignor: str = "simple"
     streams_max_size: int = 2_147_483_647
     streams_session_timeout_ms: int = 45_000
     streams_heartbeat_interval_ms: int = 5_000

@@ -18,6 +18,7 @@ class GroupShard:
     __slots__ = (
         "downgrade",
         "groups",
+        "initializing_since_ms",
         "loaded_ms",
         "member_timers",
         "next_offset",
@@ -42,6 +43,9 @@ class GroupShard:
         """The timers of members of consumer groups: by purpose, group id and member id."""
         self.resolving_since_ms: dict[str, int] = {}
         """The groups whose regular expressions are being resolved, and since when on the clock of ``now_ms``."""
+        self.initializing_since_ms: dict[str, int] = {}
+        """The time when each share group last wrote its topics with states, on the clock of ``now_ms``. It is not here
+        if that was before the load."""
         self.stories = Stories()
         """The last events of each group, for people."""
         self.sweeps = Sweeps()

@@ -9,7 +9,6 @@ from kpybroker.guards.parts import denied_names, divided, with_only
 from kpybroker.guards.verdict import Reduced, Verdict, refused
 from kpybroker.serving.permissions import GuardedImage, denied_topics, may, may_on_cluster
 from kpywire import error_codes
-from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kpywire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -25,15 +24,22 @@ _SEVERAL_KEYS_FROM = 4
 
 
 def member(node: GuardedImage, request: Any, call: Call) -> Verdict:
-    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup: READ on the group. So does StreamsGroupHeartbeat, whose handler asks
-    for the topics."""
+    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, StreamsGroupHeartbeat, ShareFetch, ShareAcknowledge and
+    AlterShareGroupOffsets: READ on the group. The handlers ask for the topics."""
     if may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
         return None
     return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
 
 
-def consumer_group_heartbeat(node: GuardedImage, request: ConsumerGroupHeartbeatRequest, call: Call) -> Verdict:
-    """ConsumerGroupHeartbeat: READ on the group, then DESCRIBE on every topic that is named."""
+def owner(node: GuardedImage, request: Any, call: Call) -> Verdict:
+    """DeleteShareGroupOffsets: DELETE on the group. The handler asks for the topics."""
+    if may(node, call, Operation.DELETE, ResourceType.GROUP, request.group_id):
+        return None
+    return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
+
+
+def consumer_group_heartbeat(node: GuardedImage, request: Any, call: Call) -> Verdict:
+    """ConsumerGroupHeartbeat, ShareGroupHeartbeat: READ on the group, then DESCRIBE on every topic that is named."""
     if not may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
         return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
     if denied_topics(node, call, Operation.DESCRIBE, request.subscribed_topic_names or ()):
@@ -42,8 +48,8 @@ def consumer_group_heartbeat(node: GuardedImage, request: ConsumerGroupHeartbeat
 
 
 def described_by_topics(node: GuardedImage, request: Any, call: Call) -> Verdict:
-    """ConsumerGroupDescribe, StreamsGroupDescribe: DESCRIBE on each group; refusals come first. The handler asks for
-    the topics."""
+    """ConsumerGroupDescribe, ShareGroupDescribe, StreamsGroupDescribe: DESCRIBE on each group; refusals come first.
+    The handler asks for the topics."""
     denied = denied_names(node, call, Operation.DESCRIBE, ResourceType.GROUP, request.group_ids)
     if not denied:
         return None

@@ -14,7 +14,7 @@ from kpybroker.calls.call import Call
 from kpybroker.groups.settings import assignor_names
 from kpybroker.serving.consumer_protocol import serves_consumer_groups
 from kpybroker.serving.context import Context
-from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
+from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request, is_blank
 from kpybroker.serving.permissions import denied_topics
 from kpywire import error_codes
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -51,14 +51,14 @@ def handle(broker: Context, request: ConsumerGroupHeartbeatRequest, call: Call) 
 def _what_is_wrong(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:
     """Kafka's words for what cannot be right; None if nothing is wrong."""
     epoch = request.member_epoch
-    if (version >= OWN_IDS_FROM or epoch > JOINING or epoch == LEAVING) and _is_blank(request.member_id):
+    if (version >= OWN_IDS_FROM or epoch > JOINING or epoch == LEAVING) and is_blank(request.member_id):
         return "MemberId can't be empty."
     for name, value in (
         ("GroupId", request.group_id),
         ("InstanceId", request.instance_id),
         ("RackId", request.rack_id),
     ):
-        if _is_blank(value):
+        if is_blank(value):
             return f"{name} can't be empty."
     if epoch == JOINING:
         if request.rebalance_timeout_ms == -1:
@@ -73,11 +73,6 @@ def _what_is_wrong(request: ConsumerGroupHeartbeatRequest, version: int) -> str 
     elif epoch < AWAY:
         return "MemberEpoch is invalid."
     return None
-
-
-def _is_blank(text: str | None) -> bool:
-    """Whether a text is there and has nothing but white space and control characters (``String.trim``)."""
-    return text is not None and all(character <= " " for character in text)
 
 
 def _refused(code: int, text: str | None = None) -> ConsumerGroupHeartbeatResponse:

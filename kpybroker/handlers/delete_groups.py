@@ -1,5 +1,6 @@
 """DeleteGroups (42), versions 0-2: delete groups without members, and their committed offsets (KIP-229).
 
+- The delivery states of a share group are deleted before it (KIP-932); if that fails, its error is the answer.
 - Each group is answered once, in the order of the request. A group with members is NON_EMPTY_GROUP, an unknown one
   GROUP_ID_NOT_FOUND. The empty group id is treated like any other.
 """
@@ -9,10 +10,13 @@ from typing import Any
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.gathered import gathered
+from kpybroker.calls.pending import Pending
 from kpybroker.calls.steps import each
 from kpybroker.groups.events import DeleteGroup
+from kpybroker.groups.share.events import Delete
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
+from kpybroker.serving.share.group_states import Results, delete, first_error, then
 from kpywire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
@@ -23,9 +27,32 @@ def handle(broker: Context, request: DeleteGroupsRequest, call: Call) -> Generat
 
 
 def _ask(broker: Context, group_id: str, call: Call) -> Any:
+    return then(
+        _delete(broker, DeleteGroup(group_id), call), lambda found: _without_states(broker, group_id, call, found)
+    )
+
+
+def _delete(broker: Context, deletion: DeleteGroup, call: Call) -> Any:
     return broker.groups.submit(
-        group_id,
-        group_request(broker, DeleteGroup(group_id), call),
-        lambda code: DeletableGroupResult(group_id=group_id, error_code=coordinator_error(code)),
+        deletion.group_id,
+        group_request(broker, deletion, call),
+        lambda code: DeletableGroupResult(group_id=deletion.group_id, error_code=coordinator_error(code)),
         timeout_ms=commit_timeout_ms(broker),
     )
+
+
+def _without_states(broker: Context, group_id: str, call: Call, found: DeletableGroupResult | Delete) -> Any:
+    """The result of a deletion. If a share group has states, they are deleted first."""
+    if not isinstance(found, Delete):
+        return found
+    pending = Pending()
+
+    def done(results: Results) -> None:
+        code, _ = first_error(results)
+        if code:
+            pending.resolve(DeletableGroupResult(group_id=group_id, error_code=code))
+        else:
+            then(_delete(broker, DeleteGroup(group_id, states_deleted=True), call), pending.resolve)
+
+    delete(broker, group_id, found.partitions, done)
+    return pending.response if pending.resolved else pending

@@ -23,6 +23,9 @@ _OF_A_GROUP = {
     "consumer_session_timeout_ms": "consumer.session.timeout.ms",
     "consumer_heartbeat_interval_ms": "consumer.heartbeat.interval.ms",
     "consumer_assignment_interval_ms": "consumer.assignment.interval.ms",
+    "share_session_timeout_ms": "share.session.timeout.ms",
+    "share_heartbeat_interval_ms": "share.heartbeat.interval.ms",
+    "share_assignment_interval_ms": "share.assignment.interval.ms",
     "streams_session_timeout_ms": "streams.session.timeout.ms",
     "streams_heartbeat_interval_ms": "streams.heartbeat.interval.ms",
     "streams_assignment_interval_ms": "streams.assignment.interval.ms",
@@ -68,7 +71,7 @@ def _kind(config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Rando
 
 
 def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
-    from kpybroker.config.group import effective
+    from kpybroker.config.group import effective, within
     from kpybroker.groups.settings import GroupSettings, assignor_names
 
     def overrides_of(group_id: str) -> Mapping[str, Any]:
@@ -76,7 +79,7 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         if not overrides:
             return overrides
         values: Mapping[str, Any] = effective(overrides, config)
-        return {setting: _within(config, name, int(values[name])) for setting, name in _OF_A_GROUP.items()}
+        return {setting: within(config, name, int(values[name])) for setting, name in _OF_A_GROUP.items()}
 
     return GroupSettings(
         initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
@@ -93,6 +96,12 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         consumer_regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
         consumer_assignors=assignor_names(config["group.consumer.assignors"]),
         consumer_migration_policy=config["group.consumer.migration.policy"].lower(),
+        share_max_size=config["group.share.max.size"],
+        share_session_timeout_ms=config["group.share.session.timeout.ms"],
+        share_heartbeat_interval_ms=config["group.share.heartbeat.interval.ms"],
+        share_unsettled_heartbeat_interval_ms=config["kpybroker.group.share.unsettled.heartbeat.interval.ms"],
+        share_assignment_interval_ms=config["group.share.assignment.interval.ms"],
+        share_initialize_retry_interval_ms=config["group.share.initialize.retry.interval.ms"],
         streams_max_size=config["group.streams.max.size"],
         streams_session_timeout_ms=config["group.streams.session.timeout.ms"],
         streams_heartbeat_interval_ms=config["group.streams.heartbeat.interval.ms"],
@@ -101,13 +110,3 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         streams_initial_rebalance_delay_ms=config["group.streams.initial.rebalance.delay.ms"],
         overrides_of=overrides_of,
     )
-
-
-def _within(config: BrokerConfig, name: str, value: int) -> int:
-    """The value of a group's config within the bounds of the broker, which may have changed since it was set."""
-    kind, rest = name.split(".", 1)
-    if name == "streams.initial.rebalance.delay.ms":
-        return value
-    if name == "streams.num.standby.replicas":
-        return min(value, int(config["group.streams.max.standby.replicas"]))
-    return max(int(config[f"group.{kind}.min.{rest}"]), min(value, int(config[f"group.{kind}.max.{rest}"])))

@@ -12,6 +12,7 @@ from kpybroker.metadata.image import ELR_VERSION, KRAFT_VERSION
 
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
+SHARE_VERSION = "share.version"
 STREAMS_VERSION = "streams.version"
 
 SUPPORTED: Mapping[str, FeatureRange] = {
@@ -20,15 +21,11 @@ SUPPORTED: Mapping[str, FeatureRange] = {
     TRANSACTION_VERSION: FeatureRange(0, 2),
     ELR_VERSION: FeatureRange(0, 1),
     GROUP_VERSION: FeatureRange(0, 1),
+    SHARE_VERSION: FeatureRange(0, 1),
     STREAMS_VERSION: FeatureRange(0, 1),
 }
 
 SUPPORTED_LEVELS = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
-
-KNOWN_TO_KAFKA: Mapping[str, FeatureRange] = {
-    "share.version": FeatureRange(0, 1),
-}
-"""The features of Apache Kafka 4.3 that are not complete here. At level 0 they are off, which is always accepted."""
 
 LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 = 21
 LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 = 24
@@ -37,6 +34,7 @@ LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 = 24
 LOWEST_METADATA_VERSION_OF_GROUP_VERSION_1 = 22
 LOWEST_METADATA_VERSION_OF_STREAMS_VERSION_1 = 29
 LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT = 26
+LOWEST_METADATA_VERSION_OF_SHARE_VERSION_1 = 28
 
 DEPENDENCIES: Mapping[tuple[str, int], Mapping[str, int]] = {
     (ELR_VERSION, 1): {metadata_version.FEATURE_NAME: metadata_version.ELIGIBLE_LEADER_REPLICAS}
@@ -56,6 +54,8 @@ def default_level(name: str, level: int) -> int:
         return int(level >= LOWEST_METADATA_VERSION_OF_STREAMS_VERSION_1)
     if name == ELR_VERSION:
         return int(level >= LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT)
+    if name == SHARE_VERSION:
+        return int(level >= LOWEST_METADATA_VERSION_OF_SHARE_VERSION_1)
     return 1 if name == KRAFT_VERSION and level >= LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 else 0
 
 

@@ -24,6 +24,7 @@ from kpybroker.metrics import (
     quotas,
     replication,
     requests,
+    shares,
     telemetry,
 )
 from kpybroker.metrics.table import (
@@ -136,6 +137,7 @@ SECTIONS: Final = (
     ),
     ("Permissions", (authorization.ACLS, authorization.DECISIONS)),
     ("Clients' own metrics", (telemetry.RECEIVER, telemetry.OVER_CLIENTS)),
+    ("Share groups", (shares.SESSIONS, shares.ACKNOWLEDGEMENTS, shares.IN_FLIGHT)),
     ("Quotas", (quotas.PRODUCE, quotas.FETCH, quotas.REQUEST, quotas.DELAYED)),
     ("Damage", (damage.DAMAGED,)),
     ("Leases on segments", (lending.LEASES,)),
@@ -147,6 +149,7 @@ SECTIONS: Final = (
             lag.GROUPS,
             lag.GROUPS_BY_PROTOCOL,
             lag.CONSUMER_GROUPS,
+            lag.SHARE_GROUPS,
             lag.STREAMS_GROUPS,
             lag.MEMBERS,
             lag.GENERATIONS,

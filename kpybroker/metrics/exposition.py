@@ -22,6 +22,7 @@ from kpybroker.metrics import (
     node_state,
     quotas,
     replication,
+    shares,
     telemetry,
 )
 from kpybroker.metrics.event_loop import LoopTables
@@ -68,6 +69,7 @@ def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> Sources
             lambda: newcomers.tables(server, dispatcher.newcomers),
             lambda: askers.tables(dispatcher.askers),
             lambda: quotas.tables(dispatcher.stage, server),
+            lambda: shares.tables(broker),
             lambda: telemetry.tables(broker),
             PartitionTables(broker, most).tables,
             LagTables(broker, server, most).tables,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kpybroker.errors import KafkaError
 from kpybroker.groups.classic.classic_group import CLASSIC_TYPE
 from kpybroker.groups.consumer.consumer_group import CONSUMER
+from kpybroker.groups.share.share_group import SHARE
 from kpybroker.groups.streams.streams_group import NOT_READY, STREAMS
 from kpybroker.metrics.readers import (
     GroupFacts,
@@ -125,6 +126,7 @@ GROUPS = Table(
 
 
 _COORDINATOR = "kafka.server:type=group-coordinator-metrics"
+SHARE_STATES: Final = ("Empty", "Stable", "Dead")
 CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 STREAMS_STATES: Final = {state: state.lower() for state in CONSUMER_STATES} | {NOT_READY: "not_ready"}
 """The states of streams groups, and how Kafka's metrics write them."""
@@ -143,6 +145,7 @@ def _coordinated(name: str, about: str, label: str) -> Table:
 
 GROUPS_BY_PROTOCOL = _coordinated("group_count", "Groups this node coordinates", "protocol")
 CONSUMER_GROUPS = _coordinated("consumer_group_count", "Groups of the consumer protocol in a state", "state")
+SHARE_GROUPS = _coordinated("share_group_count", "Share groups in a state", "state")
 STREAMS_GROUPS = _coordinated("streams_group_count", "Groups of the streams protocol in a state", "state")
 
 
@@ -202,9 +205,12 @@ class LagTables:
         yield WITHOUT_GROUP.with_rows([Row((name, each), (1,)) for name, ids in alone.items() for each in sorted(ids)])
         yield GROUPS.with_rows([Row((), _summary(facts, left_out))])
         kinds = Counter(each.kind for each in facts)
-        yield GROUPS_BY_PROTOCOL.with_rows([Row((kind,), (kinds[kind],)) for kind in (CLASSIC_TYPE, CONSUMER, STREAMS)])
+        kinds_of = (CLASSIC_TYPE, CONSUMER, SHARE, STREAMS)
+        yield GROUPS_BY_PROTOCOL.with_rows([Row((kind,), (kinds[kind],)) for kind in kinds_of])
         states = Counter(each.state for each in facts if each.kind == CONSUMER)
         yield CONSUMER_GROUPS.with_rows([Row((state.lower(),), (states[state],)) for state in CONSUMER_STATES])
+        states = Counter(each.state for each in facts if each.kind == SHARE)
+        yield SHARE_GROUPS.with_rows([Row((state.lower(),), (states[state],)) for state in SHARE_STATES])
         states = Counter(each.state for each in facts if each.kind == STREAMS)
         yield STREAMS_GROUPS.with_rows([Row((tag,), (states[state],)) for state, tag in STREAMS_STATES.items()])
 

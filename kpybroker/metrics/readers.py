@@ -16,9 +16,9 @@ from kpybroker.fetch.session import Entry
 from kpybroker.groups.classic.classic_group import CLASSIC_TYPE, ClassicGroup
 from kpybroker.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
 from kpybroker.groups.coordinator import GroupCoordinator
-from kpybroker.groups.foreign.foreign_group import ForeignGroup
 from kpybroker.groups.group import EMPTY, Group
 from kpybroker.groups.offsets.committed import find_committed
+from kpybroker.groups.share.share_group import SHARE, ShareGroup
 from kpybroker.groups.streams.streams_group import STREAMS, StreamsGroup
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log import Log
@@ -46,16 +46,19 @@ class Position(NamedTuple):
 
 
 class GroupFacts(NamedTuple):
-    """The facts about a group as a whole. ``kind`` is its type, ``state`` Kafka's name for its state; None for kinds of
-    groups that are not coordinated here."""
+    """The facts about a group as a whole. ``kind`` is its type, ``state`` Kafka's name for its state."""
 
     name: str
     kind: str
-    state: str | None
+    state: str
     members: int
     offsets: int
     generation: int | None
-    """The number of its last rebalance, of a consumer group its epoch; None where these are not decided here."""
+    """The number of a classic group's last rebalance, or the epoch of a group of another kind; None for a group that
+    only keeps offsets."""
+
+
+_KINDS: Final = {ConsumerGroup: CONSUMER, ShareGroup: SHARE, StreamsGroup: STREAMS}
 
 
 Groups = Callable[[], Iterator[Group]]
@@ -72,17 +75,12 @@ def groups_of(broker: "Broker") -> Iterator[Group]:
 def facts_of(group: Group) -> GroupFacts:
     """The state of a group, its members and how many positions it has committed."""
     membership = group.membership
-    kind: str = CLASSIC_TYPE
-    state: str | None = EMPTY
-    members, generation = 0, None
-    if isinstance(membership, ForeignGroup):
-        kind, state = "share", None
-    elif isinstance(membership, ClassicGroup):
+    kind, state, members, generation = CLASSIC_TYPE, EMPTY, 0, None
+    if isinstance(membership, ClassicGroup):
         state, members, generation = membership.state.value, len(membership.members), membership.generation_id
-    elif isinstance(membership, ConsumerGroup):
-        kind, state, members, generation = CONSUMER, membership.state, len(membership.members), membership.epoch
-    elif isinstance(membership, StreamsGroup):
-        kind, state, members, generation = STREAMS, membership.state, len(membership.members), membership.epoch
+    elif isinstance(membership, (ConsumerGroup, StreamsGroup, ShareGroup)):
+        kind = _KINDS[type(membership)]
+        state, members, generation = membership.state, len(membership.members), membership.epoch
     offsets = sum([len(each) for each in group.offsets.values()])
     return GroupFacts(group.group_id, kind, state, members, offsets, generation)
 
@@ -101,7 +99,7 @@ def committed_by(group: Group) -> Iterator[Position | None]:
 def clients_of(group: Group) -> set[str]:
     """The names that the group's members have as readers."""
     membership = group.membership
-    if not isinstance(membership, (ClassicGroup, ConsumerGroup, StreamsGroup)):
+    if not isinstance(membership, (ClassicGroup, ConsumerGroup, StreamsGroup, ShareGroup)):
         return set()
     return {name_of(each.client_id) for each in membership.members.values()}
 

@@ -77,17 +77,14 @@ def choose_levels(release_version: str | None, chosen: Mapping[str, int], *, dyn
     else:
         level = metadata_version.LATEST if release_version is None else level_of_release(release_version)
     for name in chosen:
-        if name not in features.SUPPORTED and name not in features.KNOWN_TO_KAFKA:
-            known = ", ".join(sorted({*features.SUPPORTED, *features.KNOWN_TO_KAFKA} - {metadata_version.FEATURE_NAME}))
+        if name not in features.SUPPORTED:
+            known = ", ".join(sorted(features.SUPPORTED.keys() - {metadata_version.FEATURE_NAME}))
             raise FormatRefused(f"Unsupported feature: {name}. Supported features are: {known}")
-        levels_of_kafka = features.SUPPORTED.get(name) or features.KNOWN_TO_KAFKA[name]
-        if name not in (metadata_version.FEATURE_NAME, KRAFT_VERSION) and chosen[name] not in levels_of_kafka:
+        judged_elsewhere = name in (metadata_version.FEATURE_NAME, KRAFT_VERSION)
+        if not judged_elsewhere and chosen[name] not in features.SUPPORTED[name]:
             raise FormatRefused(f"No feature:{name} with feature level {chosen[name]}")
     levels = {name: chosen.get(name, features.default_level(name, level)) for name in features.SUPPORTED}
     levels |= {metadata_version.FEATURE_NAME: level, KRAFT_VERSION: _kraft_level(chosen, dynamic_quorum=dynamic_quorum)}
-    refusal = features.refusal({**levels, **chosen})
-    if refusal is not None:
-        raise FormatRefused(refusal)
     for name in sorted(levels):
         unmet = features.unmet_dependency(name, levels[name], levels)
         if unmet is not None:

@@ -25,6 +25,7 @@ from kpybroker.serving.topic_answers import TopicAnswers
 
 if TYPE_CHECKING:
     from kpybroker.raft.local_state import LocalState
+    from kpybroker.serving.share.share_leader import ShareLeader
     from kpybroker.telemetry.receiver import Receiver
 
 
@@ -80,6 +81,8 @@ class Context(Protocol):
     supported_features: Mapping[str, tuple[int, int]]
     telemetry: "Receiver"
     """The receiver of client metrics, made when it is first used."""
+    share_leader: "ShareLeader"
+    """The share partitions that this node leads, made when it is first used."""
     nodes: Nodes
     """The other brokers."""
     alive_brokers: Container[int]

@@ -25,6 +25,8 @@ _ANSWERED_AS = {
     error_codes.INVALID_FETCH_SIZE: error_codes.UNKNOWN_SERVER_ERROR,
 }
 
+DENIED_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
+
 
 def coordinator_error(code: int) -> int:
     """The error that a coordinator's client gets when the log below the coordinator reports ``code``."""
@@ -57,6 +59,11 @@ def group_request(
         )
 
     return event
+
+
+def is_blank(text: str | None) -> bool:
+    """Whether a text is there and has nothing but white space and control characters (``String.trim``)."""
+    return text is not None and all(character <= " " for character in text)
 
 
 def java_address(host: str) -> str:

@@ -3,6 +3,4 @@
 It keeps the delivery state of share partitions for their leaders, who write it there and read it when they become
 leaders (Kafka: ``ShareCoordinatorShard``). Not here: the log below it and loading (:mod:`kpybroker.hosting`), which
 node is asked (the handlers), and what the state means: leaders decide that.
-
-Nothing in this node writes such state yet: its share groups are not served. Other brokers of a cluster can.
 """

@@ -57,42 +57,23 @@ def initialize(shard: ShareShard, request: StateRequest, decision: Decision) -> 
 def write(shard: ShareShard, request: StateRequest, decision: Decision) -> Any:
     """Change the state: by an update, or by a snapshot after a number of updates."""
     part = request.part
-    state = shard.states.get(request.key)
-    refusal = _negative(request)
-    if refusal is None and state is None:
-        refusal = (error_codes.INVALID_REQUEST, WRITE_UNINITIALIZED)
+    state, refusal = _initialized(shard, request, decision, WRITE_UNINITIALIZED, part.state_epoch)
     if state is not None:
-        refusal = (
-            refusal
-            or _fenced(part.leader_epoch, state.newest_leader_epoch, error_codes.FENCED_LEADER_EPOCH)
-            or _fenced(part.state_epoch, state.newest_state_epoch, error_codes.FENCED_STATE_EPOCH)
-            or _unknown(request, decision)
-        )
-        if refusal is None:
-            batches = [
-                StateBatch(each.first_offset, each.last_offset, each.delivery_count, each.delivery_state)
-                for each in part.state_batches
-            ]
-            complete, epoch = part.delivery_complete_count, state.current.leader_epoch
-            decision.write(_change(state, decision, part.start_offset, complete, epoch, batches))
+        batches = [
+            StateBatch(each.first_offset, each.last_offset, each.delivery_count, each.delivery_state)
+            for each in part.state_batches
+        ]
+        complete, epoch = part.delivery_complete_count, state.current.leader_epoch
+        decision.write(_change(state, decision, part.start_offset, complete, epoch, batches))
     return _result(part, refusal)
 
 
 def read(shard: ShareShard, request: StateRequest, decision: Decision) -> Any:
     """Answer with the state, and note the leader epoch of the reader if it is newer."""
     part = request.part
-    state = shard.states.get(request.key)
-    refusal = _negative(request)
-    if refusal is None and state is None:
-        refusal = (error_codes.INVALID_REQUEST, READ_UNINITIALIZED)
-    if state is not None:
-        refusal = (
-            refusal
-            or _fenced(part.leader_epoch, state.newest_leader_epoch, error_codes.FENCED_LEADER_EPOCH)
-            or _unknown(request, decision)
-        )
+    state, refusal = _initialized(shard, request, decision, READ_UNINITIALIZED, NO_EPOCH)
     result = _result(part, refusal)
-    if state is None or refusal is not None:
+    if state is None:
         return result
     current = state.current
     result.state_epoch, result.start_offset = current.state_epoch, current.start_offset
@@ -155,6 +136,25 @@ def _change(
         write_timestamp_ms=decision.timestamp_ms,
         batches=combine(current.batches, batches, start_offset),
     )
+
+
+def _initialized(
+    shard: ShareShard, request: StateRequest, decision: Decision, uninitialized: str, state_epoch: int
+) -> tuple[ShareState | None, Refusal | None]:
+    """The state that a leader may read or write, or the reason why it may not. ``uninitialized`` says that there is
+    none."""
+    state = shard.states.get(request.key)
+    refusal = _negative(request)
+    if refusal is None and state is None:
+        refusal = (error_codes.INVALID_REQUEST, uninitialized)
+    if state is None or refusal is not None:
+        return None, refusal
+    refusal = (
+        _fenced(request.part.leader_epoch, state.newest_leader_epoch, error_codes.FENCED_LEADER_EPOCH)
+        or _fenced(state_epoch, state.newest_state_epoch, error_codes.FENCED_STATE_EPOCH)
+        or _unknown(request, decision)
+    )
+    return (state, None) if refusal is None else (None, refusal)
 
 
 def _negative(request: StateRequest) -> Refusal | None:

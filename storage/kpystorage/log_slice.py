@@ -46,6 +46,10 @@ class LogSlice:
         """All its bytes. May run in a thread. OSError if the file cannot be read."""
         return self.descriptor.pread(self.length, self.position)
 
+    def part(self, start: int, length: int) -> "LogSlice":
+        """A part that begins ``start`` bytes behind its begin, between batches."""
+        return LogSlice(self.descriptor, self.position + start, length, path=self._path, checks=self._checks)
+
     def whole_until(self, position: int) -> int:
         """The position up to which the file is known to be undamaged from ``position`` on, which must be in the known
         part."""

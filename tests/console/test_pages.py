@@ -13,8 +13,11 @@ from stage import Stage, flight
 
 from kpybroker.console import openapi, taps
 from kpybroker.console.pages import PAGES, Page, match
+from kpybroker.console.views import stuck
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
+from share_group_requests import sharing
 from waiting import eventually
 
 DOCUMENT = openapi.document()
@@ -168,6 +171,21 @@ def test_a_group_tells_its_lag_and_why_nobody_reads(stage: Stage) -> None:
     told = [each["text"] for each in reversed(joined["story"])]
     assert told[0] == "watched at 127.0.0.1 joined"
     assert told[-1] == "generation 1, members: 1"
+
+
+def test_a_share_group_has_members_and_no_positions(stage: Stage) -> None:
+    with stage.node.client as client:
+        client.call(FindCoordinatorRequest(key="sharers", key_type=0), 3)
+        eventually(lambda: client.call(sharing("sharers", "m", 0, ["flights"]), 1).error_code == 0, "a member")
+        beat = sharing("sharers", "m", 0, ["flights"])
+        eventually(lambda: client.call(beat, 1).assignment.topic_partitions, "its partitions")
+        page = stage.node.get("/api/group", id="sharers").json
+    assert (page["type"], page["state"], page["is_stuck"]) == ("share", "Stable", False)
+    assert page["verdict"] == stuck.WITHOUT_POSITIONS
+    assert [each["assigned"] for each in page["members"]] == [["flights-0", "flights-1"]]
+    assert ("sharers", "share", 1) in [
+        (each["id"], each["type"], each["members"]) for each in stage.node.get("/api/groups").json["groups"]
+    ]
 
 
 def test_one_connection_is_watched_live(stage: Stage) -> None:

@@ -127,7 +127,7 @@ class ControllerWorld:
     def registration(self, broker_id: int, **fields: Any) -> BrokerRegistrationRequest:
         supported = [
             Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
-            for name, levels in {**features.KNOWN_TO_KAFKA, **features.SUPPORTED}.items()
+            for name, levels in features.SUPPORTED.items()
         ]
         return BrokerRegistrationRequest(
             **{

@@ -21,12 +21,15 @@ from kpywire.uuid import from_string, to_string
 GROUP = "g"
 STEPS_SHOWN = 30
 FORGOTTEN_BY_KAFKA = (error_codes.REBALANCE_IN_PROGRESS, error_codes.UNKNOWN_MEMBER_ID)
-EPOCH_KEYS = ((3).to_bytes(2, "big"), (17).to_bytes(2, "big"))
+EPOCH_KEYS = [each.to_bytes(2, "big") for each in (3, 11, 17)]
 MADE_ID = re.compile(r"(?<=member )[\w-]{22}(?= )")
 CONFIGS = {
     "consumer_max_size": "group.consumer.max.size",
     "consumer_assignment_interval_ms": "group.consumer.assignment.interval.ms",
     "consumer_migration_policy": "group.consumer.migration.policy",
+    "share_max_size": "group.share.max.size",
+    "share_assignment_interval_ms": "group.share.assignment.interval.ms",
+    "share_initialize_retry_interval_ms": "group.share.initialize.retry.interval.ms",
     "streams_max_size": "group.streams.max.size",
     "streams_num_standby_replicas": "group.streams.num.standby.replicas",
     "streams_initial_rebalance_delay_ms": "group.streams.initial.rebalance.delay.ms",
@@ -65,6 +68,8 @@ class ConsumerTwins:
         self.theirs = Outcome(kafka.ask("reset", 0, 1_000, configs))
         self.tickets: dict[int, tuple[Ticket, int, int]] = {}
         self.requests = 0
+        self.states = ""
+        """The states of share partitions that Kafka's last answer asks to initialise or delete."""
         self.steps: list[str] = []
         self.then: list[ResolveRegexes] = []
         self.topics: dict[str, Topic] = {}
@@ -104,6 +109,7 @@ class ConsumerTwins:
         with _Held(self):
             sent = self.ours.send(part or message, version, require_stable=require_stable)
         self.tickets[ticket] = (sent, key, version)
+        self.states = self.theirs.states
         self.compare(known)
         self.run()
         return sent.response if sent.is_answered else None
@@ -150,10 +156,11 @@ class ConsumerTwins:
         self.theirs = Outcome(self.kafka.ask("topic", name, to_string(topic_id), partitions))
 
     def drop_topic(self, name: str) -> None:
-        partitions = self.topics.pop(name).partitions
+        dropped = self.topics.pop(name)
         self.ours.set_topics(False, *self.topics.values())
         self.theirs = Outcome(self.kafka.ask("drop", name))
-        self.event(self.ours.deleted({name: range(max(4, len(partitions)))}), "topics", name)
+        indexes = range(max(4, len(dropped.partitions)))
+        self.event(self.ours.deleted({name: indexes}, [dropped.id]), "topics", name)
 
     def restart(self) -> None:
         self.steps.append("restart")

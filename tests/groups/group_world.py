@@ -174,9 +174,9 @@ class GroupWorld:
                 self.topic_changes[name] = version
         self.topics = TopicView(by_name, by_id, {}, version, created_version, {}, self.topic_changes)
 
-    def deleted(self, partitions: Mapping[str, Sequence[int]]) -> MetadataChanged:
+    def deleted(self, partitions: Mapping[str, Sequence[int]], topic_ids: Sequence[bytes] = ()) -> MetadataChanged:
         """The event that topics with these partitions were deleted."""
-        return MetadataChanged({}, (), partitions, self.now_ms)
+        return MetadataChanged({}, (), partitions, self.now_ms, topic_ids)
 
     def submit(self, event: Any, ticket: Ticket | None = None, key: str | None = None) -> None:
         self.journal.submit(event, self.now_ms, ticket=ticket, key=key)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kpybroker.groups.record import FORMAT
+from kpybroker.groups.share.events import Delete, Initialize
 from kpywire import api
 from kpywire.codec import encode
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
@@ -11,6 +12,7 @@ from kpywire.messages.delete_groups import DeleteGroupsResponse
 from kpywire.messages.describe_groups import DescribeGroupsResponse
 from kpywire.messages.list_groups import ListGroupsResponse
 from kpywire.messages.offset_fetch import OffsetFetchResponse
+from kpywire.messages.share_group_describe import ShareGroupDescribeResponse
 from kpywire.messages.streams_group_describe import StreamsGroupDescribeResponse
 from oracle.asked import AskedOracle
 
@@ -19,7 +21,12 @@ class KafkaShard(AskedOracle):
     """Kafka's coordinator in a JVM, by lines of text (``GroupOracle.java``)."""
 
     def __init__(self) -> None:
-        super().__init__("GroupOracle.java", "org.apache.kafka.coordinator.group.GroupOracle")
+        super().__init__(
+            "GroupOracle.java",
+            "org.apache.kafka.coordinator.group.GroupOracle",
+            "ShareGroupRequests.java",
+            "StreamsGroupRequests.java",
+        )
 
     def ask(self, *words: object) -> str:
         return self.ask_for_line(*words)
@@ -33,6 +40,8 @@ class Outcome:
         self.records: list[tuple[bytes, bytes | None]] = []
         self.leader_id = ""
         self.member_ids: list[str] = []
+        self.states = ""
+        """The states of share partitions that are to be initialised or deleted."""
         self.missing: list[str] = []
         """The internal topics that a streams group lacks."""
         for word in line.split("\t"):
@@ -44,6 +53,8 @@ class Outcome:
             elif kind == "W":
                 key, value = rest.split(" ")
                 self.records.append((bytes.fromhex(key), None if value == "-" else bytes.fromhex(value)))
+            elif kind == "S":
+                self.states = rest
             elif kind == "L":
                 self.leader_id = rest
             elif kind == "T":
@@ -54,12 +65,16 @@ class Outcome:
 
 def wrapped(response: Any, key: int, version: int) -> bytes:
     """The whole response around the part that the coordinator answers."""
+    if isinstance(response, Initialize | Delete):
+        response = response.response
     if key == api.OFFSET_FETCH:
         response = OffsetFetchResponse(groups=[response])
     elif key == api.DESCRIBE_GROUPS:
         response = DescribeGroupsResponse(groups=[response])
     elif key == api.CONSUMER_GROUP_DESCRIBE:
         response = ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[response])
+    elif key == api.SHARE_GROUP_DESCRIBE:
+        response = ShareGroupDescribeResponse(throttle_time_ms=0, groups=[response])
     elif key == api.STREAMS_GROUP_HEARTBEAT:
         response = response.response
     elif key == api.STREAMS_GROUP_DESCRIBE:

@@ -18,7 +18,7 @@ AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-WITHOUT = ("share.version", "transaction.version")
+WITHOUT = ("transaction.version",)
 
 
 def entry(name: str, operation: int = 3, **fields: Any) -> Entry:

@@ -24,7 +24,7 @@ from waiting import becomes, eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-WITHOUT = ("share.version", "transaction.version")
+WITHOUT = ("transaction.version",)
 MECHANISMS = {each.name: each for each in (SCRAM_SHA_256, SCRAM_SHA_512)}
 PREFIX = "listener.name.secured."
 

@@ -39,7 +39,7 @@ DECIDES = (
     *("kpybroker/controller", "kpybroker/coordination", "kpybroker/errors.py", "kpybroker/fetch"),
     *("kpybroker/groups", "kpybroker/journal.py"),
     *("kpybroker/metadata", "kpybroker/partition", "kpybroker/raft", "kpybroker/replicas/fetcher.py"),
-    *("kpybroker/share_coordinator", "kpybroker/transactions"),
+    *("kpybroker/share", "kpybroker/share_coordinator", "kpybroker/transactions"),
 )
 OUTSIDE = tuple(f"kpybroker.{name}" for name in ("io", "server", "network", "fairness", "quorum", "hosting", "node"))
 STANDARD_OUTSIDE = {"asyncio", "os", "pathlib", "signal", "socket", "ssl", "subprocess", "threading", "time"}

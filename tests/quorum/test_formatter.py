@@ -77,6 +77,7 @@ def test_every_directory_gets_its_identity_and_the_bootstrap_records() -> None:
             FeatureLevelRecord(name="metadata.version", feature_level=30),
             FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
             FeatureLevelRecord(name="group.version", feature_level=1),
+            FeatureLevelRecord(name="share.version", feature_level=1),
             FeatureLevelRecord(name="streams.version", feature_level=1),
             FeatureLevelRecord(name="transaction.version", feature_level=2),
         ]
@@ -181,9 +182,9 @@ def test_a_format_that_was_interrupted_is_undone_or_whole(crash: str) -> None:
         ),
         (
             None,
-            {"share.version": 1},
+            {"streams.version": 2},
             True,
-            "kpybroker does not have these finalised features: share.version=1",
+            "No feature:streams.version with feature level 2",
         ),
         (
             None,
@@ -214,6 +215,7 @@ def test_levels_that_can_be() -> None:
         "transaction.version": 0,
         "eligible.leader.replicas.version": 0,
         "group.version": 0,
+        "share.version": 0,
         "streams.version": 0,
     }
     assert choose_levels(None, {"metadata.version": 17, "transaction.version": 1}, dynamic_quorum=False) == {
@@ -222,6 +224,7 @@ def test_levels_that_can_be() -> None:
         "transaction.version": 1,
         "eligible.leader.replicas.version": 0,
         "group.version": 0,
+        "share.version": 0,
         "streams.version": 0,
     }
     off = {"eligible.leader.replicas.version": 0}
@@ -369,7 +372,7 @@ def test_the_command_formats_a_standalone_node(properties: str, tmp_path: Path) 
             "you must specify one of the following: --standalone, --initial-controllers, or --no-initial-controllers.",
         ),
         (("--standalone", "--no-initial-controllers"), "Give one of --standalone"),
-        (("-s", "-f", "share.version=1"), "kpybroker does not have these finalised features: share.version=1."),
+        (("-s", "-f", "streams.version=2"), "No feature:streams.version with feature level 2"),
         (("-s", "--override", "nonsense"), "--override takes KEY=VALUE"),
         (("-I", "1@h"), "No colon following hostname could be found."),
     ],

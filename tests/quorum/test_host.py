@@ -36,6 +36,7 @@ def test_a_new_node_formats_leads_and_finalises_its_features() -> None:
         "metadata.version": 30,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
+        "share.version": 1,
         "streams.version": 1,
         "transaction.version": 2,
     }
@@ -129,6 +130,7 @@ def test_a_restart_knows_everything_and_tells_the_first_subscribers_all_of_it() 
         "metadata.version",
         "eligible.leader.replicas.version",
         "group.version",
+        "share.version",
         "streams.version",
         "transaction.version",
     }
@@ -371,10 +373,10 @@ def test_a_log_with_features_that_are_missing_here_is_refused_in_one_line() -> N
     world = HostWorld().start()
     reign = world.host._reign
     assert reign is not None
-    record = FeatureLevelRecord(name="share.version", feature_level=1)
+    record = FeatureLevelRecord(name="later.version", feature_level=1)
     reign._append([record], None, 0)
     world.scheduler.run()
-    with pytest.raises(StartRefused, match=r"^kpybroker does not have .*: share.version=1\. Turn them off with "):
+    with pytest.raises(StartRefused, match=r"^kpybroker does not have .*: later.version=1\. Turn them off with "):
         world.again()
 
 
@@ -386,9 +388,8 @@ def formatted(levels: dict[str, int], voters: Mapping[int, Voter] | None) -> Sim
 
 
 def test_an_empty_log_that_will_begin_with_features_that_are_missing_here_is_refused() -> None:
-    """The features are missing as when Kafka formats without any option."""
-    disk = formatted({"metadata.version": 30, "transaction.version": 2, "share.version": 1}, None)
-    with pytest.raises(StartRefused, match=r"features: share.version=1\. Turn them off with "):
+    disk = formatted({"metadata.version": 30, "transaction.version": 2, "later.version": 1}, None)
+    with pytest.raises(StartRefused, match=r"features: later.version=1\. Turn them off with "):
         HostWorld(disk, overrides=STATIC)
 
 

@@ -83,6 +83,7 @@ def test_dump_log_segments_reads_log_snapshots_and_bootstrap(node: HostWorld) ->
         "metadata.version": 30,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
+        "share.version": 1,
         "streams.version": 1,
         "transaction.version": 2,
     }

@@ -1,7 +1,7 @@
 """The groups that this node coordinates, those of other nodes as far as the viewer can ask them, and readers without a
 group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from kpybroker.authorization.resources import Operation, ResourceType
@@ -33,6 +33,8 @@ from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.group import Group
 from kpybroker.groups.offsets.committed import find_committed
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.share.member import ShareMember
+from kpybroker.groups.share.share_group import SHARE, ShareGroup
 from kpybroker.groups.streams.member import StreamsMember
 from kpybroker.groups.streams.streams_group import StreamsGroup
 from kpybroker.metrics.lag import Times, lag_of
@@ -117,7 +119,9 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     positions = await _positions(node, viewer, found, assigned, fetched)
     events = shard.stories.of(name)
     kind, state, generation, protocol = _summary(found)
-    is_stuck, verdict = stuck.verdict_on(_facts(node, state, (members, positions), events))
+    is_stuck, verdict = False, stuck.WITHOUT_POSITIONS
+    if kind != SHARE:
+        is_stuck, verdict = stuck.verdict_on(_facts(node, state, (members, positions), events))
     lag = sum(each.lag or 0 for each in positions)
     lag_s = max((each.lag_s for each in positions if each.lag_s is not None), default=None)
     plots = node.lags.look(name, lag, lag_s)
@@ -147,6 +151,8 @@ def _summary(group: Group) -> tuple[str, str, int | None, str]:
         return "consumer", membership.state, membership.epoch, ""
     if isinstance(membership, StreamsGroup):
         return "streams", membership.state, membership.epoch, ""
+    if isinstance(membership, ShareGroup):
+        return SHARE, membership.state, membership.epoch, ""
     return "offsets only", "Empty", None, ""
 
 
@@ -158,6 +164,8 @@ def _members_of(node: NodeParts, group: Group) -> tuple[MemberRow, ...]:
         return tuple(_consumer_member(node, membership, each) for each in list(membership.members.values()))
     if isinstance(membership, StreamsGroup):
         return tuple(_streams_member(membership, each) for each in list(membership.members.values()))
+    if isinstance(membership, ShareGroup):
+        return tuple(_share_member(node, membership, each) for each in list(membership.members.values()))
     return ()
 
 
@@ -180,11 +188,23 @@ def _classic_member(group: ClassicGroup, member_id: str) -> MemberRow:
 def _consumer_member(node: NodeParts, group: ConsumerGroup, member: ConsumerMember) -> MemberRow:
     is_settled = member.is_reconciled_to(group.assignment_epoch)
     state = "" if is_settled else f"is at epoch {member.member_epoch} of {group.assignment_epoch}"
-    topics = node.broker.image.topics_by_id
-    named = ((topics[topic_id].name, indexes) for topic_id, indexes in member.assigned.items() if topic_id in topics)
-    assigned = tuple(f"{name}-{index}" for name, indexes in named for index in sorted(indexes))
     host = member.client_host.removeprefix("/")
+    assigned = _spots(node, member.assigned)
     return MemberRow(member.member_id, member.instance_id, member.client_id, host, assigned, state)
+
+
+def _share_member(node: NodeParts, group: ShareGroup, member: ShareMember) -> MemberRow:
+    is_settled = member.member_epoch == group.assignment_epoch
+    state = "" if is_settled else f"is at epoch {member.member_epoch} of {group.assignment_epoch}"
+    host = member.client_host.removeprefix("/")
+    return MemberRow(member.member_id, None, member.client_id, host, _spots(node, member.assigned), state)
+
+
+def _spots(node: NodeParts, partitions: Mapping[bytes, Iterable[int]]) -> tuple[str, ...]:
+    """The partitions of topics that exist."""
+    topics = node.broker.image.topics_by_id
+    named = ((topics[topic_id].name, indexes) for topic_id, indexes in partitions.items() if topic_id in topics)
+    return tuple(f"{name}-{index}" for name, indexes in named for index in sorted(indexes))
 
 
 def _streams_member(group: StreamsGroup, member: StreamsMember) -> MemberRow:

@@ -11,6 +11,9 @@ OWES_JOIN: Final = "has to rejoin"
 OWES_SYNC: Final = "has to sync"
 TASK: Final = "task "
 """The beginning of what a member of a streams group is assigned."""
+WITHOUT_POSITIONS: Final = (
+    "A share group commits no positions. What it has not read yet: kpybroker groups describe, or kafka-share-groups."
+)
 LONG_MS: Final = 30_000
 FAILS: Final = 3
 """The members that were lost at one position until its record is suspected."""

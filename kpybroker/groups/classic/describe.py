@@ -51,7 +51,7 @@ def _not_found(shard: GroupShard, group_id: str, api_version: int) -> DescribedG
         members=[],
     )
     if api_version >= _NOT_FOUND_VERSION:
-        is_foreign = group_id in shard.groups
+        is_of_another_kind = group_id in shard.groups
         described.error_code = error_codes.GROUP_ID_NOT_FOUND
-        described.error_message = f"Group {group_id} {'is not a classic group' if is_foreign else 'not found'}."
+        described.error_message = f"Group {group_id} {'is not a classic group' if is_of_another_kind else 'not found'}."
     return described

@@ -1,9 +1,8 @@
-"""Groups of other kinds in a log that Apache Kafka wrote: kept aside, answered for as Kafka answers for them."""
+"""Groups of newer kinds in a log that Apache Kafka wrote, and the answers to classic clients."""
 
 import pytest
 from group_world import GroupWorld
 
-from kpybroker.groups.foreign.foreign_group import SESSION_TIMEOUT_MS
 from kpybroker.groups.record import Record
 from kpywire import error_codes
 from kpywire.group_records.consumer_group_member_metadata import (
@@ -18,6 +17,9 @@ from kpywire.group_records.share_group_state_partition_metadata import (
     ShareGroupStatePartitionMetadataValue,
 )
 from kpywire.group_records.streams_group_metadata import StreamsGroupMetadataKey, StreamsGroupMetadataValue
+
+SESSION_TIMEOUT_MS = 45_000
+"""Kafka's default of groups of the newer kinds."""
 
 CONSUMER = Record(ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=1), 0)
 MEMBER = Record(

@@ -3,7 +3,7 @@
 import pytest
 from group_world import GroupWorld
 from kafka_shard import KafkaShard, Outcome, canonical, normal, wrapped
-from test_foreign_groups import CONSUMER, MEMBER, OFFSET, SHARE, SHARE_STATE, STREAMS
+from test_newer_kinds import CONSUMER, MEMBER, OFFSET, SHARE, SHARE_STATE, STREAMS
 
 from kpybroker.groups.events import DeleteGroup, DescribeGroup, ListGroups
 from kpywire import api, error_codes

@@ -1,0 +1,103 @@
+"""The state of records in flight: available, acquired by a member, or done with (Kafka: ``InFlightState``).
+
+A change by an acknowledgement or a release is *started*, stored, and then completed or rolled back. Meanwhile the
+records can be neither acquired nor acknowledged.
+
+Invariant: records that are done with (`TERMINAL`) stay so, unless the change that ended them is rolled back.
+"""
+
+from typing import Final
+
+AVAILABLE: Final = 0
+ACQUIRED: Final = 1
+ACKNOWLEDGED: Final = 2
+ARCHIVED: Final = 4
+TERMINAL: Final = frozenset((ACKNOWLEDGED, ARCHIVED))
+NOBODY: Final = ""
+
+
+class RecordState:
+    """The state that one record or all records of a batch are in."""
+
+    __slots__ = ("before", "delivery_count", "is_archived", "is_expired", "lock_until_ms", "member_id", "state")
+
+    def __init__(self, state: int, delivery_count: int, member_id: str, lock_until_ms: int | None = None) -> None:
+        self.state = state
+        self.delivery_count = delivery_count
+        self.member_id = member_id
+        self.lock_until_ms = lock_until_ms
+        """The time when the acquisition ends by itself; None if it does not."""
+        self.before: tuple[int, str, int] | None = None
+        """During a change: the state and member to roll back to, and the delivery limit then."""
+        self.is_expired = False
+        """Whether the lock ended during a change."""
+        self.is_archived = False
+        """Whether the record was archived because the log lost it: this is not rolled back."""
+
+    def copy(self) -> "RecordState":
+        """An equal state of its own. Only a state without a change is copied."""
+        return RecordState(self.state, self.delivery_count, self.member_id, self.lock_until_ms)
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether a change was started and not ended."""
+        return self.before is not None
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the record is done with."""
+        return self.state in TERMINAL
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a member can acquire the record."""
+        return self.state == AVAILABLE and self.before is None
+
+    def acquire(self, member_id: str, lock_until_ms: int) -> None:
+        """Give a free record to a member."""
+        self.state = ACQUIRED
+        self.delivery_count += 1
+        self.member_id = member_id
+        self.lock_until_ms = lock_until_ms
+
+    def leave(self, state: int, delivery_limit: int) -> None:
+        """End an acquisition. A record that was delivered often enough is archived instead of available again."""
+        self.state = ARCHIVED if state == AVAILABLE and self.delivery_count >= delivery_limit else state
+        self.member_id = NOBODY
+
+    def unlock(self) -> None:
+        """Forget the end of the acquisition."""
+        self.lock_until_ms = None
+
+    def archive(self) -> None:
+        """Be done with a record that the log does not have any more, or that its readers may not see."""
+        self.is_archived = True
+        self.state = ARCHIVED
+        self.member_id = NOBODY
+        self.lock_until_ms = None
+
+    def start(self, state: int, delivery_limit: int) -> None:
+        """Start a change that ends the acquisition."""
+        self.before = (self.state, self.member_id, delivery_limit)
+        self.leave(state, delivery_limit)
+
+    def complete(self) -> None:
+        """The change is stored."""
+        self.before = None
+        self.lock_until_ms = None
+        self.is_expired = False
+
+    def roll_back(self) -> None:
+        """The change could not be stored: it did not happen."""
+        assert self.before is not None
+        state, member_id, delivery_limit = self.before
+        self.before = None
+        if self.is_archived:
+            self.lock_until_ms = None
+        elif self.is_expired:
+            self.lock_until_ms = None
+            self.state, self.member_id = state, member_id
+            self.leave(AVAILABLE, delivery_limit)
+        else:
+            self.state, self.member_id = state, member_id
+        self.is_expired = False

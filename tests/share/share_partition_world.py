@@ -1,0 +1,107 @@
+"""A share partition on a log in memory: members, writes that end when a test says so, a clock."""
+
+from collections import deque
+from collections.abc import Sequence
+from random import Random
+
+from kpybroker.errors import KafkaError
+from kpybroker.share import acknowledging, acquiring, archiving
+from kpybroker.share.acknowledging import Acknowledgement
+from kpybroker.share.acquiring import Acquired, LogBatch, Wish
+from kpybroker.share.partition import Change, Settings, SharePartition, StateWrite, StoredBatch
+from kpybroker.share.record_state import RecordState
+
+MEMBERS = ("m", "n")
+
+
+class SharePartitionWorld:
+    """One group at one partition."""
+
+    def __init__(self, settings: Settings, log: Sequence[LogBatch]) -> None:
+        self.partition = SharePartition(7, settings)
+        self.log = log
+        self.now_ms = 0
+        self.writes: deque[tuple[StateWrite, Change | None]] = deque()
+        self.written: list[StateWrite] = []
+
+    def load(self, start_offset: int, stored: Sequence[StoredBatch]) -> None:
+        self.partition.load(start_offset, 1, stored)
+
+    def acquire(self, wish: Wish, most_batches: int = 3) -> tuple[int, list[LogBatch], list[Acquired]]:
+        """Read and acquire: where the read began, what it found, what the member got."""
+        offset = self.partition.next_fetch_offset()
+        read = [batch for batch in self.log if batch.last_offset >= offset][:most_batches]
+        if not read:
+            return offset, [], []
+        return offset, read, acquiring.acquire(self.partition, wish, offset, read, self.now_ms)
+
+    def acknowledge(self, member_id: str, *batches: Acknowledgement) -> int:
+        """The error code."""
+        try:
+            change = acknowledging.acknowledge(self.partition, member_id, batches, self.now_ms)
+        except KafkaError as error:
+            return error.code
+        self._write(change)
+        return 0
+
+    def release(self, member_id: str) -> None:
+        self._write(acknowledging.release(self.partition, member_id))
+
+    def _write(self, change: Change | None) -> None:
+        if change is not None:
+            self.writes.append((change.write, change))
+            self.written.append(change.write)
+
+    def store(self, *, is_stored: bool) -> None:
+        """The oldest write ends."""
+        _, change = self.writes.popleft()
+        if change is not None:
+            self.partition.settle(change.started, is_stored=is_stored)
+        elif is_stored:
+            self.partition.move_start()
+
+    def wait(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+        write = self.partition.expire(now_ms)
+        if write is not None:
+            self.writes.append((write, None))
+            self.written.append(write)
+
+    def log_starts_at(self, offset: int) -> None:
+        archiving.log_starts_at(self.partition, offset)
+
+    # What a test may look at
+
+    def states(self) -> list[tuple[int, RecordState]]:
+        """All records in flight."""
+        return [
+            (offset, state)
+            for batch in self.partition
+            for first, last, state in batch.all_ranges
+            for offset in range(first, last + 1)
+        ]
+
+    def shown(self) -> str:
+        partition = self.partition
+        batches = []
+        for batch in partition:
+            states = [_shown(state) for _, _, state in batch.all_ranges]
+            batches.append(f"{batch.first_offset},{batch.last_offset}={'/'.join(states)}")
+        return (
+            f"{partition.next_fetch_offset()} {partition.start_offset} {partition.end_offset} "
+            f"{partition.delivery_complete_count} {';'.join(batches)}"
+        )
+
+
+def some_log(rng: Random, batches: int = 40) -> list[LogBatch]:
+    """A log with gaps now and then, as compaction leaves them."""
+    log, offset = [], 0
+    for _ in range(batches):
+        last = offset + rng.choice((0, 0, 2, 4, 9))
+        log.append(LogBatch(offset, last))
+        offset = last + 1 + (rng.randrange(4) if rng.random() < 0.1 else 0)
+    return log
+
+
+def _shown(state: RecordState) -> str:
+    return f"{state.state},{state.delivery_count},{state.member_id},{int(state.is_changing)}"
