@@ -14,7 +14,7 @@ TESTS := $(PYTEST) tests --reruns 1
 COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 1
 PARTS := test-slow compat-java compat-rest compat-spark
 LOGS := $(PARTS:%=build/%.log)
-CHECKED := kpybroker pyspark_kpybroker wire storage compat-tests benchmarks tests examples docker conftest.py hatch_build.py
+CHECKED := kpybroker pyspark_kpybroker wire storage compat-tests benchmarks tests examples docker release conftest.py hatch_build.py
 SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker pyspark_kpybroker wire storage -name '*.py')
 COMPILED := KPYBROKER_COMPILE=1 $(BIN)/python -m build --wheel
 BENCHED := build/bench-venv
@@ -49,7 +49,7 @@ run: $(VENV)/.runs ## set up and start the broker (DATA=./data LISTEN=127.0.0.1:
 
 .PHONY: demo
 demo: setup ## 336 776 real flights through kafka-python, the broker and Spark, checked against their CSV
-	@$(BIN)/python -m examples.flights
+	@$(BIN)/kpybroker demo
 
 .PHONY: payments
 payments: setup ## transactions, Spark with a checkpoint, exact totals while all is killed at random (OPTIONS=--seconds 600)
@@ -73,6 +73,15 @@ kerberos: setup ## install what the tests of Kerberos need: Debian's packages (a
 	  DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(KERBEROS) > /dev/null; fi; \
 	if command -v krb5-config > /dev/null; then $(BIN)/python -m pip install --quiet --editable '.[kerberos]'; \
 	else echo "Kerberos is not installed: its tests are skipped"; fi
+
+# Prometheus' promtool checks the alert rules. Without it that test is skipped, and says so.
+
+.PHONY: promtool
+promtool: ## fetch promtool, of Debian's package prometheus, into build/ (as root, with apt-get); nothing is installed
+	@if command -v promtool > /dev/null || [ -x build/prometheus/usr/bin/promtool ]; then exit 0; fi; \
+	command -v apt-get > /dev/null && command -v dpkg-deb > /dev/null || { echo "no apt-get: alert rules are not checked"; exit 0; }; \
+	mkdir -p build/prometheus && cd build/prometheus && apt-get -qq update && apt-get -qq download prometheus && \
+	dpkg-deb --extract prometheus_*.deb . && rm -f prometheus_*.deb usr/bin/prometheus
 
 .PHONY: browser
 browser: setup ## install what the tests of the console need: Debian's Chromium (as root, with apt-get)
@@ -266,6 +275,24 @@ flips: setup ## thousands of flipped bits in every kind of file: kpybroker check
 .PHONY: audit
 audit: setup ## planted faults in generated logs of 1 TB and in many small clusters: the audit finds all, and nothing else
 	$(PYTEST) tests/audit -o timeout=0 -m "not java" --audit-gib $(or $(GIB),1024) --more-seeds 40
+
+# A release: docs/releasing.md has the order.
+
+.PHONY: wheels
+wheels: ## compiled wheels for Linux (in containers) or macOS, CPython 3.11 to 3.14, into dist/; `make wheel` builds this machine's
+	$(BIN)/python -m pip install --quiet cibuildwheel && $(BIN)/python -m cibuildwheel --output-dir dist
+
+.PHONY: site
+site: setup ## the documents as a site, with its links checked, into build/site
+	$(BIN)/python release/site.py build/site-pages && $(BIN)/python -m mkdocs build --strict
+
+.PHONY: deb
+deb: setup ## the Debian package, with wheels of all dependencies for this machine, into dist/
+	rm -rf build/deb && $(BIN)/python -m pip wheel --quiet --wheel-dir build/deb . && $(BIN)/python release/debian.py --wheels build/deb --output dist
+
+.PHONY: sbom
+sbom: setup ## the bill of materials of a plain installation and of the wheels in dist/, as CycloneDX
+	mkdir -p dist && $(BIN)/python release/sbom.py $(wildcard dist/*.whl) > dist/kpybroker.cdx.json
 
 .PHONY: tables
 tables: setup ## write the tables in docs/ that are made from the code, and those of README.md from the last figures

@@ -26,6 +26,7 @@ from kpybroker.assembly.security import build_security, fetch_keys, read_keys
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.broker import Broker
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.own_configs import JSON_LOG, LOG_FORMAT
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.controller_role import ControllerRole
 from kpybroker.dispatching.dispatcher import Dispatcher
@@ -351,6 +352,8 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: "
     await node.stop(controlled=refusal is None)
     if refusal is None:
         log.info("This node has stopped")
+    elif config[LOG_FORMAT] == JSON_LOG:
+        log.error("%s", refusal)
     else:
         say(f"kpybroker: {refusal}")
     let_go_of_output()

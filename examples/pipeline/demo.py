@@ -15,13 +15,13 @@ from kafka.errors import KafkaError
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from examples.flights import broker, sending
-from examples.flights.dataset import Daily, DatasetError, Flight, by_day, flights
-from examples.flights.demo import java_aside
-from examples.flights.streaming import newest_sums
 from examples.pipeline import DAILY_TOPIC, FLIGHTS_TOPIC, streaming, tables
 from examples.pipeline.page import Batch, Verdict, page
-from examples.progress import bar, waiting
+from kpybroker.demo import broker, sending
+from kpybroker.demo.dataset import Daily, DatasetError, Flight, by_day, flights
+from kpybroker.demo.progress import bar, waiting
+from kpybroker.demo.story import java_aside
+from kpybroker.demo.streaming import newest_sums
 from kpybroker.lake.errors import LakeError
 from kpybroker.spark.lake import Lake
 

@@ -9,8 +9,8 @@ import duckdb
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from examples.flights.dataset import DAY_MS, Daily, Sums
 from examples.pipeline import DAILY_TOPIC, FLIGHTS_TOPIC
+from kpybroker.demo.dataset import DAY_MS, Daily, Sums
 from kpybroker.lake.generations import Wish
 from kpybroker.lake.planning import Limits
 from kpybroker.lake.target import Target, target_of

@@ -21,10 +21,12 @@ from kpybroker import __version__
 COMMANDS = {
     "acls": "List, add and remove ACLs, and explain which of them decides.",
     "audit": "Say whether all data is there, whole, in order and the same on every replica.",
+    "bug-report": "Write what a maintainer needs into one file, without secrets.",
     "check": "Say what is wrong with the files of log directories, and mend them.",
     "cluster": "Show brokers, features, log directories and the quorum.",
     "configs": "Show and change configs of topics, brokers, groups and loggers.",
     "consume": "Read records of topics, alone or as a member of a group.",
+    "demo": "Play a year of flights through kafka-python, a broker and Spark.",
     "doctor": "Say what is wrong with a cluster, and how to mend it.",
     "dump-log": "Print what is in Kafka's files.",
     "format": "Prepare log directories for a node.",
@@ -129,7 +131,7 @@ class _Lazy(Commands):
             formatter.write_dl(sorted(COMMANDS.items()))
 
 
-def _form() -> str:
+def form() -> str:
     """The form of the installation: pure Python as in a checkout, or a wheel with compiled modules."""
     walk = find_spec("kpywire.walk")
     is_compiled = walk is not None and isinstance(walk.loader, ExtensionFileLoader)
@@ -137,6 +139,9 @@ def _form() -> str:
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="kpybroker", message=f"%(prog)s, version %(version)s, {_form()}")
+@click.version_option(__version__, prog_name="kpybroker", message=f"%(prog)s, version %(version)s, {form()}")
 def main() -> None:
-    """An Apache Kafka broker in Python, and a client for any Kafka."""
+    """An Apache Kafka broker in Python, and a client for any Kafka.
+
+    New here? `kpybroker start` runs a broker and says what to paste next, `kpybroker demo` plays a year of flights.
+    """

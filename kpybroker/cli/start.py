@@ -14,11 +14,13 @@ import click
 
 from kpybroker.cli import DEFAULT_SERVER, loading
 from kpybroker.cli.exposed_files import exposed, secrets_in
-from kpybroker.cli.log_lines import LineFormatter
+from kpybroker.cli.log_lines import JsonFormatter, LineFormatter
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.endpoints import parse_address
 from kpybroker.config.environment import from_environment
+from kpybroker.config.own_configs import JSON_LOG, LOG_FORMAT, TEXT_LOG
+from kpystorage.names import META_PROPERTIES
 
 if TYPE_CHECKING:
     from kpybroker.cli.secure_setup import Laid
@@ -70,6 +72,11 @@ EVERY_INTERFACE = ("", "0.0.0.0", "[::]", "*")
     help="The least level of log lines: DEBUG, INFO, WARNING or ERROR.",
 )
 @click.option(
+    "--log-format",
+    type=click.Choice([TEXT_LOG, JSON_LOG]),
+    help="The form of log lines: text, or one JSON object a line (kpybroker.log.format). [default: text]",
+)
+@click.option(
     "--secure",
     is_flag=True,
     help="TLS, logins by SCRAM-SHA-512 and an authorizer for one node: certificates, an administrator with a password "
@@ -87,6 +94,7 @@ def command(
     port: int | None,
     http: str | None,
     log_level: str,
+    log_format: str | None,
     secure: bool,
     member: bool,
 ) -> None:
@@ -94,25 +102,37 @@ def command(
 
     Without PROPERTIES it is a single node on 127.0.0.1:9092, its data in ./data. Ctrl-C, SIGTERM or SIGHUP stops it.
     """
-    _log(log_level)
+    handler = _log(log_level)
     if secure and (properties is not None or brokers is not None):
         raise click.UsageError("--secure lays out one node by itself: leave out PROPERTIES and --brokers.")
     settings = _settings(overrides, data, listen, port, http, environment=environment, of_cluster=brokers is not None)
+    if log_format is not None:
+        settings[LOG_FORMAT] = log_format
     laid = _secure(settings, data, listen, port) if secure else None
     if brokers is not None:
+        if settings.get(LOG_FORMAT) == JSON_LOG:
+            handler.setFormatter(JsonFormatter())
         sys.exit(_run_cluster(brokers, properties, settings, data, listen, port, log_level))
     try:
         config = BrokerConfig.load(properties, settings if laid is None else laid.settings)
     except (ConfigError, OSError) as error:
-        click.echo(f"kpybroker: {error}", err=True)
+        if settings.get(LOG_FORMAT) == JSON_LOG:
+            handler.setFormatter(JsonFormatter())
+            logging.getLogger("kpybroker").error("%s", error)
+        else:
+            click.echo(f"kpybroker: {error}", err=True)
         sys.exit(1)
+    if config[LOG_FORMAT] == JSON_LOG:
+        handler.setFormatter(JsonFormatter(config.node_id))
     for warning in (*config.warnings, *_exposed(properties, config)):
         logging.getLogger("kpybroker.config").warning("%s", warning)
     with loading():
         from kpybroker.node import run
     if member:
         _end_with_input()
-    sys.exit(run(config, _announce_member if member else partial(_announce, container=container, laid=laid)))
+    is_new = not container and not any(Path(each, META_PROPERTIES).exists() for each in config.log_dirs)
+    announce = partial(_announce, container=container, is_new=is_new, laid=laid)
+    sys.exit(run(config, _announce_member if member else announce))
 
 
 def _exposed(properties: Path | None, config: BrokerConfig) -> list[str]:
@@ -125,13 +145,14 @@ def _exposed(properties: Path | None, config: BrokerConfig) -> list[str]:
     ]
 
 
-def _log(level_name: str) -> None:
+def _log(level_name: str) -> logging.Handler:
     level = logging.getLevelNamesMapping().get(level_name.upper())
     if level is None:
         raise click.BadParameter(f"{level_name} is none of DEBUG, INFO, WARNING, ERROR", param_hint="--log-level")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter())
     logging.basicConfig(level=level, handlers=[handler])
+    return handler
 
 
 def _settings(
@@ -179,6 +200,7 @@ def _run_cluster(
     directory = Path(data or DEFAULT_DIRECTORY)
     nodes = lay_out(directory, host, first_port, count, properties, settings)
     shown = "localhost" if host in EVERY_INTERFACE else host
+    in_json = settings.get(LOG_FORMAT) == JSON_LOG
     addresses = [f"{shown}:{node.clients.port}" for node in nodes]
 
     def ready() -> None:
@@ -186,7 +208,7 @@ def _run_cluster(
         click.echo(f"kpybroker: {serve} {','.join(addresses)}, data in {directory}")
         click.echo("\n".join(["", *_paste_next(_program(), addresses[0])]))
 
-    return RunningCluster(nodes, ("--log-level", log_level), ready).run()
+    return RunningCluster(nodes, ("--log-level", log_level), ready, in_json=in_json).run()
 
 
 def _secure(settings: dict[str, str], data: str | None, listen: str | None, port: int | None) -> "Laid":
@@ -240,8 +262,9 @@ def _started(node: "Running") -> str:
     return f"[KafkaRaftServer nodeId={node.config.node_id}] Kafka Server started"
 
 
-def _announce(node: "Running", *, container: bool, laid: "Laid | None" = None) -> None:
-    """Announce that clients are served, in the words that people and scripts wait for, and what to paste next."""
+def _announce(node: "Running", *, container: bool, is_new: bool = False, laid: "Laid | None" = None) -> None:
+    """Announce that clients are served, in the words that people and scripts wait for, and what to paste next. A node
+    that is new also says which commands help at first."""
     config = node.config
     lines = [f"[KafkaServer id={config.node_id}] started"] if container else []
     listener = (config.broker_listeners or config.controller_listeners)[0]
@@ -262,6 +285,10 @@ def _announce(node: "Running", *, container: bool, laid: "Laid | None" = None) -
         lines += ["", *how_to_connect(_program(), laid.directory, server)]
     elif config.is_broker:
         lines += ["", *_paste_next(_program(), address)]
+    if is_new:
+        lines += [
+            f"First time here? {_program()} demo plays a year of flights, {_program()} doctor says what is wrong."
+        ]
     click.echo("\n".join(lines))
 
 

@@ -5,6 +5,7 @@ only brokers are stopped first, all at once, then the controllers one after the 
 its leaderships to. A second signal ends the wait, unless it only means that the terminal was closed.
 """
 
+import logging
 import signal
 import socket
 import sys
@@ -27,6 +28,8 @@ from kpybroker.local_cluster.layout import CONTROLLERS_OF_MANY, OWN_KEYS, PORTS_
 from kpybroker.quorum.formatter import FormatRefused
 from kpybroker.quorum.recovery import StartRefused
 from kpystorage.errors import StorageError
+
+log = logging.getLogger("kpybroker")
 
 DEFAULT_DIRECTORY = "./cluster"
 
@@ -78,9 +81,12 @@ def lay_out(
 class RunningCluster:
     """The processes of a cluster, and their ends."""
 
-    def __init__(self, nodes: Sequence[Node], options: Sequence[str], ready: Callable[[], object]) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], options: Sequence[str], ready: Callable[[], object], *, in_json: bool = False
+    ) -> None:
         """Prepare the processes. ``ready`` is called when every node serves clients. ``options`` are further options of
-        ``kpybroker start``."""
+        ``kpybroker start``. ``in_json``: nodes write JSON, which is passed on unchanged, and this one does too."""
+        self._say: Callable[[str], object] = log.info if in_json else say
         self._nodes = {node.id: node for node in nodes}
         self._ready = ready
         self._events: SimpleQueue[Event] = SimpleQueue()
@@ -125,10 +131,10 @@ class RunningCluster:
 
     def _line(self, line: Line) -> None:
         if READY not in line.text:
-            say(f"[{line.node}] {line.text}")
+            say(line.text if line.text.startswith("{") else f"[{line.node}] {line.text}")
         elif line.node in self._not_ready:
             self._not_ready.discard(line.node)
-            say(f"kpybroker: node {line.node} is ready")
+            self._say(f"kpybroker: node {line.node} is ready")
             if not self._not_ready:
                 with suppress(OSError):  # nobody may be left to read it
                     self._ready()
@@ -139,7 +145,7 @@ class RunningCluster:
             self._stop_next()
             return int(end.code != 0)
         rest = "the others go on" if self._running else "none is left"
-        say(f"kpybroker: node {end.node} {fate(end.code)}; {rest}")
+        self._say(f"kpybroker: node {end.node} {fate(end.code)}; {rest}")
         return 1
 
     def _stop(self, number: int) -> None:
@@ -151,7 +157,7 @@ class RunningCluster:
         if self._is_stopping:
             return
         self._is_stopping = True
-        say(f"kpybroker: stopping {len(self._running)} nodes")
+        self._say(f"kpybroker: stopping {len(self._running)} nodes")
         controllers = [node.id for node in self._nodes.values() if node.controller is not None]
         self._stopping = [[number for number in self._nodes if number not in controllers]]
         self._stopping += [[number] for number in controllers]

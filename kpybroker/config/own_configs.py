@@ -20,8 +20,14 @@ from kpybroker.config.definition import (
     define,
     invalid_value,
 )
-from kpybroker.config.validators import HostAndPort, at_least, list_of
+from kpybroker.config.validators import HostAndPort, HttpUrl, at_least, list_of, one_of
 
+OTLP_ENDPOINT: Final = "kpybroker.otlp.endpoint"
+OTLP_HEADERS: Final = "kpybroker.otlp.headers"
+OTLP_INTERVAL_MS: Final = "kpybroker.otlp.interval.ms"
+LOG_FORMAT: Final = "kpybroker.log.format"
+TEXT_LOG: Final = "text"
+JSON_LOG: Final = "json"
 METRIC_DIALECTS: Final = ("strimzi", "confluent", "kafka_exporter", "kafka_lag_exporter", "native")
 METRIC_LABELS: Final = frozenset(
     {
@@ -97,6 +103,7 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey("kpybroker.http.ssl.key.password", PASSWORD, None, LOW),
         ConfigKey("kpybroker.http.ssl.keystore.location", STRING, None, LOW),
         ConfigKey("kpybroker.http.users", STRING, "", LOW),
+        ConfigKey(LOG_FORMAT, STRING, TEXT_LOG, LOW, one_of(TEXT_LOG, JSON_LOG)),
         ConfigKey("kpybroker.loop.lag.warn.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.max.partitions.per.principal", INT, 0, LOW, at_least(0)),
         ConfigKey("kpybroker.max.topics.per.principal", INT, 0, LOW, at_least(0)),
@@ -110,6 +117,9 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey("kpybroker.metrics.max.partitions", INT, 10_000, LOW, at_least(0)),
         ConfigKey("kpybroker.metrics.static.labels", LIST, (), LOW, StaticLabels()),
         ConfigKey("kpybroker.oauthbearer.allowed.urls", LIST, (), MEDIUM),
+        ConfigKey(OTLP_ENDPOINT, STRING, "", LOW, HttpUrl()),
+        ConfigKey(OTLP_HEADERS, PASSWORD, None, LOW),
+        ConfigKey(OTLP_INTERVAL_MS, INT, 60_000, LOW, at_least(1000)),
     ]
 )
 
@@ -151,6 +161,9 @@ OWN_DOCUMENTATION: Final = {
         "the cluster, or a file with lines name=password; empty for no login. With an authorizer, /metrics needs "
         "DESCRIBE on the cluster."
     ),
+    LOG_FORMAT: (
+        "The form of log lines: text, or json for one object a line with time, level, logger, node and message."
+    ),
     "kpybroker.loop.lag.warn.ms": (
         "If the event loop served nobody for this time, a warning names the request that took longest; 0 for never."
     ),
@@ -175,4 +188,10 @@ OWN_DOCUMENTATION: Final = {
         "The URLs that sasl.oauthbearer.jwks.endpoint.url and sasl.oauthbearer.token.endpoint.url may have; by default "
         "none. It takes the place of the JVM's system property org.apache.kafka.sasl.oauthbearer.allowed.urls."
     ),
+    OTLP_ENDPOINT: (
+        "The http or https URL of an OpenTelemetry collector that the metrics are pushed to (OTLP, Protobuf); its path "
+        "is /v1/metrics where none is given. Empty for none. It needs the extra otlp."
+    ),
+    OTLP_HEADERS: "Headers of these requests, as name=value,name=value; for the credentials that a collector demands.",
+    OTLP_INTERVAL_MS: "The time between two pushes of all metrics.",
 }

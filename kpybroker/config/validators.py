@@ -183,6 +183,29 @@ class HostAndPort:
         return "host:port or empty"
 
 
+class HttpUrl:
+    """An ``http`` or ``https`` URL without a login in it, or nothing."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        assert isinstance(value, str)
+        if not value:
+            return
+        from urllib.parse import urlsplit  # not of a plain start
+
+        try:
+            url = urlsplit(value)
+            is_good = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0 and not url.username
+        except ValueError:
+            is_good = False
+        if not is_good:
+            raise ConfigError(f"{name} must be empty or http[s]://host[:port][/path], without a login in it")
+
+    def __str__(self) -> str:
+        return "URL or empty"
+
+
 class ThrottledReplicas:
     """``*``, nothing, or ``[partition]:[broker]`` pairs."""
 

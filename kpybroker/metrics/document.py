@@ -68,6 +68,23 @@ or the broker: `kpybroker.metrics.static.labels=namespace=kafka,strimzi_io_clust
 `kpybroker.metrics.max.partitions` (10 000) bounds the series: further partitions are in sums only, further positions
 of groups and readers are left out, and `kpybroker_partitions_left_out` and `kpybroker_positions_left_out` count them.
 
+## Dashboards and alerts
+
+[docker/monitoring](../docker/monitoring) has what a person needs who runs Prometheus and Grafana. It asks only for
+names that a node shows without configuration.
+
+| file | shows |
+|---|---|
+| `kpybroker.json` | a node: throughput, errors, where the time of requests goes, memory, the event loop |
+| `kpybroker-cluster.json` | a cluster: controllers, leaders, in-sync sets, the quorum, the load of the nodes |
+| `kpybroker-groups.json` | groups: lag in seconds and records, progress, members, rebalances, open transactions |
+| `kpybroker-spark.json` | the same for queries of Spark, which commit to no group |
+| `alerts.yml` | alerts for Prometheus (`rule_files`), for each of the four |
+| `prometheus.yml` | scrape configs, also with the labels that others' dashboards select by |
+
+The `job` of the scrape config is the cluster. `promtool test rules tests/metrics/alert_cases.yml` plays a
+cluster where every alert fires, and one where none does.
+
 ## What the values mean
 
 - **Counters** only grow while the process lives. The row of `kafka_server_brokertopicmetrics_...` without a topic

@@ -106,6 +106,8 @@ class Exposition:
             config["kpybroker.metrics.dialects"], static_labels(config["kpybroker.metrics.static.labels"])
         )
         self._sources = sources
+        self.reading = asyncio.Lock()
+        """The tables remember what they have counted, so they are read by one at a time."""
         self._process: ProcessTables | None = None
         self._writing: asyncio.Task[list[bytes]] | None = None
         self._timer: asyncio.TimerHandle | None = self._loop.call_later(SLICE_MS / 1000, self._turn)
@@ -135,13 +137,14 @@ class Exposition:
     async def _write(self) -> list[bytes]:
         process = await asyncio.to_thread(self._of_process)
         parts: list[bytes] = []
-        began_ns = perf_counter_ns()
-        for piece in self.pieces(process):
-            if piece:
-                parts.append(piece.encode("utf-8", "replace"))
-            if perf_counter_ns() - began_ns >= SLICE_NS:
-                await asyncio.sleep(PAUSE_S)
-                began_ns = perf_counter_ns()
+        async with self.reading:
+            began_ns = perf_counter_ns()
+            for piece in self.pieces(process):
+                if piece:
+                    parts.append(piece.encode("utf-8", "replace"))
+                if perf_counter_ns() - began_ns >= SLICE_NS:
+                    await asyncio.sleep(PAUSE_S)
+                    began_ns = perf_counter_ns()
         return parts
 
     def _of_process(self) -> Sequence[Table]:
@@ -152,12 +155,19 @@ class Exposition:
             self._process = ProcessTables()
         return self._process.tables()
 
+    async def tables(self) -> Iterator[Table | None]:
+        """All tables, read as the iterator is used; None is a place to pause."""
+        return self._tables(await asyncio.to_thread(self._of_process))
+
+    def _tables(self, process: Sequence[Table]) -> Iterator[Table | None]:
+        for source in (*(tables() for tables in self._sources.tables), iter(process)):
+            yield from source
+
     def pieces(self, process: Sequence[Table]) -> Iterator[str]:
         """The text in small pieces; an empty one is a place to pause."""
         self._writer.begin()
-        for source in (*(tables() for tables in self._sources.tables), iter(process)):
-            for table in source:
-                if table is None:
-                    yield ""
-                else:
-                    yield from self._writer.pieces(table)
+        for table in self._tables(process):
+            if table is None:
+                yield ""
+            else:
+                yield from self._writer.pieces(table)

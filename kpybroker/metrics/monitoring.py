@@ -9,11 +9,13 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kpybroker.calls.address import java_address
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.endpoints import parse_address
+from kpybroker.config.own_configs import OTLP_ENDPOINT
 from kpybroker.errors import AuthorizerNotReady
 from kpybroker.metrics.loop_watch import LoopWatch
 from kpybroker.quorum.recovery import StartRefused
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from kpybroker.http.request import Request, Route
     from kpybroker.http.server import HttpServer, Protection
     from kpybroker.metrics.exposition import Exposition, Sources
+    from kpybroker.metrics.otlp import Pusher
     from kpybroker.server.listener import Server
 
 log = logging.getLogger("kpybroker")
@@ -58,15 +61,20 @@ class Monitoring:
         """The port where metrics are served; None if there is none."""
         self.stage: str | None = "opening the log directories"
         """The stage of the start; None once the start is over."""
+        self._pushes = bool(config[OTLP_ENDPOINT])
         self._asked: str | None = config.originals.get(HTTP_LISTENER)
         self._watched: Watched | None = None
         self._watch: LoopWatch | None = None
         self._expose: Callable[[], Exposition] | None = None
         self._http: HttpServer | None = None
         self._exposition: Exposition | None = None
+        self._pusher: Pusher | None = None
 
     async def listen(self, protection: "Protection | None" = None) -> None:
-        """Start the second port. Raises StartRefused where a configured port cannot be used."""
+        """Start the second port. Raises StartRefused where a configured port cannot be used, or where metrics shall be
+        pushed and the library for that is missing."""
+        if self._pushes and find_spec("opentelemetry") is None:
+            raise StartRefused(f"{OTLP_ENDPOINT} needs opentelemetry-proto: pip install 'kpybroker[otlp]'")
         asked = self._asked
         if asked == "":
             return
@@ -149,8 +157,13 @@ class Monitoring:
     def started(self) -> None:
         """Note that clients are served: from now on nothing should delay the loop."""
         self.stage = None
-        if self._watch is not None and (self._asked != "" or self._watch.warn_ms > 0):
+        if self._watch is not None and (self._asked != "" or self._watch.warn_ms > 0 or self._pushes):
             self._watch.start()
+        if self._pushes and self._watched is not None and self._expose is not None:
+            from kpybroker.metrics.otlp import Pusher
+
+            self._exposition = self._exposition or self._expose()
+            self._pusher = Pusher(self._watched.config, self._exposition)
 
     def _unready(self) -> str | None:
         if self.stage is not None:
@@ -182,6 +195,8 @@ class Monitoring:
         """End the requests that are being served, and stop watching."""
         if self._watch is not None:
             self._watch.stop()
+        if self._pusher is not None:
+            self._pusher.close()
         if self._exposition is not None:
             self._exposition.close()
         if self._http is not None:

@@ -111,7 +111,7 @@ class Writer:
         """The text of a table. Nothing is repeated where two dialects, or two tables, have the same name."""
         texts: dict[tuple[str, ...], list[str]] = {}
         for column, measure in enumerate(table.measures):
-            for name in self._names(measure):
+            for name in names_of(measure, self.dialects):
                 if name.text in self._written:
                     continue
                 self._written.add(name.text)
@@ -124,15 +124,17 @@ class Writer:
                 yield f"# HELP {name.text} {measure.help}\n# TYPE {name.text} {_kind(measure, name)}\n"
                 yield from _lines(name, texts[labels], table.rows, column)
 
-    def _names(self, measure: Measure) -> list[Name]:
-        return [measure.names[dialect] for dialect in (*self.dialects, EVERY) if dialect in measure.names]
-
     def _label_text(self, labels: tuple[str, ...], values: tuple[str, ...]) -> str:
         # A label without a value is the same as none.
         pairs = [f'{name}="{escape(value)}"' for name, value in zip(labels, values, strict=True) if value]
         if self._static:
             pairs.append(self._static)
         return f"{{{','.join(pairs)}}}" if pairs else ""
+
+
+def names_of(measure: Measure, dialects: Sequence[str]) -> list[Name]:
+    """The names of a measure in these dialects."""
+    return [measure.names[dialect] for dialect in (*dialects, EVERY) if dialect in measure.names]
 
 
 def escape(value: str) -> str:

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.dispatching.served import Intercept
+from kpybroker.metrics.document import SECTIONS
 from kpybroker.node import Node
 from kpybroker.testing.clock import ControlledScheduler
 from kpystorage.memory_disk import MemoryDisk
@@ -120,6 +121,12 @@ class ScrapedNode:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(60)
         self.loop.close()
+
+
+def documented_names() -> set[str]:
+    """Every name of a metric in docs/metrics.md."""
+    measures = [each for _, tables in SECTIONS for table in tables for each in table.measures]
+    return {name.text for each in measures for name in each.names.values()}
 
 
 def fetch_of(

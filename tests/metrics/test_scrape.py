@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scraped_node import NEW_SESSION, Scrape, ScrapedNode, commit, fetch_of, scraped_node
+from scraped_node import NEW_SESSION, Scrape, ScrapedNode, commit, documented_names, fetch_of, scraped_node
 
 from kpybroker.config.own_configs import METRIC_DIALECTS, METRIC_LABELS
 from kpybroker.metrics.document import SECTIONS, document
@@ -203,14 +203,7 @@ def test_the_table_of_metrics_is_current() -> None:
 
 
 def test_every_metric_of_a_scrape_is_documented(scrape: Scrape) -> None:
-    documented = {
-        name.text
-        for _, tables in SECTIONS
-        for table in tables
-        for each in table.measures
-        for name in each.names.values()
-    }
-    others = scrape.samples.keys() - documented
+    others = scrape.samples.keys() - documented_names()
     assert all(name.startswith(("process_", "python_")) for name in others)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHIPPED = ("kpybroker", "pyspark_kpybroker", "wire/kpywire", "storage/kpystorage")
-PYTHON = (*SHIPPED, "compat-tests", "benchmarks", "tests", "examples", "conftest.py", "hatch_build.py")
+PYTHON = (*SHIPPED, "compat-tests", "benchmarks", "tests", "examples", "release", "conftest.py", "hatch_build.py")
 LEFT_OUT = {".git", ".venv", "build", "dist", "data", "__pycache__", ".hypothesis", ".mypy_cache", ".ruff_cache"}
 TEXT = {"", ".md", ".toml", ".yaml", ".yml", ".sh", ".java", ".c", ".xml", ".py", ".json", ".txt", ".properties"}
 

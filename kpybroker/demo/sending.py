@@ -6,8 +6,8 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import TopicAlreadyExistsError
 
-from examples.flights.dataset import Flight
-from examples.progress import Advance
+from kpybroker.demo.dataset import Flight
+from kpybroker.demo.progress import Advance
 
 PARTITIONS = 4
 KEEP = {"retention.ms": "-1"}

@@ -8,8 +8,8 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from examples.flights.dataset import Daily, Sums
-from examples.progress import Advance
+from kpybroker.demo.dataset import Daily, Sums
+from kpybroker.demo.progress import Advance
 
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 FLIGHT = "carrier string, flight int, origin string, dest string, dep_delay int, distance int"

@@ -1,0 +1,162 @@
+"""Alert rules and dashboards: Prometheus takes the rules, they fire when due, and a node exports what they ask for."""
+
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from scraped_node import NEW_SESSION, Scrape, commit, documented_names, fetch_of, scraped_node
+
+from group_requests import joining
+from raw_client import RawClient
+from raw_requests import append, batch_of, create, metadata, produce
+
+REPOSITORY = Path(__file__).parents[2]
+MONITORING = REPOSITORY / "docker" / "monitoring"
+RULES = MONITORING / "alerts.yml"
+CASES = Path(__file__).parent / "alert_cases.yml"
+EXPORTED_AFTER_A_FAULT = {
+    "kpybroker_log_damaged_places": "a reader has met damage",
+    "kafka_log_logcleanermanager_uncleanable_partitions_count": "compaction has run",
+}
+ADDED_BY_PROMETHEUS = {"up"}
+NOT_METRICS = re.compile(
+    r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(?:by|on|without|ignoring) \([^)]*\)|\b(?:and|or|unless)\b|\b\w+(?= *\()'
+)
+SELECTOR = re.compile(r"([a-z_]\w*)\{([^}]*)\}")
+LABEL = re.compile(r"(\w+)\s*(=~|!~|!=|=)\s*\"([^\"]*)\"")
+SPARK_READER = "spark-kafka-source-0123-executor"
+
+
+def rules() -> dict[str, str]:
+    """The expressions by the names of their alerts. YAML that is as simple as this needs no library."""
+    found = {}
+    for part in RULES.read_text().split("- alert: ")[1:]:
+        name, _, rest = part.partition("\n")
+        expression = re.search(r"^ +expr: (?:>-\n)?(.*?)\n +(?:for|labels): ", rest, re.MULTILINE | re.DOTALL)
+        assert expression is not None, name
+        found[name] = re.sub(r"\s+", " ", expression[1]).strip()
+    return found
+
+
+def queries(dashboard: Path) -> list[str]:
+    content = json.loads(dashboard.read_text())
+    panels = [target["expr"] for panel in content["panels"] for target in panel.get("targets", ())]
+    return panels + [each["query"] for each in content["templating"]["list"] if "(" in each["query"]]
+
+
+def names_in(expression: str) -> set[str]:
+    """The metrics of an expression."""
+    if looked_up := re.fullmatch(r"label_values\((\w+)(?:\{.*\})?, \w+\)", expression):
+        return {looked_up[1]}
+    selected = {name for name, _ in SELECTOR.findall(expression)}
+    previous, plain = "", SELECTOR.sub(" ", expression)
+    while plain != previous:
+        previous, plain = plain, NOT_METRICS.sub(" ", plain)
+    return selected | set(re.findall(r"[a-z_]\w*", plain))
+
+
+EXPRESSIONS = {
+    **{f"alert {name}": text for name, text in rules().items()},
+    **{
+        f"{path.stem} {number}": text
+        for path in sorted(MONITORING.glob("*.json"))
+        for number, text in enumerate(queries(path))
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def scrape() -> Iterator[Scrape]:
+    """A node as it is without configuration, with a group, a reader as Spark makes one, and an error."""
+    with (
+        scraped_node() as node,
+        RawClient(node.port, client_id=f"consumer-{SPARK_READER}-1") as spark,
+        RawClient(node.port, client_id="kpybroker-scan") as scan,
+    ):
+        create(spark, "flights", 1)
+        append(spark, "flights", 1_000, 2_000)
+        produce(spark, "nowhere", batch_of(1))
+        spark.call(metadata("flights"), 12)
+        commit(spark, "readers", "flights", 1)
+        assert scan.call(joining("team", version=3), 3).generation_id == 1
+        for client in (spark, scan):
+            client.call(fetch_of("flights", 1, session_epoch=NEW_SESSION), 12)
+        yield node.scrape()
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_what_is_asked_for_is_exported(scrape: Scrape, name: str) -> None:
+    names = names_in(EXPRESSIONS[name])
+    assert names
+    assert not names - scrape.samples.keys() - ADDED_BY_PROMETHEUS - EXPORTED_AFTER_A_FAULT.keys()
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_what_is_selected_by_a_fixed_label_is_there(scrape: Scrape, name: str) -> None:
+    """Labels that a person chooses and the state of a group's readers may select nothing; the rest selects a series."""
+    for metric, selector in SELECTOR.findall(EXPRESSIONS[name]):
+        wanted = [
+            (label, operator, text)
+            for label, operator, text in LABEL.findall(selector)
+            if "$" not in text and label not in ("job", "instance")
+        ]
+        series = [dict(labels) for labels in scrape.samples.get(metric, ())]
+        if metric in EXPORTED_AFTER_A_FAULT or metric in ADDED_BY_PROMETHEUS:
+            continue
+        assert any(all(selects(each, *condition) for condition in wanted) for each in series), (metric, selector)
+
+
+def selects(labels: dict[str, str], label: str, operator: str, text: str) -> bool:
+    value = labels.get(label, "")
+    same = re.fullmatch(text, value) is not None if "~" in operator else value == text
+    return same != operator.startswith("!")
+
+
+def test_metrics_that_need_a_fault_are_documented() -> None:
+    assert EXPORTED_AFTER_A_FAULT.keys() <= documented_names()
+    used = set().union(*(names_in(text) for text in EXPRESSIONS.values()))
+    assert EXPORTED_AFTER_A_FAULT.keys() <= used
+
+
+def test_the_dashboards_are_those_that_their_program_writes() -> None:
+    made = program().dashboards()
+    assert {path.name for path in MONITORING.glob("*.json")} == {"kpybroker.json", *made}
+    for name, content in made.items():
+        written = json.loads((MONITORING / name).read_text())
+        assert written == content, "run: python docker/monitoring/dashboards.py"
+        assert all(each["gridPos"]["x"] + each["gridPos"]["w"] <= 24 for each in content["panels"])
+
+
+def program() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("dashboards", MONITORING / "dashboards.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def promtool() -> str:
+    beside = REPOSITORY / "build" / "prometheus" / "usr" / "bin" / "promtool"
+    found = shutil.which("promtool") or (str(beside) if beside.exists() else None)
+    if found is None:
+        pytest.skip("promtool is not there: make promtool fetches Debian's package prometheus")
+    return found
+
+
+@pytest.mark.parametrize("words", [["check", "rules", RULES], ["test", "rules", CASES]], ids=["loads", "fires"])
+def test_prometheus_takes_the_rules_and_they_fire(words: list[str | Path]) -> None:
+    command = [promtool(), *map(str, words)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(rules())} rules found" in done.stdout or "SUCCESS" in done.stdout
+
+
+def test_every_alert_has_a_case_that_fires() -> None:
+    assert set(re.findall(r'alertname="(\w+)"', CASES.read_text())) == rules().keys()
