@@ -28,12 +28,6 @@ def _names(text: str) -> frozenset[str]:
 
 GAPS = (
     Gap(
-        "Security",
-        "Connections are neither encrypted nor authenticated, and there are no ACLs: configuration that asks for them "
-        "is refused at the start. Listen on loopback or in a network you trust.",
-        frozenset(),
-    ),
-    Gap(
         "Share groups",
         "KIP-932: several consumers at one partition, each record acknowledged by itself.",
         _names(
