@@ -86,7 +86,7 @@ class StaticLabels:
 OWN_CONFIGS: Definitions = define(
     [
         ConfigKey("kpybroker.client.metrics.max.series", INT, 20_000, LOW, at_least(0)),
-        ConfigKey("kpybroker.group.consumer.unsettled.heartbeat.interval.ms", INT, 0, LOW, at_least(0)),
+        ConfigKey("kpybroker.group.consumer.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.http.listener", STRING, "127.0.0.1:9404", LOW, HostAndPort()),
         ConfigKey("kpybroker.http.open.paths", LIST, ("/live", "/ready"), LOW, list_of()),
         ConfigKey("kpybroker.http.ssl.key.password", PASSWORD, None, LOW),
@@ -114,8 +114,9 @@ OWN_DOCUMENTATION: Final = {
         "are not asked for their metrics, as by Kafka without a plug-in that receives them."
     ),
     "kpybroker.group.consumer.unsettled.heartbeat.interval.ms": (
-        "The interval between heartbeats of a member of a consumer group (KIP-848) while partitions of its group move; "
-        "0 for the interval of a group at rest, as on Apache Kafka. A large group gets at least 2 ms for each member."
+        "The interval between heartbeats of a Java member of a consumer group (KIP-848) while partitions of its group "
+        "move; 0 for the interval of a group at rest, as on Apache Kafka. A large group gets at least 2 ms for each "
+        "member."
     ),
     "kpybroker.http.listener": (
         "The address of /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "
