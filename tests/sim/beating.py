@@ -28,6 +28,8 @@ SESSION_MS = 1_500
 SURE_MS = SESSION_MS / 3
 """A session does not end so soon after a heartbeat that was accepted, on whatever node that was."""
 BEAT_MS = 100.0
+GIVING_UP_MS = 300
+"""The longest time that a member takes to give up partitions. The others send heartbeats meanwhile."""
 REBALANCE_MS = 20_000
 JOINING, LEAVING, AWAY = 0, -1, -2
 ENDED = (error_codes.UNKNOWN_MEMBER_ID, error_codes.FENCED_MEMBER_EPOCH, error_codes.GROUP_ID_NOT_FOUND)
@@ -193,6 +195,7 @@ class BeatingMember(Member):
     async def _follow(self, reader: Reader) -> None:
         """Give up the partitions that are no longer assigned, then take the new ones. Raises as asking does."""
         while lost := self._owned - self._given:
+            await self.client.pause(GIVING_UP_MS)
             for place in sorted(lost):
                 self._owned.discard(place)
                 self._owners.give_up(place, self._life)

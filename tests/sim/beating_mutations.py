@@ -28,7 +28,7 @@ BEATING_MUTATIONS = [
         "nobody waits until a member has given up its partitions",
         RECONCILE,
         "        if revoked and owns_any(self.owned, revoked):\n",
-        "        if revoked and not self.owned:\n",
+        "        if revoked and self.target_epoch < 0:\n",
     ),
     _beating(
         "partitions that a member has to give up are free",

@@ -42,8 +42,8 @@ MS_OF_A_MEMBER = 2
 
 BEATING_OFTEN: Final = frozenset({"apache-kafka-java"})
 """The libraries whose members may beat often: each lists a partition as its own until its program has given it up.
-librdkafka lists the partitions that its program knows of, which are none while the program has not yet heard of an
-assignment. A heartbeat in that time gives up partitions that the program then reads for a while."""
+After an error librdkafka lists the partitions that its program has heard of, which are none while it has not yet heard
+of its first assignment. Such a heartbeat gives up partitions that the program is then given for a moment."""
 
 Upgrade = Callable[[GroupShard, Group, list[Record], Decision], ConsumerGroup | None]
 """Turns a group of another kind into a consumer group, if it can; it adds the records to the list."""
