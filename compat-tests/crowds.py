@@ -29,7 +29,7 @@ class Even(NamedTuple):
 
 
 class Crowd:
-    """The members, as a context manager. Their topic has to be there; ``log`` gets what goes wrong."""
+    """The members, as a context manager. Their topic has to be there; ``log`` gets the errors."""
 
     def __init__(self, bootstrap_servers: str, topic: str, partitions: int, log: Path, group: str = "crowd") -> None:
         self.arguments = [bootstrap_servers, topic, group, str(partitions)]
