@@ -5,7 +5,7 @@ Members that come and go are in `test_groups_under_load` and `test_groups_java`,
 
 import secrets
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,13 @@ from confluent_kafka.cimpl import NewTopic as Creation
 
 from clusters import PROGRAMS, Cluster
 from conftest import NewTopic, StartBroker
+from crowds import Crowd
 from group_members import CooperativeMember, Ledger, Load, Member, NextProtocolMember
 from group_requests import beating, coordinator_ready
 from java_tools import Finished, JavaTools
 from kpywire import error_codes
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.list_groups import ListGroupsRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from raw_client import RawClient, connect
@@ -151,6 +153,38 @@ def test_members_go_on_with_the_next_coordinator(tmp_path: Path, group: str) -> 
             cluster.nodes[admin.describe_consumer_groups([group])[group].result(30).coordinator.id].kill()
 
         reads_on(cluster.bootstrap_servers, group, kill_the_coordinator)
+
+
+@pytest.mark.java
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_many_java_members_share_evenly_while_their_coordinators_are_killed(tmp_path: Path) -> None:
+    members, partitions = 20, 100
+    with Cluster(PROGRAMS["kpybroker"], tmp_path, properties={"broker.session.timeout.ms": "3000"}) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        admin.create_topics([Creation("t", partitions, 3)])["t"].result(30)
+
+        coordinators: list[int] = []
+
+        def find_the_coordinator() -> bool:
+            for node in cluster.nodes.values():
+                with suppress(OSError), RawClient(node.port) as client:
+                    request = FindCoordinatorRequest(key_type=0, coordinator_keys=["crowd"])
+                    (found,) = client.call(request, 4).coordinators
+                    coordinators.append(found.node_id)
+                    return bool(found.error_code == error_codes.NONE)
+            return False
+
+        def restart_the_coordinator() -> None:
+            eventually(find_the_coordinator, "a coordinator")
+            node = cluster.nodes[coordinators[-1]]
+            node.kill()
+            node.launch()
+
+        with Crowd(cluster.bootstrap_servers, "t", partitions, tmp_path / "crowd.log") as crowd:
+            crowd.join(members // 2)
+            crowd.join(members // 2, disturb=restart_the_coordinator)
+            assert crowd.leave(members // 2, disturb=restart_the_coordinator).owned_twice == 0
 
 
 def test_the_protocol_is_served_while_its_feature_is_finalised(start_broker: StartBroker) -> None:

@@ -96,7 +96,7 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey("kpybroker.client.metrics.max.series", INT, 20_000, LOW, at_least(0)),
         ConfigKey("kpybroker.console.hosts", LIST, (), LOW),
         ConfigKey("kpybroker.console.write.enable", BOOLEAN, False, LOW),
-        ConfigKey("kpybroker.group.consumer.unsettled.heartbeat.interval.ms", INT, 0, LOW, at_least(0)),
+        ConfigKey("kpybroker.group.consumer.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.group.share.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.http.listener", STRING, "127.0.0.1:9404", LOW, HostAndPort()),
         ConfigKey("kpybroker.http.open.paths", LIST, ("/live", "/ready"), LOW, list_of()),
@@ -137,8 +137,9 @@ OWN_DOCUMENTATION: Final = {
         "Each change is logged with its user, who needs the ACLs for it."
     ),
     "kpybroker.group.consumer.unsettled.heartbeat.interval.ms": (
-        "The interval between heartbeats of a member of a consumer group (KIP-848) while partitions of its group move; "
-        "0 for the interval of a group at rest, as on Apache Kafka. A large group gets at least 2 ms for each member."
+        "The interval between heartbeats of a Java member of a consumer group (KIP-848) while partitions of its group "
+        "move; 0 for the interval of a group at rest, as on Apache Kafka. A large group gets at least 2 ms for each "
+        "member."
     ),
     "kpybroker.group.share.unsettled.heartbeat.interval.ms": (
         "The interval between heartbeats of a member of a share group (KIP-932) that waits for partitions. A group "

@@ -32,6 +32,8 @@ class GroupRequest(NamedTuple):
     """For a large OffsetCommit: the records to write if it is accepted."""
     visible: Callable[[Collection[str]], Collection[str]] | None = None
     """For a heartbeat with a regular expression: of some topics, those that its sender may describe. None: all."""
+    software: str = ""
+    """The name of the client's library, from ApiVersions (KIP-511)."""
 
 
 class DescribeGroup(NamedTuple):

@@ -56,6 +56,7 @@ def group_request(
             require_stable,
             prepared,
             visible,
+            call.client.software[0],
         )
 
     return event

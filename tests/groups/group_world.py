@@ -195,7 +195,13 @@ class GroupWorld:
         self.now_ms = until_ms
 
     def send(
-        self, message: Any, api_version: int, *, client_id: str = "client", require_stable: bool = False
+        self,
+        message: Any,
+        api_version: int,
+        *,
+        client_id: str = "client",
+        require_stable: bool = False,
+        software: str = "",
     ) -> Ticket:
         ticket = Ticket()
         self.tickets.append(ticket)
@@ -207,6 +213,7 @@ class GroupWorld:
             client_id,
             "/127.0.0.1",
             require_stable=require_stable,
+            software=software,
         )
         self.submit(request, ticket, getattr(message, "group_id", None))
         return ticket

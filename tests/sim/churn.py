@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from exactly_once.history import Seen
 
 from . import passing
+from .beating import BeatingMember, Owners
 from .client import Client, NoAnswer, Refused
 from .grouping import PATIENCE_MS, Group, Member
 from .operating import change_voters, reassign
@@ -41,6 +42,7 @@ class Churn:
         self._passing: Passing | None = None
         self._tuner: Tuner | None = None
         self._group: Group | None = None
+        self._owners = Owners(self.world)
         if self.kind.tunes:
             simulation.invariants.reckless.add(RECKLESS)
 
@@ -95,7 +97,11 @@ class Churn:
         group = self._group = Group(self.world, simulation.records, places, ("two", 0))
         for number in range(MEMBERS):
             client = self._client(f"member{number}", PATIENCE_MS)
-            client.run(Member(client, group, exactly=self.kind.groups == "exactly").come_and_go())
+            exactly = self.kind.groups == "exactly"
+            if self.kind.beats:
+                client.run(BeatingMember(client, group, self._owners, exactly=exactly).come_and_go())
+            else:
+                client.run(Member(client, group, exactly=exactly).come_and_go())
 
     # The end of it
 
@@ -127,6 +133,9 @@ class Churn:
         if group is not None:
             before = group.commits
             self.simulation.within(HEAL_MS, lambda: group.commits > before + 1, "members of a group come on")
+            if self.kind.beats:
+                all_read = lambda: self._owners.owners.keys() == set(group.places)  # noqa: E731
+                self.simulation.within(HEAL_MS, all_read, "every partition has a member that reads it")
 
     def verdict(self, log: list[Seen]) -> str:
         """The fault that is found once everything is read and nobody writes any more; nothing if all is well."""

@@ -32,6 +32,8 @@ class Kind(NamedTuple):
     """Configurations change."""
     groups: str = ""
     """Members of a group come and go; they process ``at least`` or ``exactly`` once."""
+    beats: bool = False
+    """The group speaks the consumer protocol (KIP-848)."""
     reassigns: bool = False
     """Partitions move to other brokers."""
     changes_voters: bool = False
@@ -95,6 +97,12 @@ def guarded(rng: Random, nodes: int) -> Kind:
 def lending(nodes: int) -> Kind:
     """Nodes that stay what they are, and lend their files."""
     return plain(nodes)._replace(lends=True)
+
+
+def beating(rng: Random, nodes: int) -> Kind:
+    """A kind with a group of the consumer protocol; most have nothing else that changes."""
+    kind = drawn(rng, nodes) if rng.random() < DRAWN_SHARE else plain(nodes)
+    return kind._replace(is_plain=False, beats=True, groups=rng.choice(("at least", "exactly")))
 
 
 def _shaped(kind: Kind, rng: Random, nodes: int) -> Kind:

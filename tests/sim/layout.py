@@ -10,6 +10,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories, parse_initial_controllers
 from kpystorage.disk import Disk
 
+from .beating import SESSION_MS
 from .client import PORT
 from .identities import SUPER_USERS
 from .kind import BOTH, BROKER, CONTROLLER, Kind
@@ -81,6 +82,16 @@ LENDING = {"log.cleaner.backoff.ms": "200"}
 """The settings of a world whose topics are compacted while they are read."""
 
 
+BEATING = {
+    "group.consumer.min.heartbeat.interval.ms": "50",
+    "group.consumer.heartbeat.interval.ms": "100",
+    "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.assignment.interval.ms": "100",
+}
+"""The settings of a world with a group of the consumer protocol."""
+
+
 class Layout:
     """The configuration of every node, by its id."""
 
@@ -98,6 +109,8 @@ class Layout:
             own |= CHANGING
         if kind.lends:
             own |= LENDING
+        if kind.beats:
+            own |= BEATING
         self.is_quick = not self.is_alone and self.rng.random() < 0.8
         if self.is_quick:
             election_ms = self.rng.choice((20, 300))  # nodes that stand at the same time

@@ -27,6 +27,7 @@ QUORUM_SEEDS = "0-199"
 PLAIN = "plain-"
 GUARDED = "guarded-"
 LENDING = "lending-"
+BEATING = "beating-"
 MOST_S = 300
 """The processor time of a search, so that a busy machine finds as much as a quiet one."""
 LOOK_S = 0.05
@@ -34,7 +35,8 @@ FAILED = re.compile(r"^seed (\d+)( of the quorum alone)?: ", re.MULTILINE)
 
 
 class Search(NamedTuple):
-    """Seeds of one kind of world: of a number of nodes, plain, guarded, lending or neither, or of the quorum alone."""
+    """Seeds of one kind of world: of a number of nodes, plain, guarded, lending, beating or none of them, or of the
+    quorum alone."""
 
     world: str
     seeds: str
@@ -50,6 +52,8 @@ class Search(NamedTuple):
             return ["--nodes", self.world.removeprefix(GUARDED), "--guarded", self.seeds, "--seeds", ""]
         if self.world.startswith(LENDING):
             return ["--nodes", self.world.removeprefix(LENDING), "--lending", self.seeds, "--seeds", ""]
+        if self.world.startswith(BEATING):
+            return ["--nodes", self.world.removeprefix(BEATING), "--beating", self.seeds, "--seeds", ""]
         return ["--nodes", self.world, "--seeds", self.seeds]
 
     def __str__(self) -> str:
@@ -162,6 +166,8 @@ def searches(mutation: Mutation, known: dict[str, Search], seeds: str) -> list[S
         found.append(Search(f"{GUARDED}{mutation.nodes}", seeds))
     elif seeds and mutation.is_lending:
         found.append(Search(f"{LENDING}{mutation.nodes}", seeds))
+    elif seeds and mutation.is_beating:
+        found.append(Search(f"{BEATING}{mutation.nodes}", seeds))
     elif seeds:
         found += [Search(f"{PLAIN}{mutation.nodes}", seeds), Search(str(mutation.nodes), seeds)]
     return found

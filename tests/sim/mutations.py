@@ -8,6 +8,7 @@ names where the log ends and with which epoch), and an acknowledgement by a late
 ends, before the next begins).
 """
 
+from .beating_mutations import BEATING_MUTATIONS
 from .guarded_mutations import GUARDED_MUTATIONS
 from .lending_mutations import LENDING_MUTATIONS
 from .mutation import Mutation
@@ -533,4 +534,5 @@ MUTATIONS = [
     ),
     *GUARDED_MUTATIONS,
     *LENDING_MUTATIONS,
+    *BEATING_MUTATIONS,
 ]

@@ -15,7 +15,7 @@ SHOWN = 60
 LONGEST_CHARS = 200
 PROGRESS_SEEDS = 50
 WANTED_SHARE = 0.95
-PLAIN, GUARDED, LENDING = "plain", "guarded", "lending"
+PLAIN, GUARDED, LENDING, BEATING = "plain", "guarded", "lending", "beating"
 """Kinds of worlds, by the names of their options."""
 
 
@@ -30,13 +30,22 @@ def main() -> None:
 @click.option("--plain", default="", help="Seeds that run before: of plain worlds, where nobody changes the cluster.")
 @click.option("--guarded", default="", help="Seeds that run before: of worlds with ACLs, client quotas and guests.")
 @click.option("--lending", default="", help="Seeds that run before: of worlds whose files are lent and read.")
+@click.option("--beating", default="", help="Seeds that run before: of worlds with a group of the consumer protocol.")
 @click.option("--trace", is_flag=True, help="Show everything that happened.")
 @click.option(
     "--quorums", default="", help="Before: seeds of the quorum's machine alone, which are many in little time."
 )
 @click.option("--digests", is_flag=True, help="Write one line of JSON for each seed.")
 def run(
-    seeds: str, nodes: int, plain: str, guarded: str, lending: str, trace: bool, quorums: str, digests: bool
+    seeds: str,
+    nodes: int,
+    plain: str,
+    guarded: str,
+    lending: str,
+    beating: str,
+    trace: bool,
+    quorums: str,
+    digests: bool,
 ) -> None:
     """Simulate whole nodes. The exit code is 1 if a seed fails."""
     if quorums:
@@ -44,7 +53,7 @@ def run(
     gc.disable()
     warnings.simplefilter("ignore", RuntimeWarning)  # of what a process that died never came to
     began_ns, worked_ns, ran, failed = REAL_NS(), WORKED_NS(), 0, 0
-    worlds = [(PLAIN, plain), (GUARDED, guarded), (LENDING, lending), ("", seeds)]
+    worlds = [(PLAIN, plain), (GUARDED, guarded), (LENDING, lending), (BEATING, beating), ("", seeds)]
     for world, seed in [(world, each) for world, numbers in worlds for each in _numbers(numbers)]:
         outcome = simulate(
             seed,
@@ -52,6 +61,7 @@ def run(
             is_plain=world == PLAIN,
             is_guarded=world == GUARDED,
             is_lending=world == LENDING,
+            is_beating=world == BEATING,
             records_everything=trace,
         )
         ran += 1

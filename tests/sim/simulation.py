@@ -45,6 +45,8 @@ DRAIN_MS = 60_000.0
 ABORTED_MS = 4_000.0
 """So long after it, transactions without a client are aborted."""
 SILENCE_SHARE = 0.15
+MORE_TO_SHARE = 2
+"""The partitions that a group of the consumer protocol reads, in addition to those of other worlds."""
 KILLS_OF_ROT = 0.02
 """The chance that a node is killed so that its start finds the damage."""
 
@@ -72,6 +74,7 @@ class Simulation:
         is_plain: bool = False,
         is_guarded: bool = False,
         is_lending: bool = False,
+        is_beating: bool = False,
         records_everything: bool = False,
     ) -> None:
         self.world = World(seed, records_everything=records_everything)
@@ -82,12 +85,14 @@ class Simulation:
             self.kind = kind.guarded(self.world.stream("kind"), nodes)
         elif is_lending:
             self.kind = kind.lending(nodes)
+        elif is_beating:
+            self.kind = kind.beating(self.world.stream("kind"), nodes)
         else:
             self.kind = kind.plain(nodes) if is_plain else kind.drawn(self.world.stream("kind"), nodes)
         self.layout = Layout(self.world, self.kind)
         self.machines = [Machine(self.world, self.network, node_id, self.layout) for node_id in self.kind.roles]
         self.records = Records(self.world)
-        self.topics = {"one": self.rng.randint(1, 3), "two": 1}
+        self.topics = {"one": self.rng.randint(1, 3) + (MORE_TO_SHARE if is_beating else 0), "two": 1}
         self.clients: list[Client] = []
         self.node_ids = self.kind.brokers
         self.listing = Listing(self.world)
@@ -322,6 +327,7 @@ def simulate(
     is_plain: bool = False,
     is_guarded: bool = False,
     is_lending: bool = False,
+    is_beating: bool = False,
     records_everything: bool = False,
 ) -> Outcome:
     """Run a seed to its end."""
@@ -331,6 +337,7 @@ def simulate(
         is_plain=is_plain,
         is_guarded=is_guarded,
         is_lending=is_lending,
+        is_beating=is_beating,
         records_everything=records_everything,
     )
     world = simulation.world

@@ -68,8 +68,14 @@ def test_whatever_happens_readers_of_lent_files_get_what_a_consumer_got(nodes: i
     told_by([simulating("--nodes", str(nodes), "--seeds=", "--lending", each) for each in ("0", "1")])
 
 
-@pytest.mark.parametrize("world", ["--guarded", "--lending"])
-def test_a_guarded_or_lending_world_is_the_same_history_whatever_hashes_are(world: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_whatever_happens_no_partition_has_two_members_and_all_are_read(nodes: int) -> None:
+    told_by([simulating("--nodes", str(nodes), "--seeds=", "--beating", each) for each in ("0", "1")])
+
+
+@pytest.mark.parametrize("world", ["--guarded", "--lending", "--beating"])
+def test_a_world_of_its_own_kind_is_the_same_history_whatever_hashes_are(world: str) -> None:
     options = ("--nodes", "1", "--seeds=", world, "2", "--digests")
     one, other = told_by([simulating(*options, hash_seed=each) for each in ("1", "2")])
     assert json.loads(one) == json.loads(other)

@@ -5,7 +5,7 @@ wrong with a request alone is refused before it comes here (``GroupCoordinatorSe
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.groups.consumer.consumer_group import ConsumerGroup, is_away
 from kpybroker.groups.consumer.leave import leave_for_a_while
@@ -40,6 +40,11 @@ from kpywire.uuid import to_string
 
 MS_OF_A_MEMBER = 2
 """A group that is not settled sends at most one heartbeat in this time on average."""
+
+BEATING_OFTEN: Final = frozenset({"apache-kafka-java"})
+"""The libraries whose members may beat often: each lists a partition as its own until its program has given it up.
+After an error librdkafka lists the partitions that its program has heard of, which are none while it has not yet heard
+of its first assignment. Such a heartbeat gives up partitions that the program is then given for a moment."""
 
 Upgrade = Callable[[GroupShard, Group, list[Record], Decision], ConsumerGroup | None]
 """Turns a group of another kind into a consumer group, if it can; it adds the records to the list."""
@@ -140,15 +145,18 @@ def _stay(
         error_code=error_codes.NONE,
         member_id=member_id,
         member_epoch=updated.member_epoch,
-        heartbeat_interval_ms=_interval_ms(group, updated, target, settings),
+        heartbeat_interval_ms=_interval_ms(group, updated, target, settings, request.software),
         assignment=_assignment(updated.assigned) if is_told else None,
     )
 
 
-def _interval_ms(group: ConsumerGroup, member: ConsumerMember, target: MemberTarget, settings: GroupSettings) -> int:
-    """The time to the next heartbeat. While the group is not settled it is short, as far as the group is small."""
+def _interval_ms(
+    group: ConsumerGroup, member: ConsumerMember, target: MemberTarget, settings: GroupSettings, software: str
+) -> int:
+    """The time to the next heartbeat. While the group is not settled it is short, as far as the group is small and the
+    library may beat often."""
     usual_ms, unsettled_ms = settings.consumer_heartbeat_interval_ms, settings.consumer_unsettled_heartbeat_interval_ms
-    if not unsettled_ms or (target.is_old and group.rests_with(member, target.epoch)):
+    if not unsettled_ms or software not in BEATING_OFTEN or (target.is_old and group.rests_with(member, target.epoch)):
         return usual_ms
     return min(usual_ms, max(unsettled_ms, len(group.members) * MS_OF_A_MEMBER))
 

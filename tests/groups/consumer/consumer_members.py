@@ -21,8 +21,9 @@ def topic(name: str, partitions: int) -> Topic:
 class Member:
     """A client that takes what it is given, and reports it."""
 
-    def __init__(self, world: GroupWorld, member_id: str, **fields: Any) -> None:
+    def __init__(self, world: GroupWorld, member_id: str, *, software: str = "", **fields: Any) -> None:
         self.world = world
+        self.software = software
         self.member_id = member_id
         self.fields = fields
         self.instance_id = fields.pop("instance_id", None)
@@ -40,7 +41,7 @@ class Member:
         message = ConsumerGroupHeartbeatRequest(
             group_id="g", member_id=self.member_id, instance_id=self.instance_id, **fields
         )
-        response = self.world.send(message, 1).response
+        response = self.world.send(message, 1, software=self.software).response
         if response.error_code == error_codes.NONE and response.member_epoch >= 0:
             self.epoch = response.member_epoch
             if response.assignment is not None:

@@ -1,13 +1,24 @@
 """The interval between heartbeats is short while a group moves its partitions, and Kafka's when it rests."""
 
+from typing import Any
+
+import consumer_members
 import pytest
-from consumer_members import Member, topic
+from consumer_members import topic
 from group_world import GroupWorld
 
 from kpybroker.groups.consumer.heartbeat import MS_OF_A_MEMBER
 from kpybroker.groups.consumer.target import SETTLING_MS
 
 SHORT_MS, USUAL_MS = 250, 5_000
+JAVA = "apache-kafka-java"
+
+
+class Member(consumer_members.Member):
+    """A member of a library that may beat often."""
+
+    def __init__(self, world: GroupWorld, member_id: str, *, software: str = JAVA, **fields: Any) -> None:
+        super().__init__(world, member_id, software=software, **fields)
 
 
 @pytest.fixture
@@ -77,3 +88,11 @@ def test_a_large_group_asks_less_often(world: GroupWorld) -> None:
 
 def test_it_can_be_switched_off() -> None:
     assert Member(world_with(consumer_unsettled_heartbeat_interval_ms=0), "1").join().heartbeat_interval_ms == USUAL_MS
+
+
+@pytest.mark.parametrize("software", ["librdkafka", "kgo", "unknown"])
+def test_members_of_other_libraries_beat_as_on_kafka(world: GroupWorld, software: str) -> None:
+    one, two = Member(world, "1"), Member(world, "2", software=software)
+    one.join()
+    assert two.join().heartbeat_interval_ms == USUAL_MS
+    assert one.beat().heartbeat_interval_ms == SHORT_MS

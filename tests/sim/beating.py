@@ -1,0 +1,216 @@
+"""Members of a group of the consumer protocol (KIP-848): they send heartbeats, give up partitions, and take others.
+
+Their work is that of `grouping`.
+
+Some are static: they go away and come back under another id. A member that is not answered sends everything again.
+
+Invariant: a partition is not given to a member while another has it whose session cannot have ended.
+"""
+
+from typing import TYPE_CHECKING
+
+from kpywire import error_codes
+from kpywire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+)
+from kpywire.messages.offset_fetch import OffsetFetchRequest
+from kpywire.uuid import to_string
+
+from .client import Client, NoAnswer, Refused
+from .consuming import READ_COMMITTED, Reader
+from .grouping import NAME, Group, Member, Place
+
+if TYPE_CHECKING:
+    from .world import World
+
+SESSION_MS = 1_500
+SURE_MS = SESSION_MS / 3
+"""A session does not end so soon after a heartbeat that was accepted, on whatever node that was."""
+BEAT_MS = 100.0
+GIVING_UP_MS = 300
+"""The longest time that a member takes to give up partitions. The others send heartbeats meanwhile."""
+REBALANCE_MS = 20_000
+JOINING, LEAVING, AWAY = 0, -1, -2
+ENDED = (error_codes.UNKNOWN_MEMBER_ID, error_codes.FENCED_MEMBER_EPOCH, error_codes.GROUP_ID_NOT_FOUND)
+
+
+class Life:
+    """The time of a member from its joining to its end."""
+
+    def __init__(self, member_id: str) -> None:
+        self.member_id = member_id
+        self.heard_ms = 0.0
+        """The time at which its last heartbeat that was accepted was sent."""
+        self.heard_by = 0
+        """The node that accepted it."""
+
+
+class Owners:
+    """The partitions that members have, as the members know it."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.owners: dict[Place, Life] = {}
+
+    def take(self, place: Place, life: Life) -> None:
+        """A member was given a partition."""
+        owner = self.owners.get(place)
+        if owner is not None and owner is not life:
+            silent_ms = self.world.now_ms - owner.heard_ms
+            if silent_ms < SURE_MS and owner.heard_by == life.heard_by:
+                self.world.violated(
+                    f"{place} was given to {life.member_id} while {owner.member_id} had it, whose heartbeat n"
+                    f"{owner.heard_by} had accepted {silent_ms:.0f} ms before"
+                )
+        self.owners[place] = life
+
+    def give_up(self, place: Place, life: Life) -> None:
+        """A member has given up a partition."""
+        if self.owners.get(place) is life:
+            del self.owners[place]
+
+    def end(self, life: Life) -> None:
+        """A member has given up everything."""
+        for place in [place for place, owner in self.owners.items() if owner is life]:
+            del self.owners[place]
+
+
+class BeatingMember(Member):
+    """One member after the other, on one client."""
+
+    def __init__(self, client: Client, group: Group, owners: Owners, *, exactly: bool) -> None:
+        super().__init__(client, group, exactly=exactly)
+        self._owners = owners
+        self._life = Life("")
+        self._instance_id: str | None = None
+        self._given: set[Place] = set()
+        """The partitions that the coordinator assigned last."""
+        self._owned: set[Place] = set()
+        self._is_complete = True
+        """Whether the next heartbeat says everything."""
+        self._next_ms = 0.0
+
+    # Membership
+
+    async def _join(self) -> list[Place] | None:
+        if not self._id:
+            self._begin(to_string(self.client.rng.randbytes(16)))
+            self._instance_id = self.client.name if self.client.rng.random() < 0.3 else None
+        if self._generation == JOINING:
+            await self._beat()
+        return []
+
+    def _begin(self, member_id: str) -> None:
+        """Be a member that has not joined yet."""
+        self._owners.end(self._life)
+        self._life = Life(member_id)
+        self._id, self._generation, self._is_complete = member_id, JOINING, True
+        self._given, self._owned = set(), set()
+
+    async def _beat(self) -> None:
+        """Send a heartbeat, and take its answer. Raises as asking does."""
+        joins, tells_all, sent_ms = self._generation == JOINING, self._is_complete, self.client.world.now_ms
+        self._is_complete, self._next_ms = True, sent_ms + BEAT_MS
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=NAME,
+            member_id=self._id,
+            member_epoch=self._generation,
+            instance_id=self._instance_id,
+            rebalance_timeout_ms=REBALANCE_MS if tells_all else -1,
+            subscribed_topic_names=sorted({topic for topic, _ in self.group.places}) if tells_all else None,
+            topic_partitions=await self._listed() if tells_all else None,
+        )
+        answer = await self._ask(request)
+        if answer.error_code in ENDED:
+            self._begin(self._id)
+            return
+        if answer.error_code:
+            self._coordinator = None
+            raise Refused(answer.error_code, NAME)
+        if answer.member_epoch < self._generation:
+            self.client.world.violated(f"{self._id} was at epoch {self._generation}, now {answer.member_epoch}")
+        self._generation, self._is_complete = answer.member_epoch, False
+        self._life.heard_ms, self._life.heard_by = sent_ms, self._coordinator or 0
+        if answer.assignment is not None:
+            ids = {topic.id: name for name, topic in self.client.topics.items()}
+            self._given = {
+                (ids[each.topic_id], index)
+                for each in answer.assignment.topic_partitions
+                for index in each.partitions
+                if each.topic_id in ids
+            }
+        elif joins:
+            self.client.world.violated(f"{self._id} joined, and nobody says what it has")
+
+    async def _listed(self) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
+        """The partitions that it has."""
+        for topic, partition in self.group.places:
+            await self.client.leader(topic, partition)
+        return [
+            ConsumerGroupHeartbeatRequestTopicPartitions(
+                topic_id=self.client.topics[name].id,
+                partitions=sorted(index for topic, index in self._owned if topic == name),
+            )
+            for name in sorted({topic for topic, _ in self._owned})
+        ]
+
+    async def _leave(self) -> None:
+        goes_away = self._instance_id is not None and self.client.rng.random() < 0.7
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=NAME,
+            member_id=self._id,
+            member_epoch=AWAY if goes_away else LEAVING,
+            instance_id=self._instance_id,
+        )
+        self._owners.end(self._life)
+        self._id = ""
+        try:
+            await self._ask(request)
+        except (NoAnswer, Refused):
+            return
+
+    # Work
+
+    async def _serve(self, assigned: list[Place]) -> None:
+        """Work until the membership ends. Raises as asking does."""
+        client = self.client
+        reader = Reader(client, assigned, in_session=client.rng.random() < 0.5, level=READ_COMMITTED)
+        while not self._is_over and self._generation > JOINING:
+            if client.world.now_ms >= self._next_ms:
+                await self._beat()
+            await self._follow(reader)
+            if self._generation == JOINING or not reader.positions:
+                await client.pause(BEAT_MS)
+                continue
+            before = dict(reader.positions)
+            seen = await reader.poll()
+            moved = {place: offset for place, offset in reader.positions.items() if offset != before[place]}
+            self._epochs.update(reader.epochs)
+            work = self._in_a_transaction if self.exactly else self._and_commit
+            if moved and not await work(seen, moved):
+                await self._leave()
+                return
+
+    async def _follow(self, reader: Reader) -> None:
+        """Give up the partitions that are no longer assigned, then take the new ones. Raises as asking does."""
+        while lost := self._owned - self._given:
+            await self.client.pause(GIVING_UP_MS)
+            for place in sorted(lost):
+                self._owned.discard(place)
+                self._owners.give_up(place, self._life)
+                reader.positions.pop(place, None)
+            self._is_complete = True
+            await self._beat()
+        for place in sorted(self._given - self._owned):
+            self._owners.take(place, self._life)
+            self._owned.add(place)
+            self._is_complete = True
+        missing = sorted(self._owned - reader.positions.keys())
+        if missing:
+            reader.positions.update(await self.positions(missing) or {})
+
+    async def _fetch_request(self, places: list[Place]) -> OffsetFetchRequest:
+        request = await super()._fetch_request(places)
+        request.groups[0].member_id, request.groups[0].member_epoch = self._id, self._generation
+        return request
