@@ -218,16 +218,16 @@ class OidcProvider:
         client_id, secret = _credentials(request.headers.get("Authorization", ""), asked)
         user: str | None = None
         if form.get("grant_type") == JWT_BEARER:
-            user, refused = self._asserted(form.get("assertion", "")), (400, "invalid_grant")
+            user, refused = self._asserted(form.get("assertion", "")), (400, "invalid_grant", "wrong assertion")
         elif form.get("grant_type") != "client_credentials":
-            refused = (400, "unsupported_grant_type")
+            refused = (400, "unsupported_grant_type", "not a grant of this provider")
         elif form.get("client_assertion_type") == ASSERTION_TYPE:
-            user, refused = self._asserted(form.get("client_assertion", "")), (401, "invalid_client")
+            user, refused = self._asserted(form.get("client_assertion", "")), (401, "invalid_client", "wrong assertion")
         else:
             user = client_id if client_id in self.clients and self.clients[client_id] == secret else None
-            refused = (401, "invalid_client")
+            refused = (401, "invalid_client", "wrong client id or secret")
         if user is None:
-            _send(request, refused[0], {"error": refused[1], "error_description": "wrong secret or assertion"})
+            _send(request, refused[0], {"error": refused[1], "error_description": refused[2]})
         else:
             token = self.token(user, scope=form.get("scope"))
             _send(request, 200, {"access_token": token, "token_type": "Bearer", "expires_in": int(self.lifetime_s)})

@@ -122,8 +122,7 @@ def test_the_command_writes_them_behind_the_features_and_the_node_has_them(tmp_p
 
 @pytest.mark.java
 def test_clusters_that_either_formats_begin_with_the_same_users_on_the_other(tmp_path: Path) -> None:
-    off = [part for name in ("group", "share", "streams") for part in ("--feature", f"{name}.version=0")]
-    theirs = ApacheKafka(directory=tmp_path / "theirs", formatting=("--standalone", *off, "-S", BOB, "-S", ANN))
+    theirs = ApacheKafka(directory=tmp_path / "theirs", formatting=("--standalone", "-S", BOB, "-S", ANN))
     theirs.directory.mkdir()
     theirs.prepare()
     ours = ApacheKafka(directory=tmp_path / "ours")
