@@ -57,7 +57,7 @@ def test_every_interface_can_be_listened_on(configs: list[BrokerConfig], address
     [
         (["--override", "log.segment.bytes=1"], "kpybroker: Invalid value 1 for configuration log.segment.bytes: "),
         (["--override", "sasl.enabled.mechanism=PLAIN"], "kpybroker: sasl.enabled.mechanism: "),
-        (["--override", "zookeeper.connect=localhost:2181"], "kpybroker: zookeeper.connect together with process.roles "),
+        (["--override", "zookeeper.connect=localhost:2181"], "kpybroker: zookeeper.connect together with "),
         (["--listen", "host:port"], "kpybroker: Error creating broker listeners from '[PLAINTEXT://host:port]': "),
         (["--http", "everywhere"], "kpybroker: Invalid value everywhere for configuration kpybroker.http.listener"),
     ],
