@@ -74,7 +74,7 @@ class ZooKeeperBroker(Broker):
 
     def random_alive_broker(self) -> int:
         """The controller: clients send it what only it can do."""
-        return self.controller.controller_id
+        return -1 if self.orders is None else self.orders.controller_id
 
 
 def client_of(config: BrokerConfig, platform: Platform, simulated: Connect | None, *, in_chroot: bool = True) -> Client:

@@ -71,6 +71,8 @@ class ControllerRequests:
     ) -> None:
         """``find`` finds a replica of this broker by topic and partition."""
         self.controller_epoch = 0
+        self.controller_id = -1
+        """The sender of the last UpdateMetadata, which clients learn as the controller; -1 before the first."""
         self._node_id = node_id
         self._image = image
         self._find = find
@@ -182,6 +184,7 @@ class ControllerRequests:
         code = self._refusal(request)
         if code:
             return Decision(UpdateMetadataResponse(error_code=code))
+        self.controller_id = request.controller_id
         records = translation.brokers(self._image, request.live_brokers)
         for topic in request.topic_states:
             known = self._image.topics.get(topic.topic_name)

@@ -41,6 +41,12 @@ class Orders:
         self._waiting: deque[tuple[Any, Pending]] = deque()
         self._is_working = False
 
+    @property
+    def controller_id(self) -> int:
+        """The controller that clients learn; -1 before its first UpdateMetadata. While another one is elected, it is
+        still the one before, as with Kafka."""
+        return self._requests.controller_id
+
     def take(self, request: Any) -> Any:
         """The answer to a request: at once, or a `Pending` if configs must be read first."""
         if not self._is_working and not self._unknown(request):
