@@ -132,8 +132,8 @@ def test_a_replica_moves_away_and_back(cluster: ZooKeeperCluster, admin: AdminCl
     for target in ([KPY], [1], [KPY]):
         reassign(cluster, "moves", target)
         until(lambda target=target: [each.replicas for each in partitions_of(admin, "moves").values()] == [target])
-        state = json.loads(tree.get("/brokers/topics/moves/partitions/0/state")[0])
-        assert state["isr"] == target
+        state = "/brokers/topics/moves/partitions/0/state"
+        until(lambda target=target, state=state: json.loads(tree.get(state)[0])["isr"] == target)
         holds = KPY in target
         until(lambda holds=holds: (cluster.brokers[KPY].data / "moves-0").exists() is holds)
     assert consume(cluster.bootstrap_servers, "moves", 200, "of-moves") == list(range(200))
