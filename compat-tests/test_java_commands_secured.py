@@ -23,6 +23,14 @@ pytestmark = pytest.mark.java
 USERS = {"ADMIN": ("admin", "admins-secret"), "ALICE": ("alice", "alices-secret"), "BOB": ("bob", "bobs-secret")}
 """The file of each user's client, its name and password."""
 
+REFUSED_BEFORE = (
+    "org.apache.kafka.common.KafkaException: Cannot execute transactional method because we are in an error state"
+)
+REFUSED_AFTER = (
+    "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.ClusterAuthorizationException: "
+    "Cluster authorization failed."
+)
+
 
 def properties() -> dict[str, str]:
     """The configuration of the broker, apart from addresses."""
@@ -69,10 +77,17 @@ def write_clients(directory: Path, server: str) -> None:
         (directory / name).write_text(logged_in(server, user, password, mechanism="PLAIN").java)
 
 
+def one_refusal(text: str) -> str:
+    """The text of a command. Java's producer has two texts for a refused InitProducerId: it may learn of it before its
+    first record or after."""
+    return text.replace(REFUSED_BEFORE, REFUSED_AFTER)
+
+
 def test_every_command_is_recorded(printed: dict[str, str], target: str) -> None:
     assert list(printed) == list(parity.secured_commands_expected(target))
 
 
 @pytest.mark.parametrize("line", parity.secured_commands_expected("apache-kafka"))
 def test_a_command_prints_what_it_prints_on_apache_kafka(printed: dict[str, str], line: str, target: str) -> None:
-    assert printed[line] == parity.secured_commands_expected(target)[line], parity.HOW_TO_RECORD
+    expected = parity.secured_commands_expected(target)[line]
+    assert one_refusal(printed[line]) == one_refusal(expected), parity.HOW_TO_RECORD
