@@ -37,6 +37,7 @@ from kpybroker.zookeeper.broker.translation import brokers
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
 from kpybroker.zookeeper.client.frames import WatchedEvent
 from kpybroker.zookeeper.client.session import State
+from kpybroker.zookeeper.controller.messages import live_brokers
 from kpybroker.zookeeper.controlling.office import Office
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.contents import InvalidZnode
@@ -197,7 +198,7 @@ class ZooKeeperNode:
         self._office.look()
         await joined.configs.look()
         # Clients that come before the controller's first UpdateMetadata would find no broker at all.
-        joined.metadata.apply(brokers(joined.metadata.image, zookeeper.live_brokers(registered)))
+        joined.metadata.apply(brokers(joined.metadata.image, live_brokers(registered)))
         broker.start()
         self.platform.ends.callback(broker.stop)
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from kpybroker.assembly.storage import Identify
 from kpybroker.broker import Broker, Cluster
 from kpybroker.calls.call import Call
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.endpoints import protocol_id
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.failed_response import failed_response
@@ -48,7 +47,6 @@ from kpybroker.zookeeper.tree.brokers import Registration, ZkEndpoint
 from kpystorage.disk import Disk
 from kpystorage.disk_errors import in_words
 from kpywire import error_codes
-from kpywire.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataEndpoint
 
 
 class Joined(NamedTuple):
@@ -184,26 +182,6 @@ def _registration(config: BrokerConfig, ports: Mapping[str, int], now_ms: int) -
         for each in config.advertised_listeners
     )
     return Registration(config.node_id, endpoints, dict(config.listener_protocols), config.rack, timestamp_ms=now_ms)
-
-
-def live_brokers(registrations: Iterable[Registration]) -> list[UpdateMetadataBroker]:
-    """The brokers as a controller would list them."""
-    return [
-        UpdateMetadataBroker(
-            id=each.broker_id,
-            endpoints=[
-                UpdateMetadataEndpoint(
-                    port=point.port,
-                    host=point.host,
-                    listener=point.listener,
-                    security_protocol=protocol_id(each.protocols[point.listener]),
-                )
-                for point in each.endpoints
-            ],
-            rack=each.rack,
-        )
-        for each in registrations
-    ]
 
 
 def build_broker(

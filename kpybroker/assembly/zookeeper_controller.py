@@ -46,7 +46,6 @@ def build_controller(
     platform.ends.callback(senders.close)
     settings = ControllerSettings(
         delete_topic_enable=config.delete_topic_enable,
-        auto_leader_rebalance_enable=config["auto.leader.rebalance.enable"],
         leader_imbalance_per_broker_percentage=config["leader.imbalance.per.broker.percentage"],
         unclean_leader_election=lambda: bool(current.config[UNCLEAN_ELECTION]),
     )
@@ -62,7 +61,7 @@ def build_controller(
     office = Office(controller, joined.client, scheduler, begin)
     senders.on_answer = office.handle
     joined.metadata.subscribe(_unclean_elections(office, image))
-    if settings.auto_leader_rebalance_enable:
+    if config["auto.leader.rebalance.enable"]:
         _rebalance(platform, office, config["leader.imbalance.check.interval.seconds"] * 1_000.0)
     waiting = Waiting(scheduler)
     joined.metadata.subscribe(waiting.look)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kpybroker.zookeeper.client.operations import absolute
 from kpybroker.zookeeper.tree import acls, brokers, cluster, configs, controller, kinds, paths, requests, tokens, topics
 from kpybroker.zookeeper.tree.contents import InvalidZnode
 
@@ -157,6 +158,6 @@ def test_the_number_of_a_sequential_znode(name: str, number: int | None) -> None
 
 
 def test_a_chroot_stands_before_every_path() -> None:
-    assert paths.with_chroot("/kafka", paths.CONTROLLER) == "/kafka/controller"
-    assert paths.with_chroot("/kafka", "/") == "/kafka"
-    assert paths.with_chroot("", "/") == "/"
+    assert absolute(paths.CONTROLLER, "/kafka") == "/kafka/controller"
+    assert absolute("/", "/kafka") == "/kafka"
+    assert absolute("/", "") == "/"

@@ -8,6 +8,7 @@ The write is refused if a KRaft controller has taken over the cluster.
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from kpybroker.calls.steps import at_once
 from kpybroker.controller.config_rules import ConfigRules
 from kpybroker.controller.state import ControllerRequest
 from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
@@ -89,12 +90,7 @@ class ConfigWrites:
 
         decide = alter_configs if type(request).KEY == api.ALTER_CONFIGS else incremental_alter_configs
         state: Any = _State(self._image, self._rules(), _Node(self._node_id))
-        steps = decide(state, ControllerRequest(None, request, api_version), 0)
-        try:
-            while True:
-                next(steps)
-        except StopIteration as end:
-            records, response = end.value
+        records, response = at_once(decide(state, ControllerRequest(None, request, api_version), 0))
         return [each for each in records if isinstance(each, ConfigRecord)], response
 
     async def _write(self, entity: ConfigEntity, values: dict[str, str]) -> None:

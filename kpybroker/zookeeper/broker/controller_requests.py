@@ -9,11 +9,13 @@ earlier life of this broker. The leader epoch of a replica never goes back.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.zookeeper.broker import translation
 from kpybroker.zookeeper.broker.translation import Record
+from kpybroker.zookeeper.tree.controller import NO_CONTROLLER
+from kpybroker.zookeeper.tree.topics import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_EPOCH
 from kpywire import error_codes
 from kpywire.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
@@ -32,10 +34,6 @@ from kpywire.messages.stop_replica import (
 from kpywire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kpywire.uuid import ZERO_UUID
 
-NO_EPOCH: Final = -1
-"""The epoch of a sender that knows none: nothing is compared."""
-EPOCH_DURING_DELETION: Final = -2
-LEADER_DURING_DELETION: Final = -2
 Place = tuple[bytes, int]
 """(topic id, partition)."""
 
@@ -71,7 +69,7 @@ class ControllerRequests:
     ) -> None:
         """``find`` finds a replica of this broker by topic and partition."""
         self.controller_epoch = 0
-        self.controller_id = -1
+        self.controller_id = NO_CONTROLLER
         """The sender of the last UpdateMetadata, which clients learn as the controller; -1 before the first."""
         self._node_id = node_id
         self._image = image
@@ -188,7 +186,7 @@ class ControllerRequests:
         records = translation.brokers(self._image, request.live_brokers)
         for topic in request.topic_states:
             known = self._image.topics.get(topic.topic_name)
-            states = [state for state in topic.partition_states if state.leader != LEADER_DURING_DELETION]
+            states = [state for state in topic.partition_states if state.leader != LEADER_DURING_DELETE]
             if not states:
                 if known is not None:
                     records.append(translation.removed(known.id))
@@ -210,6 +208,6 @@ def _why_not_stopped(held: Held | None, state: StopReplicaPartitionState) -> int
         return error_codes.NONE
     if held.is_offline:
         return error_codes.KAFKA_STORAGE_ERROR
-    if state.leader_epoch in (NO_EPOCH, EPOCH_DURING_DELETION) or state.leader_epoch >= held.leader_epoch:
+    if state.leader_epoch in (NO_EPOCH, EPOCH_DURING_DELETE) or state.leader_epoch >= held.leader_epoch:
         return error_codes.NONE
     return error_codes.FENCED_LEADER_EPOCH

@@ -18,13 +18,12 @@ from kpybroker.zookeeper.client.operations import Exists, Failed, Get, Znode
 from kpybroker.zookeeper.client.session import Lost
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.contents import InvalidZnode
-from kpybroker.zookeeper.tree.controller import ElectedController
+from kpybroker.zookeeper.tree.controller import NO_CONTROLLER, ElectedController
 from kpywire import error_codes
 from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 
 log = logging.getLogger("kpybroker.zookeeper")
 
-NO_CONTROLLER: Final = -1
 Reply = Callable[[Any], object]
 _KNOWS_NO_DIRECTORIES: Final = AssignReplicasToDirsResponse(
     throttle_time_ms=0, error_code=error_codes.UNSUPPORTED_VERSION, directories=[]

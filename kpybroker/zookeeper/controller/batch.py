@@ -6,17 +6,14 @@ StopReplica. Only brokers that are registered get anything.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kpybroker.metadata.topic import NO_LEADER
 from kpybroker.zookeeper.controller.assignment import BrokerIds, ReplicaAssignment
 from kpybroker.zookeeper.controller.context import ControllerContext, Leadership
 from kpybroker.zookeeper.tree.brokers import Registration
 from kpybroker.zookeeper.tree.requests import TopicPartition
-from kpybroker.zookeeper.tree.topics import LEADER_DURING_DELETE
-
-NO_EPOCH: Final = -1
-EPOCH_DURING_DELETE: Final = -2
+from kpybroker.zookeeper.tree.topics import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_EPOCH
 
 
 class LeaderAndIsrPartition(NamedTuple):

@@ -1,7 +1,7 @@
 """The controller of a cluster: elections, and one event after the other while it reigns (``KafkaController``)."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from kpybroker.zookeeper.client.operations import OPEN_ACL, Acl, Get
 from kpybroker.zookeeper.controller import election, events
@@ -19,10 +19,9 @@ from kpybroker.zookeeper.controller.steps import AclOf, ControllerMoved, Pen, St
 from kpybroker.zookeeper.controller.topics import RandomBytes, Topics
 from kpybroker.zookeeper.tree import paths, requests
 from kpybroker.zookeeper.tree.cluster import ProducerIdBlock
+from kpybroker.zookeeper.tree.controller import NO_CONTROLLER
 from kpybroker.zookeeper.tree.requests import TopicPartition
 from kpywire import error_codes
-
-NOBODY: Final = -1
 
 
 def _open(_path: str) -> tuple[Acl, ...]:
@@ -54,7 +53,7 @@ class Controller:
         """``acl_of`` gives the ACLs of znodes. ``on_brokers`` is called when the brokers of the reign have changed,
         before requests to them are sent."""
         self.broker_id = broker_id
-        self.active_id = NOBODY
+        self.active_id = NO_CONTROLLER
         self._settings = settings
         self._send = send
         self._log = log
@@ -82,7 +81,7 @@ class Controller:
     def controller_changed(self, now_ms: int) -> Steps[None]:
         """Learn who the controller is, and stand for election if there is none (``processReelect``)."""
         elected = yield from election.current_controller()
-        self.active_id = NOBODY if elected is None else elected.broker_id
+        self.active_id = NO_CONTROLLER if elected is None else elected.broker_id
         if self.active_id != self.broker_id:
             self.abdicate()
         if elected is None:
@@ -92,7 +91,7 @@ class Controller:
         """Give the office up, so that another broker may do what this one could not (``triggerControllerMove``)."""
         reign = self._reign
         self.abdicate()
-        self.active_id = NOBODY
+        self.active_id = NO_CONTROLLER
         if reign is not None:
             yield from reign.reign.pen.delete_if_there([paths.CONTROLLER])
 
@@ -101,7 +100,7 @@ class Controller:
             won = yield from election.elect(self.broker_id, now_ms, self._acl_of)
         except ControllerMoved:
             elected = yield from election.current_controller()
-            self.active_id = NOBODY if elected is None else elected.broker_id
+            self.active_id = NO_CONTROLLER if elected is None else elected.broker_id
             return
         self.active_id = self.broker_id
         reign = Reign(self._settings, Pen(won.epoch_version, self._acl_of), won.epoch, self._send, self._log)

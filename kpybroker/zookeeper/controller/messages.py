@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
+from kpybroker.config.endpoints import protocol_id
 from kpybroker.zookeeper.controller import events
 from kpybroker.zookeeper.controller.batch import (
     BrokerRequest,
@@ -41,7 +42,6 @@ STOP_REPLICA_VERSION: Final = 4
 UPDATE_METADATA_VERSION: Final = 8
 """The versions of ``inter.broker.protocol.version`` 3.4 and later. There is no negotiation."""
 
-PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 Message = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 _T = TypeVar("_T")
 
@@ -138,7 +138,7 @@ def _update_metadata(request: UpdateMetadata, controller_id: int) -> UpdateMetad
             )
             for topic, partitions in by_topic(request.partitions).items()
         ],
-        live_brokers=[_live_broker(each) for each in request.live_brokers],
+        live_brokers=live_brokers(request.live_brokers),
     )
 
 
@@ -155,17 +155,24 @@ def _metadata_state(number: int, partition: MetadataPartition) -> UpdateMetadata
     )
 
 
-def _live_broker(registration: Registration) -> UpdateMetadataBroker:
-    endpoints = [
-        UpdateMetadataEndpoint(
-            port=each.port,
-            host=each.host,
-            listener=each.listener,
-            security_protocol=PROTOCOLS[registration.protocols[each.listener]],
+def live_brokers(registrations: Iterable[Registration]) -> list[UpdateMetadataBroker]:
+    """The brokers as UpdateMetadata lists them."""
+    return [
+        UpdateMetadataBroker(
+            id=each.broker_id,
+            endpoints=[
+                UpdateMetadataEndpoint(
+                    port=point.port,
+                    host=point.host,
+                    listener=point.listener,
+                    security_protocol=protocol_id(each.protocols[point.listener]),
+                )
+                for point in each.endpoints
+            ],
+            rack=each.rack,
         )
-        for each in registration.endpoints
+        for each in registrations
     ]
-    return UpdateMetadataBroker(id=registration.broker_id, endpoints=endpoints, rack=registration.rack)
 
 
 def _stop_replica(request: StopReplica, controller_id: int) -> StopReplicaRequest:

@@ -22,7 +22,6 @@ class ControllerSettings:
     """The configs of the node that the controller obeys. ``unclean_leader_election`` may change while it runs."""
 
     delete_topic_enable: bool = True
-    auto_leader_rebalance_enable: bool = True
     leader_imbalance_per_broker_percentage: int = 10
     unclean_leader_election: Callable[[], bool] = lambda: False
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, NamedTuple
 
 from kpybroker.calls.call import Call
+from kpybroker.calls.steps import at_once
 from kpybroker.controller.state import ControllerRequest, ControllerState
 from kpybroker.errors import KafkaError
 from kpybroker.failed_response import failed_response
@@ -117,12 +118,7 @@ class TopicWrites:
 
     def _decide(self, decide: Any, request: Any, call: Call) -> tuple[list[Any], Any]:
         asked = ControllerRequest(None, request, call.api_version, call.client.principal)
-        steps = decide(self._new_state(), asked, 0)
-        try:
-            while True:
-                next(steps)
-        except StopIteration as end:
-            records, response = end.value
+        records, response = at_once(decide(self._new_state(), asked, 0))
         return records, response
 
     # CreateTopics

@@ -31,11 +31,6 @@ class Resource(NamedTuple):
         """The path of the znode with the ACLs."""
         return f"{store(self.pattern)}/{self.kind.pascal_name}/{self.name}"
 
-    @property
-    def changes_path(self) -> str:
-        """The parent of notices of changes."""
-        return paths.ACL_CHANGES if self.pattern is PatternType.LITERAL else paths.EXTENDED_ACL_CHANGES
-
     def encode_change(self) -> bytes:
         """The content of a notice that the ACLs of this resource have changed."""
         if self.pattern is PatternType.LITERAL:

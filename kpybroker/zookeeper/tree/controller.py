@@ -6,6 +6,7 @@ from typing import Final
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.contents import Fields, InvalidZnode, encode
 
+NO_CONTROLLER: Final = -1
 NO_KRAFT_EPOCH: Final = -1
 
 

@@ -87,11 +87,6 @@ def last(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def with_chroot(chroot: str, path: str) -> str:
-    """A path below the chroot, which is empty or begins with a slash and does not end with one."""
-    return (chroot + path if path != "/" else chroot) or "/"
-
-
 def sequence(name: str) -> int | None:
     """The number that ZooKeeper appended to the name of a sequential znode. None if there is none."""
     digits = name[-SEQUENCE_DIGITS:]

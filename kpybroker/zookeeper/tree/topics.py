@@ -6,7 +6,7 @@ The partition epoch is not in the content: it is the data version of ``state``.
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kpybroker.metadata.topic import NO_LEADER, RECOVERED, RECOVERING
+from kpybroker.metadata.topic import RECOVERED, RECOVERING
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.contents import Fields, encode
 from kpywire.uuid import from_string, to_string
@@ -14,6 +14,9 @@ from kpywire.uuid import from_string, to_string
 NEWEST_VERSION: Final = 3
 """Version 3 has adding and removing replicas (Kafka 2.4). A topic id came with Kafka 2.8, without another version."""
 
+NO_EPOCH: Final = -1
+"""The epoch of a sender that knows none: nothing is compared."""
+EPOCH_DURING_DELETE: Final = -2
 LEADER_DURING_DELETE: Final = -2
 """The leader of partitions of a topic that is being deleted (``LeaderAndIsr.LeaderDuringDelete``)."""
 
@@ -62,11 +65,6 @@ class PartitionState:
     isr: tuple[int, ...]
     controller_epoch: int
     recovery: int = RECOVERED
-
-    @property
-    def has_leader(self) -> bool:
-        """Whether a broker leads the partition."""
-        return self.leader not in (NO_LEADER, LEADER_DURING_DELETE)
 
     def encode(self) -> bytes:
         """The content of the znode."""
