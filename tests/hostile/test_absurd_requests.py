@@ -270,6 +270,8 @@ def test_a_topic_that_goes_and_comes_back_under_parked_fetches(target: WatchedBr
         for _ in range(5):
             first_id = create_topic(admin, "phoenix", 3)
             readers = [Attacker(target.port) for _ in range(20)]
+            for reader in readers:
+                reader.call(ApiVersionsRequest(), 0)  # a connection that is not accepted yet would fetch too late
             for number, reader in enumerate(readers):
                 topic = FetchTopic(topic_id=first_id, partitions=[partition(index) for index in range(3)])
                 if number % 2:
