@@ -21,7 +21,7 @@ from group_requests import beating, coordinator_ready
 from kpybroker.cli import main
 from kpywire.messages.metadata import MetadataRequest
 from oracle import free_port
-from raw_client import connect
+from raw_client import RawClient, connect
 from targets import TARGETS, KpyBroker
 from test_command_line import PROGRAM, Failed
 from waiting import eventually
@@ -437,8 +437,8 @@ def test_a_rebalance_that_halts_names_the_member_that_is_waited_for(cluster: Clu
     topic = cluster.topic(2)
     with connect(cluster.server) as raw:
         coordinator_ready(raw, group)
-        for member in ("holds", "waits"):
-            assert raw.call(beating(group, member, 0, topics=[topic]), 1).error_code == 0
+        hold_all(raw, group, topic)
+        assert raw.call(beating(group, "waits", 0, topics=[topic]), 1).error_code == 0
         eventually(lambda: [each["awaited_by"] for each in waits_for(cluster, group)] == [["waits"]], "the targets")
         (blocker,) = waits_for(cluster, group)
         assert (blocker["member_id"], blocker["awaited_by"]) == ("holds", ["waits"])
@@ -447,6 +447,20 @@ def test_a_rebalance_that_halts_names_the_member_that_is_waited_for(cluster: Clu
         for member in ("holds", "waits"):
             raw.call(beating(group, member, -1), 1)
     assert "Deleted" in cluster.run("groups", "delete", group)
+
+
+def hold_all(raw: RawClient, group: str, topic: str) -> None:
+    """Let the member ``holds`` join and beat until it owns the topic: Kafka may compute the target after its answer."""
+    epoch = 0
+
+    def owns() -> bool:
+        nonlocal epoch
+        answer = raw.call(beating(group, "holds", epoch, topics=[topic]), 1)
+        assert answer.error_code == 0, answer
+        epoch = answer.member_epoch
+        return answer.assignment is not None and bool(answer.assignment.topic_partitions)
+
+    eventually(owns, "the partitions of the first member", every_s=0.1)
 
 
 def waits_for(cluster: Cluster, group: str) -> Any:
