@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from confluent_kafka.admin import AdminClient
 
 from oracle import BrokerProcess
+from oracle.process import die_with_parent
 from sink_kills.program import ROWS_PER_BATCH
 from sink_kills.watcher import PARTITIONS, Watcher, faults
 from topics import create_topic
@@ -38,7 +39,8 @@ class Verdict(NamedTuple):
 
 
 class Driver:
-    """The process of the query with its JVM and workers, which are a process group."""
+    """The process of the query with its JVM and workers, which are a session of their own. They end when this process
+    ends, however it ends: the driver is killed then, and the others read the end of their standard input."""
 
     def __init__(self, broker: BrokerProcess, directory: Path, way: str) -> None:
         self.over = directory / "over"
@@ -52,14 +54,25 @@ class Driver:
         environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
-                self._command, env=environment, stdout=output, stderr=output, start_new_session=True
+                self._command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
             )
+        self._session: int | None = self._process.pid
 
     def kill(self) -> None:
         """Kill the driver with all that it has started."""
-        for pid in (*self._descendants(), self._process.pid):
-            _kill(pid)
+        while members := self.members():
+            for pid in members:
+                _kill(pid)
+            self._process.poll()
+            time.sleep(0.01)
         self._process.wait()
+        self._session = None
 
     def restart(self) -> None:
         self.kill()
@@ -67,9 +80,7 @@ class Driver:
 
     def kill_worker(self, rng: random.Random) -> bool:
         """Kill one of Spark's processes of Python: a task, the writing of a plan, or the commit of a micro-batch."""
-        workers = [
-            pid for pid in self._descendants() if "pyspark" in _command_of(pid) and "java" not in _command_of(pid)
-        ]
+        workers = [pid for pid in self.members() if _is_worker(_command_of(pid))]
         if workers:
             _kill(rng.choice(workers))
         return bool(workers)
@@ -85,17 +96,15 @@ class Driver:
     def tail(self) -> str:
         return "\n".join(self._output.read_text(errors="replace").splitlines()[-15:])
 
-    def _descendants(self) -> list[int]:
-        children: dict[int, list[int]] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdecimal() and (parent := _parent_of(entry)) is not None:
-                children.setdefault(parent, []).append(int(entry.name))
-        found, waiting = [], [self._process.pid]
-        while waiting:
-            below = children.get(waiting.pop(), [])
-            found += below
-            waiting += below
-        return found
+    def members(self) -> list[int]:
+        """The processes of the session: the driver, those that it has started, and those that they have."""
+        if self._session is None:
+            return []
+        return [
+            int(entry.name)
+            for entry in Path("/proc").iterdir()
+            if entry.name.isdecimal() and _session_of(entry) == self._session
+        ]
 
 
 def run(
@@ -155,11 +164,13 @@ def _wait_for_quiet(watcher: Watcher) -> None:
         time.sleep(3)
 
 
-def _parent_of(process: Path) -> int | None:
+def _session_of(process: Path) -> int | None:
+    """The session of a process; None if it has ended."""
     try:
-        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError, ValueError):
+        state, _parent, _group, session = (process / "stat").read_text().rpartition(")")[2].split()[:4]
+    except (OSError, ValueError):
         return None
+    return None if state == "Z" else int(session)
 
 
 def _command_of(pid: int) -> str:

@@ -221,13 +221,14 @@ class Connection:
 
     def _receive(self, count: int, deadline_s: float, overdue_s: float) -> bytes:
         """Receive bytes. Raises TimeoutError at ``deadline_s``; reports at ``overdue_s`` that nothing has come yet."""
-        received = bytearray()
+        pieces: list[bytes] = []
+        left = count
         is_told = self._on_silence is None
-        while len(received) < count:
+        while left:
             until_s = deadline_s if is_told else min(deadline_s, overdue_s)
             self._socket.settimeout(max(until_s - time.monotonic(), 0.001))
             try:
-                piece = self._socket.recv(min(count - len(received), 1 << 20))
+                piece = self._socket.recv(min(left, 1 << 20))
             except TimeoutError:
                 if is_told or time.monotonic() >= deadline_s:
                     raise
@@ -237,8 +238,9 @@ class Connection:
                 continue
             if not piece:
                 raise ConnectionResetError("the broker closed it")
-            received += piece
-        return bytes(received)
+            pieces.append(piece)
+            left -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _reason(error: OSError) -> str:

@@ -43,15 +43,16 @@ def follow(
         try:
             if topic.find() != topic_id:
                 raise LakeError(f"topic {topic.name} was deleted and created again; start again to continue")
+            asked_s = time.monotonic()
             ends = topic.ends()
             if ends.keys() - writer.coverage.keys():
                 writer.begin(backfill=False)
             waiting = writer.pending(ends)
             if not waiting:
-                since_s = time.monotonic()
+                since_s = asked_s
             if writer.is_due(waiting, int((time.monotonic() - since_s) * 1000)):
                 committed = writer.write(ends)
-                since_s = time.monotonic()
+                since_s = asked_s  # records that came while it was written wait since then
                 if committed is not None:
                     yield committed
             else:

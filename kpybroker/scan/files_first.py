@@ -1,11 +1,12 @@
 """The transport of a task that has lent files: they are read while the lease lasts, and Fetch reads the rest."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
-from kpybroker.scan.borrowing import Borrowed
+from kpybroker.scan.borrowing import Borrowed, Loan
 from kpybroker.scan.errors import ScanError
 from kpybroker.scan.files import FileTransport
 from kpybroker.scan.ranges import Range, Wanted
@@ -13,6 +14,10 @@ from kpybroker.scan.transport import Piece, Transport
 
 RENEWED_AFTER: Final = 1 / 3
 """The part of a lease's time after which it is renewed."""
+MOST_KNOWN: Final = 16
+_renewals: Final[dict[tuple[Loan, ...], float]] = {}
+"""When this process has renewed its newest leases. Tasks are short, and a process reads many of them, one after the
+other."""
 
 
 class FilesFirst:
@@ -24,7 +29,6 @@ class FilesFirst:
         self._files = FileTransport(lent.manifests)
         self._new_other = other
         self._other: Transport | None = None
-        self._renewed_s = float("-inf")
 
     def close(self) -> None:
         """Close the connections of the other transport."""
@@ -45,8 +49,11 @@ class FilesFirst:
 
     def _renew(self) -> None:
         """Renew the lease from time to time. One that is over is noticed where its files are opened."""
-        now_s = time.monotonic()
-        if now_s - self._renewed_s >= self._lent.expires_in_ms / 1000 * RENEWED_AFTER:
-            self._renewed_s = now_s
-            with suppress(ScanError):
-                self._lent.renew()
+        loans, now_s = self._lent.loans, time.monotonic()
+        if now_s - _renewals.get(loans, -math.inf) < self._lent.expires_in_ms / 1000 * RENEWED_AFTER:
+            return
+        _renewals[loans] = now_s
+        if len(_renewals) > MOST_KNOWN:
+            _renewals.pop(next(iter(_renewals)), None)
+        with suppress(ScanError):
+            self._lent.renew()

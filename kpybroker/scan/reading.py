@@ -11,16 +11,18 @@ from kpybroker.scan.ranges import Range, Wanted
 from kpybroker.scan.row_filter import kept
 from kpybroker.scan.transport import Transport
 from kpywire.batch import LOG_APPEND_TIME, BatchHeader
-from kpywire.columns.decoder import MOST_BYTES, MOST_ROWS, Decoder, Place
+from kpywire.columns.decoder import MOST_BYTES, MOST_ROWS, Decoder, Place, combined
 from kpywire.errors import Malformed
 
 MICROSECONDS: Final = 1000
+ENOUGH_BYTES: Final = MOST_BYTES // 2
+"""Batches of at least this size are not put together."""
 
 
 def rows(transport: Transport, part: Range, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """The rows of a range, in the order of the log. Raises ScanError."""
     if wanted.filter is None:
-        return _decoded(transport, part, wanted, wanted.columns)
+        return _gathered(_decoded(transport, part, wanted, wanted.columns))
     known: dict[str, Literal] = {"topic": part.topic, "partition": part.partition}
     needed = tuple(dict.fromkeys((*wanted.columns, *sorted(columns_of(wanted.filter)))))
     times = interval(wanted.filter, "timestamp", known)
@@ -79,15 +81,8 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             continue
         held.append(batch)
         count, size = count + batch.num_rows, size + batch.nbytes
-        if count >= MOST_ROWS or size >= MOST_BYTES:
-            yield _one(held)
+        if count >= MOST_ROWS or size >= ENOUGH_BYTES:
+            yield from combined(held)
             held, count, size = [], 0, 0
     if held:
-        yield _one(held)
-
-
-def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return batch
+        yield from combined(held)

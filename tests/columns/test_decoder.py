@@ -10,7 +10,7 @@ from hypothesis import example, given, settings, strategies
 
 from kpywire.aborted import Aborted
 from kpywire.batch import HEADER_BYTES, LENGTH_END, LOG_APPEND_TIME, batch_headers, parse_header
-from kpywire.columns import decoder
+from kpywire.columns import decoder, stretches
 from kpywire.columns.decoder import LATEST_MS, Decoder, Place
 from kpywire.columns.schema import PLAIN, schema_of
 from kpywire.compression import compress
@@ -35,13 +35,27 @@ records = strategies.builds(
     headers=header_lists.map(tuple),
 )
 alike = strategies.builds(
-    lambda size, count: [Record(timestamp=n // 3, value=bytes([n % 251]) * size) for n in range(count)],
-    strategies.sampled_from([0, 3, 100, 2_000]),
+    lambda value, key, step, count, headers: [
+        Record(
+            timestamp=n * step,
+            key=None if key is None else bytes([n % 7]) * key,
+            value=None if value is None else bytes([n % 251]) * value,
+            headers=headers,
+        )
+        for n in range(count)
+    ],
+    strategies.sampled_from([0, 3, 100, 2_000, None]),
+    strategies.sampled_from([None, None, 0, 1, 90]),
+    strategies.sampled_from([0, 1, 50, 10**9]),
     strategies.integers(1, 80),
+    strategies.sampled_from([(), (), (("h", b"1"),)]),
+)
+mixed = strategies.lists(alike | strategies.lists(records, max_size=3), min_size=1, max_size=4).map(
+    lambda parts: [record for part in parts for record in part] or [Record()]
 )
 batches = strategies.builds(
     lambda chosen, codec, kind: (chosen, codec, kind),
-    strategies.lists(records, min_size=1, max_size=6) | alike,
+    strategies.lists(records, min_size=1, max_size=6) | alike | mixed,
     strategies.integers(0, 4),
     strategies.integers(0, 1),
 )
@@ -195,6 +209,30 @@ def test_hostile_sections_take_memory_in_proportion_to_their_bytes(section: byte
         pa.set_memory_pool(before)
     assert peak < 64 * len(section) + (1 << 20)
     assert pool.bytes_allocated() - held < 64 * len(section) + (1 << 20)
+
+
+def test_records_that_are_alike_are_read_without_a_step_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_given: Any) -> Any:
+        raise AssertionError("records that are alike are walked one by one")
+
+    monkeypatch.setattr(stretches, "walk", refuse)
+    for value, key in ((100, None), (1_000, None), (0, 0), (None, 4), (5, 8), (300, 200)):
+        content = [
+            Record(
+                timestamp=1_000 + n // 10,
+                key=None if key is None else bytes([n % 256]) * key,
+                value=None if value is None else bytes([n % 251]) * value,
+            )
+            for n in range(64)
+        ]
+        assert rows_of(built([(content, 0, 0), (content, 3, 1)])) == expected(built([(content, 0, 0), (content, 3, 1)]))
+
+
+def test_one_record_of_another_size_stands_alone_between_records_that_are_alike() -> None:
+    alike_ones = [Record(timestamp=n, value=b"%03d" % n) for n in range(500)]
+    alike_ones[250] = Record(timestamp=250, value=b"another", headers=(("h", None),))
+    data = built([(alike_ones, 0, 0)])
+    assert rows_of(data) == expected(data)
 
 
 def test_many_rows_come_in_several_record_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from test_lender import Lending
 
 from kpybroker.client.client import Client, Spot
-from kpybroker.scan import lent_files
+from kpybroker.scan import files_first, lent_files
 from kpybroker.scan.borrowing import SecondPort
 from kpybroker.scan.errors import BadOption, ScanError
 from kpybroker.scan.fetching import FetchTransport
@@ -122,7 +122,11 @@ def test_a_lease_is_renewed_while_tasks_read(lending: Lending, monkeypatch: pyte
     renewed: list[str] = []
     monkeypatch.setattr(SecondPort, "post", lambda _self, path, _body: renewed.append(path) or b"")
     offsets(reader, tasks)
-    assert renewed == ["/leases/renew"] * len(tasks)
+    offsets(reader, tasks)
+    assert renewed == ["/leases/renew"], "a lease that was renewed lately is not renewed again"
+    monkeypatch.setattr(files_first, "RENEWED_AFTER", 0.0)
+    offsets(reader, tasks)
+    assert len(renewed) > len(tasks)
 
 
 def test_a_stream_gives_each_micro_batch_back_before_the_next(lending: Lending) -> None:

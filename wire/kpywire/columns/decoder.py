@@ -1,6 +1,7 @@
 """A decoder of one partition's batches into Arrow record batches.
 
-Sections are gathered until there are enough rows; then all their records are decoded together, field by field.
+Sections are gathered until there are enough bytes or rows; then their records are decoded, those that are alike and those
+that are not on ways of their own.
 
 Invariant: the rows are the records that `kpywire.record.read_batch` reads, in the order of the log, within the wanted
 offsets and without the batches that `Aborted` leaves out. Any bytes give rows or raise Malformed. The memory that is
@@ -8,8 +9,8 @@ held is in proportion to the bytes that were given and inflated.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
-from typing import Final, NamedTuple
+from itertools import groupby
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +18,10 @@ from numpy.typing import NDArray
 
 from kpywire.aborted import Aborted
 from kpywire.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, batch_headers, check_crc
-from kpywire.columns import arrays
-from kpywire.columns.record_positions import record_positions
+from kpywire.columns.alike import Alike, AlikeRows
 from kpywire.columns.schema import TYPES, schema_of
-from kpywire.columns.sections import Fields, fields_of
+from kpywire.columns.stretches import stretches
+from kpywire.columns.walked import Walked, WalkedRows
 from kpywire.compression import decompress
 from kpywire.errors import Malformed
 from kpywire.record import MAX_INFLATED_BYTES
@@ -31,8 +32,9 @@ MICROSECONDS: Final = 1000
 LATEST_MS: Final = NO_END // MICROSECONDS
 
 MOST_ROWS: Final = 32_768
-MOST_BYTES: Final = 8 * 1024 * 1024
-"""A record batch is made of about this many rows or bytes, and is at most about twice as large."""
+MOST_BYTES: Final = 1024 * 1024
+"""A record batch is made of about this many rows or bytes, and is at most about twice as large. The bytes are few enough
+to stay in a core's cache until they are rows."""
 
 
 class Place(NamedTuple):
@@ -48,11 +50,15 @@ def every_batch(_header: BatchHeader) -> bool:
 
 
 class _Part(NamedTuple):
-    """A batch whose records were found and not decoded yet."""
+    """Records that were found and not decoded yet."""
 
-    section: bytes
-    positions: list[NDArray[np.int64]]
+    records: Alike | Walked
     header: BatchHeader
+
+
+def combined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The rows of all these batches in one; in more if they are too large for one, in none if there are none."""
+    return batches if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
 class Decoder:
@@ -82,6 +88,7 @@ class Decoder:
         """The offset behind the last batch that was taken, whether it had rows or not."""
         self._rows = 0
         self._held_bytes = 0
+        self._constants: dict[str, tuple[str | int, pa.Array]] = {}
 
     def decode(self, data: Buffer, aborted: Aborted) -> Iterator[pa.RecordBatch]:
         """The rows of all whole batches in ``data``, as far as there are enough for a record batch; `take` has the
@@ -99,11 +106,12 @@ class Decoder:
                 yield from self.take()
 
     def _find(self, data: Buffer, header: BatchHeader, position: int) -> None:
-        packed = memoryview(data)[position + HEADER_BYTES : position + header.size]
-        section = decompress(header.codec, packed, self._max_inflated_bytes) if header.codec else bytes(packed)
-        found = record_positions(section, header.record_count)
+        section = memoryview(data)[position + HEADER_BYTES : position + header.size]
+        if header.codec:
+            section = memoryview(decompress(header.codec, section, self._max_inflated_bytes))
+        found = [_Part(records, header) for records in stretches(section, header.record_count)]
         if found:
-            self._parts.append(_Part(section, found, header))
+            self._parts += found
             self._rows += header.record_count
             self._held_bytes += len(section)
 
@@ -113,60 +121,67 @@ class Decoder:
         held_bytes, self._rows, self._held_bytes = self._held_bytes, 0, 0
         if not parts:
             return
-        decoded = self._decoded(parts)
-        pieces = max(-(-held_bytes // (2 * MOST_BYTES)), -(-decoded.num_rows // (2 * MOST_ROWS)))
-        rows_each = -(-decoded.num_rows // max(pieces, 1))
-        for first in range(0, decoded.num_rows, max(rows_each, 1)):
-            yield decoded.slice(first, rows_each)
+        kinds = groupby(parts, lambda part: type(part.records))
+        for rows in combined([self._decoded(list(group)) for _, group in kinds]):
+            pieces = max(-(-held_bytes // (2 * MOST_BYTES)), -(-rows.num_rows // (2 * MOST_ROWS)))
+            rows_each = -(-rows.num_rows // max(pieces, 1))
+            for first in range(0, rows.num_rows, max(rows_each, 1)):
+                yield rows.slice(first, rows_each)
 
     def _decoded(self, parts: list[_Part]) -> pa.RecordBatch:
-        buffer = parts[0].section if len(parts) == 1 else b"".join([part.section for part in parts])
-        bases = accumulate((len(part.section) for part in parts), initial=0)
-        found = [piece + base for part, base in zip(parts, bases, strict=False) for piece in part.positions]
-        positions = np.concatenate(found)
-        fields = fields_of(np.frombuffer(buffer, np.uint8), positions, np.append(positions[1:], len(buffer)))
-        offsets = _of_batches(parts, [part.header.base_offset for part in parts]) + fields.offset_deltas
-        columns = [self._column(name, pa.py_buffer(buffer), parts, fields, offsets) for name in self._columns]
-        rows = pa.RecordBatch.from_arrays(columns, schema=schema_of(self._columns))
+        """The rows of records that are all of one kind."""
+        records = [part.records for part in parts]
+        rows: Any = AlikeRows(records) if isinstance(records[0], Alike) else WalkedRows(records)
+        headers = [part.header for part in parts]
+        offsets = np.repeat([header.base_offset for header in headers], rows.counts) + rows.offset_deltas
+        columns = [self._column(name, headers, rows, offsets) for name in self._columns]
+        batch = pa.RecordBatch.from_arrays(columns, schema=schema_of(self._columns))
         if self._start_offset <= offsets.min() and offsets.max() < self._end_offset:
-            return rows
-        return rows.filter(pa.array((self._start_offset <= offsets) & (offsets < self._end_offset)))
+            return batch
+        return batch.filter(pa.array((self._start_offset <= offsets) & (offsets < self._end_offset)))
 
     def _column(
-        self, name: str, buffer: pa.Buffer, parts: list[_Part], fields: Fields, offsets: NDArray[np.int64]
+        self, name: str, headers: list[BatchHeader], rows: AlikeRows | WalkedRows, offsets: NDArray[np.int64]
     ) -> pa.Array:
-        count = len(offsets)
         match name:
             case "key":
-                return arrays.byte_strings(buffer, fields.keys)
+                return rows.keys()
             case "value":
-                return arrays.byte_strings(buffer, fields.values)
+                return rows.values()
             case "topic":
-                return pa.repeat(pa.scalar(self._place.topic, pa.string()), count)
+                return self._constant(name, self._place.topic, len(offsets))
             case "partition":
-                return pa.repeat(pa.scalar(self._place.partition, pa.int32()), count)
+                return self._constant(name, self._place.partition, len(offsets))
             case "offset":
                 return pa.array(offsets)
             case "timestamp":
-                return pa.array(_timestamps(parts, fields)).view(TYPES[name])
+                return pa.array(_timestamps(headers, rows)).view(TYPES[name])
             case "timestampType":
-                return pa.array(_of_batches(parts, [part.header.timestamp_type for part in parts]).astype(np.int32))
+                return self._of_batches(name, [header.timestamp_type for header in headers], rows.counts)
             case "leaderEpoch":
-                epochs = [part.header.partition_leader_epoch for part in parts]
-                return pa.array(_of_batches(parts, epochs).astype(np.int32))
-        return arrays.headers(buffer, fields.header_counts, fields.header_keys, fields.header_values)
+                return self._of_batches(name, [header.partition_leader_epoch for header in headers], rows.counts)
+        return rows.headers()
+
+    def _of_batches(self, name: str, values: list[int], counts: list[int]) -> pa.Array:
+        """A value of each batch, for each of its records."""
+        if len(set(values)) == 1:
+            return self._constant(name, values[0], sum(counts))
+        return pa.array(np.repeat(np.array(values, np.int32), counts))
+
+    def _constant(self, name: str, value: str | int, count: int) -> pa.Array:
+        """A column that has one value. It is kept, since the next rows have the same one as a rule."""
+        known, column = self._constants.get(name, (None, None))
+        if column is None or known != value or len(column) < count:
+            column = pa.repeat(pa.scalar(value, TYPES[name]), count)
+            self._constants[name] = value, column
+        return column.slice(0, count)
 
 
-def _of_batches(parts: list[_Part], values: Sequence[int]) -> NDArray[np.int64]:
-    """A value of each batch, for each of its records."""
-    return np.repeat(np.array(values, np.int64), [part.header.record_count for part in parts])
-
-
-def _timestamps(parts: list[_Part], fields: Fields) -> NDArray[np.int64]:
+def _timestamps(headers: list[BatchHeader], rows: AlikeRows | WalkedRows) -> NDArray[np.int64]:
     """The timestamps in microseconds; those that no microsecond of 64 bits can express are the nearest that can."""
-    timestamps = _of_batches(parts, [part.header.base_timestamp for part in parts]) + fields.timestamp_deltas
-    if any(part.header.timestamp_type == LOG_APPEND_TIME for part in parts):
-        appended = _of_batches(parts, [part.header.timestamp_type for part in parts]) == LOG_APPEND_TIME
-        timestamps = np.where(appended, _of_batches(parts, [part.header.max_timestamp for part in parts]), timestamps)
+    timestamps = np.repeat([header.base_timestamp for header in headers], rows.counts) + rows.timestamp_deltas
+    if any(header.timestamp_type == LOG_APPEND_TIME for header in headers):
+        appended = np.repeat([header.timestamp_type == LOG_APPEND_TIME for header in headers], rows.counts)
+        timestamps = np.where(appended, np.repeat([header.max_timestamp for header in headers], rows.counts), timestamps)
     microseconds: NDArray[np.int64] = np.clip(timestamps, -LATEST_MS, LATEST_MS) * MICROSECONDS
     return microseconds

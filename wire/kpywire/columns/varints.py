@@ -20,22 +20,36 @@ def varints(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
 
     A position beyond ``data`` reads as its last byte: callers compare where a record ends. Raises Malformed.
     """
-    values, after = _unsigned(data, positions, _LONGEST_32)
-    return _signed(values & np.uint64(0xFFFF_FFFF)), after
+    return _integers(data, positions, _LONGEST_32, 0xFFFF_FFFF)
 
 
 def varlongs(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
     """Like `varints`, with 64 bits."""
-    values, after = _unsigned(data, positions, _LONGEST_64)
-    return _signed(values), after
+    return _integers(data, positions, _LONGEST_64, 0xFFFF_FFFF_FFFF_FFFF)
 
 
-def _unsigned(data: Bytes, positions: Positions, longest: int) -> tuple[NDArray[np.uint64], Positions]:
+def _integers(data: Bytes, positions: Positions, longest: int, mask: int) -> tuple[Positions, Positions]:
     found = data.take(positions, mode="clip")
-    values = (found & 0x7F).astype(np.uint64)
+    values = _OF_ONE_BYTE.take(found)
     after = positions + 1
     going = np.flatnonzero(found > 0x7F)
-    for length in range(1, longest):
+    if going.size:
+        longer, ends = _longer(data, found[going], after[going], longest)
+        values[going] = signed(longer & np.uint64(mask))
+        after[going] = ends
+    return values, after
+
+
+def _longer(
+    data: Bytes, found: Bytes, after: Positions, longest: int
+) -> tuple[NDArray[np.uint64], Positions]:
+    """The unsigned integers that begin with the bytes ``found`` and go on, and the positions after them."""
+    values = (found & 0x7F).astype(np.uint64)
+    found = data.take(after, mode="clip")
+    values |= (found & 0x7F).astype(np.uint64) << np.uint64(7)
+    after += 1
+    going = np.flatnonzero(found > 0x7F)
+    for length in range(2, longest):
         if not going.size:
             return values, after
         found = data.take(after[going], mode="clip")
@@ -47,5 +61,10 @@ def _unsigned(data: Bytes, positions: Positions, longest: int) -> tuple[NDArray[
     return values, after
 
 
-def _signed(values: NDArray[np.uint64]) -> Positions:
+def signed(values: NDArray[np.uint64]) -> Positions:
+    """The integers that zigzag encodes so."""
     return (values >> _ONE).view(np.int64) ^ -(values & _ONE).view(np.int64)
+
+
+_OF_ONE_BYTE: Final = signed(np.arange(256, dtype=np.uint64) & np.uint64(0x7F))
+"""The signed integer of each byte that is one alone."""
