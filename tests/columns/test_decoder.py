@@ -10,7 +10,7 @@ from hypothesis import example, given, settings, strategies
 
 from kpywire.aborted import Aborted
 from kpywire.batch import HEADER_BYTES, LENGTH_END, LOG_APPEND_TIME, batch_headers, parse_header
-from kpywire.columns import decoder, stretches
+from kpywire.columns import decoder
 from kpywire.columns.decoder import LATEST_MS, Decoder, Place
 from kpywire.columns.schema import PLAIN, schema_of
 from kpywire.compression import compress
@@ -209,23 +209,6 @@ def test_hostile_sections_take_memory_in_proportion_to_their_bytes(section: byte
         pa.set_memory_pool(before)
     assert peak < 64 * len(section) + (1 << 20)
     assert pool.bytes_allocated() - held < 64 * len(section) + (1 << 20)
-
-
-def test_records_that_are_alike_are_read_without_a_step_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_given: Any) -> Any:
-        raise AssertionError("records that are alike are walked one by one")
-
-    monkeypatch.setattr(stretches, "walk", refuse)
-    for value, key in ((100, None), (1_000, None), (0, 0), (None, 4), (5, 8), (300, 200)):
-        content = [
-            Record(
-                timestamp=1_000 + n // 10,
-                key=None if key is None else bytes([n % 256]) * key,
-                value=None if value is None else bytes([n % 251]) * value,
-            )
-            for n in range(64)
-        ]
-        assert rows_of(built([(content, 0, 0), (content, 3, 1)])) == expected(built([(content, 0, 0), (content, 3, 1)]))
 
 
 def test_one_record_of_another_size_stands_alone_between_records_that_are_alike() -> None:

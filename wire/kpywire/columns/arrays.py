@@ -5,7 +5,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kpywire.columns.schema import HEADER
-from kpywire.columns.slices import Slices
+from kpywire.columns.sections import Slices
 
 
 def byte_strings(buffer: pa.Buffer, slices: Slices) -> pa.Array:

@@ -1,7 +1,6 @@
 """A decoder of one partition's batches into Arrow record batches.
 
-Sections are gathered until there are enough bytes or rows; then their records are decoded, those that are alike and those
-that are not on ways of their own.
+Sections are gathered until there are enough rows; then all their records are decoded together, field by field.
 
 Invariant: the rows are the records that `kpywire.record.read_batch` reads, in the order of the log, within the wanted
 offsets and without the batches that `Aborted` leaves out. Any bytes give rows or raise Malformed. The memory that is
@@ -9,8 +8,8 @@ held is in proportion to the bytes that were given and inflated.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from typing import Any, Final, NamedTuple
+from itertools import accumulate
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +17,10 @@ from numpy.typing import NDArray
 
 from kpywire.aborted import Aborted
 from kpywire.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, batch_headers, check_crc
-from kpywire.columns.alike import Alike, AlikeRows
+from kpywire.columns import arrays
+from kpywire.columns.record_positions import record_positions
 from kpywire.columns.schema import TYPES, schema_of
-from kpywire.columns.stretches import stretches
-from kpywire.columns.walked import Walked, WalkedRows
+from kpywire.columns.sections import Fields, fields_of
 from kpywire.compression import decompress
 from kpywire.errors import Malformed
 from kpywire.record import MAX_INFLATED_BYTES
@@ -35,6 +34,9 @@ MOST_ROWS: Final = 32_768
 MOST_BYTES: Final = 1024 * 1024
 """A record batch is made of about this many rows or bytes, and is at most about twice as large. The bytes are few enough
 to stay in a core's cache until they are rows."""
+ENOUGH_BYTES: Final = MOST_BYTES // 4
+"""Sections of at least this size, all from one buffer, are decoded before the next buffer comes: nothing is copied to
+put them together."""
 
 
 class Place(NamedTuple):
@@ -50,9 +52,14 @@ def every_batch(_header: BatchHeader) -> bool:
 
 
 class _Part(NamedTuple):
-    """Records that were found and not decoded yet."""
+    """A batch whose records were found and not decoded yet."""
 
-    records: Alike | Walked
+    buffer: Buffer
+    start: int
+    end: int
+    """Where its section is in the buffer."""
+    positions: list[NDArray[np.int64]]
+    """The positions of its records in the section."""
     header: BatchHeader
 
 
@@ -95,7 +102,7 @@ class Decoder:
         rest. A batch that is cut off at the end is left out. Raises Malformed."""
         for position, header in batch_headers(data):
             if header.base_offset >= self._end_offset:
-                return
+                break
             if header.next_offset > self._start_offset:
                 if self._checks_crcs and not check_crc(data, header, position):
                     raise Malformed(f"the batch at offset {header.base_offset} has a wrong CRC")
@@ -104,16 +111,19 @@ class Decoder:
             self.next_offset = max(self.next_offset, header.next_offset)
             if self._rows >= MOST_ROWS or self._held_bytes >= MOST_BYTES:
                 yield from self.take()
+        if self._held_bytes >= ENOUGH_BYTES:
+            yield from self.take()
 
     def _find(self, data: Buffer, header: BatchHeader, position: int) -> None:
-        section = memoryview(data)[position + HEADER_BYTES : position + header.size]
+        buffer, start, end = data, position + HEADER_BYTES, position + header.size
         if header.codec:
-            section = memoryview(decompress(header.codec, section, self._max_inflated_bytes))
-        found = [_Part(records, header) for records in stretches(section, header.record_count)]
+            buffer = decompress(header.codec, memoryview(data)[start:end], self._max_inflated_bytes)
+            start, end = 0, len(buffer)
+        found = record_positions(memoryview(buffer)[start:end], header.record_count)
         if found:
-            self._parts += found
+            self._parts.append(_Part(buffer, start, end, found, header))
             self._rows += header.record_count
-            self._held_bytes += len(section)
+            self._held_bytes += end - start
 
     def take(self) -> Iterator[pa.RecordBatch]:
         """The rows that were found and not given yet. Raises Malformed."""
@@ -121,52 +131,55 @@ class Decoder:
         held_bytes, self._rows, self._held_bytes = self._held_bytes, 0, 0
         if not parts:
             return
-        kinds = groupby(parts, lambda part: type(part.records))
-        for rows in combined([self._decoded(list(group)) for _, group in kinds]):
-            pieces = max(-(-held_bytes // (2 * MOST_BYTES)), -(-rows.num_rows // (2 * MOST_ROWS)))
-            rows_each = -(-rows.num_rows // max(pieces, 1))
-            for first in range(0, rows.num_rows, max(rows_each, 1)):
-                yield rows.slice(first, rows_each)
+        decoded = self._decoded(parts)
+        pieces = max(-(-held_bytes // (2 * MOST_BYTES)), -(-decoded.num_rows // (2 * MOST_ROWS)))
+        rows_each = -(-decoded.num_rows // max(pieces, 1))
+        for first in range(0, decoded.num_rows, max(rows_each, 1)):
+            yield decoded.slice(first, rows_each)
 
     def _decoded(self, parts: list[_Part]) -> pa.RecordBatch:
-        """The rows of records that are all of one kind."""
-        records = [part.records for part in parts]
-        rows: Any = AlikeRows(records) if isinstance(records[0], Alike) else WalkedRows(records)
-        headers = [part.header for part in parts]
-        offsets = np.repeat([header.base_offset for header in headers], rows.counts) + rows.offset_deltas
-        columns = [self._column(name, headers, rows, offsets) for name in self._columns]
-        batch = pa.RecordBatch.from_arrays(columns, schema=schema_of(self._columns))
+        buffer, starts = _in_one_buffer(parts)
+        counts = [part.header.record_count for part in parts]
+        found = [piece + start for part, start in zip(parts, starts, strict=True) for piece in part.positions]
+        positions = np.concatenate(found)
+        ends = np.append(positions[1:], 0)
+        ends[np.cumsum(counts) - 1] = [start + part.end - part.start for part, start in zip(parts, starts, strict=True)]
+        fields = fields_of(np.frombuffer(buffer, np.uint8), positions, ends)
+        offsets = _of_batches(parts, [part.header.base_offset for part in parts]) + fields.offset_deltas
+        columns = [self._column(name, pa.py_buffer(buffer), parts, fields, offsets) for name in self._columns]
+        rows = pa.RecordBatch.from_arrays(columns, schema=schema_of(self._columns))
         if self._start_offset <= offsets.min() and offsets.max() < self._end_offset:
-            return batch
-        return batch.filter(pa.array((self._start_offset <= offsets) & (offsets < self._end_offset)))
+            return rows
+        return rows.filter(pa.array((self._start_offset <= offsets) & (offsets < self._end_offset)))
 
     def _column(
-        self, name: str, headers: list[BatchHeader], rows: AlikeRows | WalkedRows, offsets: NDArray[np.int64]
+        self, name: str, buffer: pa.Buffer, parts: list[_Part], fields: Fields, offsets: NDArray[np.int64]
     ) -> pa.Array:
+        count = len(offsets)
         match name:
             case "key":
-                return rows.keys()
+                return arrays.byte_strings(buffer, fields.keys)
             case "value":
-                return rows.values()
+                return arrays.byte_strings(buffer, fields.values)
             case "topic":
-                return self._constant(name, self._place.topic, len(offsets))
+                return self._constant(name, self._place.topic, count)
             case "partition":
-                return self._constant(name, self._place.partition, len(offsets))
+                return self._constant(name, self._place.partition, count)
             case "offset":
                 return pa.array(offsets)
             case "timestamp":
-                return pa.array(_timestamps(headers, rows)).view(TYPES[name])
+                return pa.array(_timestamps(parts, fields)).view(TYPES[name])
             case "timestampType":
-                return self._of_batches(name, [header.timestamp_type for header in headers], rows.counts)
+                return self._of_batches(name, parts, [part.header.timestamp_type for part in parts])
             case "leaderEpoch":
-                return self._of_batches(name, [header.partition_leader_epoch for header in headers], rows.counts)
-        return rows.headers()
+                return self._of_batches(name, parts, [part.header.partition_leader_epoch for part in parts])
+        return arrays.headers(buffer, fields.header_counts, fields.header_keys, fields.header_values)
 
-    def _of_batches(self, name: str, values: list[int], counts: list[int]) -> pa.Array:
-        """A value of each batch, for each of its records."""
+    def _of_batches(self, name: str, parts: list[_Part], values: Sequence[int]) -> pa.Array:
+        """A column with a value of each batch."""
         if len(set(values)) == 1:
-            return self._constant(name, values[0], sum(counts))
-        return pa.array(np.repeat(np.array(values, np.int32), counts))
+            return self._constant(name, values[0], sum(part.header.record_count for part in parts))
+        return pa.array(_of_batches(parts, values).astype(np.int32))
 
     def _constant(self, name: str, value: str | int, count: int) -> pa.Array:
         """A column that has one value. It is kept, since the next rows have the same one as a rule."""
@@ -177,11 +190,26 @@ class Decoder:
         return column.slice(0, count)
 
 
-def _timestamps(headers: list[BatchHeader], rows: AlikeRows | WalkedRows) -> NDArray[np.int64]:
+def _in_one_buffer(parts: Sequence[_Part]) -> tuple[Buffer, list[int]]:
+    """A buffer that has the sections of all parts, and where each begins. They are copied only if they are in
+    several."""
+    buffer = parts[0].buffer
+    if all(part.buffer is buffer for part in parts):
+        return buffer, [part.start for part in parts]
+    sections = [memoryview(part.buffer)[part.start : part.end] for part in parts]
+    return b"".join(sections), list(accumulate(map(len, sections[:-1]), initial=0))
+
+
+def _of_batches(parts: list[_Part], values: Sequence[int]) -> NDArray[np.int64]:
+    """A value of each batch, for each of its records."""
+    return np.repeat(np.array(values, np.int64), [part.header.record_count for part in parts])
+
+
+def _timestamps(parts: list[_Part], fields: Fields) -> NDArray[np.int64]:
     """The timestamps in microseconds; those that no microsecond of 64 bits can express are the nearest that can."""
-    timestamps = np.repeat([header.base_timestamp for header in headers], rows.counts) + rows.timestamp_deltas
-    if any(header.timestamp_type == LOG_APPEND_TIME for header in headers):
-        appended = np.repeat([header.timestamp_type == LOG_APPEND_TIME for header in headers], rows.counts)
-        timestamps = np.where(appended, np.repeat([header.max_timestamp for header in headers], rows.counts), timestamps)
+    timestamps = _of_batches(parts, [part.header.base_timestamp for part in parts]) + fields.timestamp_deltas
+    if any(part.header.timestamp_type == LOG_APPEND_TIME for part in parts):
+        appended = _of_batches(parts, [part.header.timestamp_type for part in parts]) == LOG_APPEND_TIME
+        timestamps = np.where(appended, _of_batches(parts, [part.header.max_timestamp for part in parts]), timestamps)
     microseconds: NDArray[np.int64] = np.clip(timestamps, -LATEST_MS, LATEST_MS) * MICROSECONDS
     return microseconds

@@ -1,4 +1,4 @@
-"""Records whose positions were found one by one: their fields as arrays of positions and numbers, then as columns.
+"""The fields of all records in some sections, as arrays of positions and numbers: nothing is copied.
 
 A record: length, attributes, timestampDelta, offsetDelta, key, value, headers (`kpywire.record`).
 
@@ -7,15 +7,11 @@ record around it before its bytes are used.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from kpywire.columns import arrays
-from kpywire.columns.slices import NO_SLICES, Slices
 from kpywire.columns.varints import Bytes, Positions, varints, varlongs
 from kpywire.errors import Malformed
 from kpywire.varint import decode_varint
@@ -26,38 +22,14 @@ HEADERS_AT_ONCE: Final = 16
 """The headers of records that are read together; the rest of a record with more is read one by one."""
 
 
-class Walked(NamedTuple):
-    """Records, one behind the other, which fill a section, and where each begins."""
+class Slices(NamedTuple):
+    """Byte strings in a buffer: where each begins, and its length, which is negative for null."""
 
-    section: bytes
-    positions: Positions
+    starts: Positions
+    lengths: Positions
 
 
-class WalkedRows:
-    """The rows of walked records, in several stretches, which are decoded together, field by field. Malformed if they
-    cannot be."""
-
-    def __init__(self, stretches: Sequence[Walked]) -> None:
-        sections = [each.section for each in stretches]
-        whole = sections[0] if len(sections) == 1 else b"".join(sections)
-        bases = accumulate(map(len, sections[:-1]), initial=0)
-        found = [each.positions + base for each, base in zip(stretches, bases, strict=True)]
-        positions = np.concatenate(found)
-        self._fields = fields_of(np.frombuffer(whole, np.uint8), positions, np.append(positions[1:], len(whole)))
-        self._buffer = pa.py_buffer(whole)
-        self.counts = list(map(len, found))
-        self.timestamp_deltas = self._fields.timestamp_deltas
-        self.offset_deltas = self._fields.offset_deltas
-
-    def keys(self) -> pa.Array:
-        return arrays.byte_strings(self._buffer, self._fields.keys)
-
-    def values(self) -> pa.Array:
-        return arrays.byte_strings(self._buffer, self._fields.values)
-
-    def headers(self) -> pa.Array:
-        fields = self._fields
-        return arrays.headers(self._buffer, fields.header_counts, fields.header_keys, fields.header_values)
+NO_SLICES: Final = Slices(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class Fields(NamedTuple):
