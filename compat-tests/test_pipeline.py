@@ -8,13 +8,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PATIENCE_S = 1200
+"""A machine that does other work takes many minutes."""
+BUSY = pytest.mark.flaky(reruns=2, only_rerun=["failed to connect back"])
+"""Spark gives a process of Python ten seconds to start, which a busy machine exceeds: that alone is tried again."""
 
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.timeout(3 * PATIENCE_S)
+@BUSY
 def test_the_pipeline_is_all_that_the_csv_says(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "examples.pipeline", "--limit", "3000", "--page", str(tmp_path / "page.html")]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     for line in (
         "sums in the topic: ",
@@ -31,13 +37,15 @@ def test_the_pipeline_is_all_that_the_csv_says(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.timeout(3 * PATIENCE_S)
+@BUSY
 def test_the_cells_of_the_notebook_run_one_after_the_other(tmp_path: Path) -> None:
     cells = json.loads((ROOT / "examples/pipeline/tour.ipynb").read_text())["cells"]
     code = "\n".join("".join(cell["source"]) + "\n" for cell in cells if cell["cell_type"] == "code")
     program = tmp_path / "tour.py"
     program.write_text(code)
     finished = subprocess.run(
-        [sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False
+        [sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "table = topic: True" in finished.stdout

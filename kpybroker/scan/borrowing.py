@@ -8,8 +8,6 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
 
 from kpybroker.leases.manifest import Manifest, PartitionManifest, Wish, from_json
 from kpybroker.scan.errors import ScanError
@@ -32,6 +30,9 @@ class SecondPort(NamedTuple):
 
     def post(self, path: str, body: Mapping[str, Any]) -> bytes:
         """The answer to a request. Raises ScanError with the broker's own line."""
+        from urllib.error import HTTPError, URLError  # loads HTTP and TLS, which few processes of Spark need
+        from urllib.request import Request, urlopen
+
         headers = {"Content-Type": "application/json"}
         if self.user:
             headers["Authorization"] = "Basic " + b64encode(f"{self.user}:{self.password}".encode()).decode()

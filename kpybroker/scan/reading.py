@@ -6,9 +6,8 @@ from typing import Final
 import pyarrow as pa
 
 from kpybroker.scan.errors import ScanError
-from kpybroker.scan.filters import EVERYTHING, Filter, Interval, Literal, columns_of, interval
+from kpybroker.scan.filters import EVERYTHING, Interval, Literal, columns_of, interval
 from kpybroker.scan.ranges import Range, Wanted
-from kpybroker.scan.row_filter import kept
 from kpybroker.scan.transport import Transport
 from kpywire.batch import LOG_APPEND_TIME, BatchHeader
 from kpywire.columns.decoder import MOST_BYTES, MOST_ROWS, Decoder, Place, combined
@@ -23,15 +22,14 @@ def rows(transport: Transport, part: Range, wanted: Wanted) -> Iterator[pa.Recor
     """The rows of a range, in the order of the log. Raises ScanError."""
     if wanted.filter is None:
         return _gathered(_decoded(transport, part, wanted, wanted.columns))
+    from kpybroker.scan.row_filter import kept  # loads pyarrow.compute, which tasks without a filter do not need
+
     known: dict[str, Literal] = {"topic": part.topic, "partition": part.partition}
     needed = tuple(dict.fromkeys((*wanted.columns, *sorted(columns_of(wanted.filter)))))
     times = interval(wanted.filter, "timestamp", known)
     decoded = _decoded(transport, part, wanted, needed, times)
-    return _gathered(_kept(decoded, wanted.filter, wanted.columns))
-
-
-def _kept(decoded: Iterable[pa.RecordBatch], condition: Filter, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    return (kept(condition, batch).select(columns) for batch in decoded)
+    condition, columns = wanted.filter, wanted.columns
+    return _gathered(kept(condition, batch).select(columns) for batch in decoded)
 
 
 def _decoded(

@@ -11,12 +11,14 @@ import errno
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpystorage import names
 from kpystorage.disk import Disk
-from kpystorage.log import Log
 from kpystorage.log_offset import LogOffset
+
+if TYPE_CHECKING:  # readers load this module for what was lent, and no log
+    from kpystorage.log import Log
 
 
 class LentSegment(NamedTuple):
@@ -30,7 +32,7 @@ class LentSegment(NamedTuple):
     inode: int
 
 
-def lend(disk: Disk, log: Log, start_offset: int, end: LogOffset, lease: int) -> list[LentSegment]:
+def lend(disk: Disk, log: "Log", start_offset: int, end: LogOffset, lease: int) -> list[LentSegment]:
     """Lend the segments that hold ``start_offset`` up to ``end``. May raise OSError; then nothing is lent."""
     lent: list[LentSegment] = []
     try:
@@ -42,7 +44,7 @@ def lend(disk: Disk, log: Log, start_offset: int, end: LogOffset, lease: int) ->
     return lent
 
 
-def _lend(disk: Disk, log: Log, start_offset: int, end: LogOffset, lease: int) -> Iterator[LentSegment]:
+def _lend(disk: Disk, log: "Log", start_offset: int, end: LogOffset, lease: int) -> Iterator[LentSegment]:
     log.active.log.descriptor()  # appends that wait to be written are written by this
     first = max(bisect_right(log.base_offsets, start_offset) - 1, 0)
     for number in range(first, len(log.segments)):
@@ -64,7 +66,7 @@ def _lend(disk: Disk, log: Log, start_offset: int, end: LogOffset, lease: int) -
         yield LentSegment(segment.base_offset, next_offset, path, index_path, end_position, status.inode)
 
 
-def _link(disk: Disk, log: Log, base_offset: int, suffix: str, lease: int) -> str:
+def _link(disk: Disk, log: "Log", base_offset: int, suffix: str, lease: int) -> str:
     path = f"{log.path}/{names.lent_file(base_offset, suffix, lease)}"
     disk.link(f"{log.path}/{names.segment_file(base_offset, suffix)}", path)
     return path
