@@ -36,7 +36,7 @@ def borrowed(
 ) -> Borrowed | None:
     """The files of a plan, or None where Fetch reads all of it. Raises ScanError if files are demanded and cannot be
     read here."""
-    if options.transport == FETCH:
+    if options.transport == FETCH or not parts:
         return None
     if options.transport == FILES:
         return _borrowed(options, client, parts)

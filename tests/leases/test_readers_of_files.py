@@ -129,6 +129,12 @@ def test_a_lease_is_renewed_while_tasks_read(lending: Lending, monkeypatch: pyte
     assert len(renewed) > len(tasks)
 
 
+def test_a_plan_without_anything_to_read_borrows_nothing(lending: Lending) -> None:
+    reader = reader_of(lending, transport="files", filter="partition = 7")
+    assert reader.partitions() == []
+    assert lending.nothing_is_lent()
+
+
 def test_a_stream_gives_each_micro_batch_back_before_the_next(lending: Lending) -> None:
     given = said(lending, transport="files", startingOffsets="earliest", maxOffsetsPerTrigger="2500")
     reader = StreamReader(for_stream(read_options(given)))
