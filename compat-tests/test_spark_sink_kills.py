@@ -1,13 +1,17 @@
 """The exactly-once sink while the driver, a worker and the broker are killed. The long form is ``make sink-kills``."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyspark
 import pytest
 
 from conftest import StartBroker, no_spark
-from sink_kills.run import BROKER, DRIVER, WORKER, run
+from sink_kills.run import BROKER, CHECKOUT, DRIVER, PACKAGE, WORKER, command_of, processes_of, run
 from sink_kills.watcher import faults
+from waiting import eventually
 
 
 @pytest.mark.parametrize(
@@ -26,7 +30,7 @@ def test_rows_that_are_lost_or_twice_or_in_a_wrong_order_are_found(values: dict[
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("way", ["driver", "tasks"])
 def test_what_a_query_wrote_is_its_input_after_kills_of_everything(
     start_broker: StartBroker, pytestconfig: pytest.Config, tmp_path: Path, way: str
@@ -39,3 +43,25 @@ def test_what_a_query_wrote_is_its_input_after_kills_of_everything(
     assert verdict.faults == []
     assert verdict.kills.total() == 3
     assert verdict.rows > 0
+
+
+def sessions_of_children(parent: int) -> list[int]:
+    """The children of a process that lead a session of their own."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(child) for child in children if os.getsid(int(child)) == int(child)]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_nothing_is_left_of_a_run_that_is_killed(pytestconfig: pytest.Config, tmp_path: Path) -> None:
+    if reason := pytestconfig.stash.get(no_spark, None):
+        pytest.skip(reason)
+    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{PACKAGE}", "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "sink_kills", "--kills", "1", "--way", "driver"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as killed:
+        eventually(lambda: sessions_of_children(killed.pid), "the driver runs", 300)
+        (session,) = sessions_of_children(killed.pid)
+        eventually(lambda: any("java" in command_of(pid) for pid in processes_of(session)), "the JVM runs", 300)
+        killed.kill()
+    eventually(lambda: not processes_of(session), "all processes of the driver end", 300)

@@ -22,10 +22,10 @@ from topics import create_topic
 
 TOPIC: Final = "numbers"
 DRIVER, WORKER, BROKER = KINDS = ("driver", "worker", "broker")
-GOES_ON_S: Final = 240.0
+GOES_ON_S: Final = 900.0
 LATEST_S: Final = 4.0
 """The latest moment of a kill after the query has gone on."""
-ENDS_S: Final = 120.0
+ENDS_S: Final = 600.0
 PACKAGE: Final = Path(__file__).parents[1]
 CHECKOUT: Final = PACKAGE.parent
 
@@ -80,7 +80,7 @@ class Driver:
 
     def kill_worker(self, rng: random.Random) -> bool:
         """Kill one of Spark's processes of Python: a task, the writing of a plan, or the commit of a micro-batch."""
-        workers = [pid for pid in self.members() if _is_worker(_command_of(pid))]
+        workers = [pid for pid in self.members() if _is_worker(command_of(pid))]
         if workers:
             _kill(rng.choice(workers))
         return bool(workers)
@@ -98,13 +98,7 @@ class Driver:
 
     def members(self) -> list[int]:
         """The processes of the session: the driver, those that it has started, and those that they have."""
-        if self._session is None:
-            return []
-        return [
-            int(entry.name)
-            for entry in Path("/proc").iterdir()
-            if entry.name.isdecimal() and _session_of(entry) == self._session
-        ]
+        return [] if self._session is None else processes_of(self._session)
 
 
 def run(
@@ -164,6 +158,12 @@ def _wait_for_quiet(watcher: Watcher) -> None:
         time.sleep(3)
 
 
+def processes_of(session: int) -> list[int]:
+    """The processes of a session that have not ended."""
+    everything = [entry for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+    return sorted(int(entry.name) for entry in everything if _session_of(entry) == session)
+
+
 def _session_of(process: Path) -> int | None:
     """The session of a process; None if it has ended."""
     try:
@@ -173,7 +173,7 @@ def _session_of(process: Path) -> int | None:
     return None if state == "Z" else int(session)
 
 
-def _command_of(pid: int) -> str:
+def command_of(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     except OSError:
