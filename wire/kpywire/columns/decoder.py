@@ -32,8 +32,8 @@ LATEST_MS: Final = NO_END // MICROSECONDS
 
 MOST_ROWS: Final = 32_768
 MOST_BYTES: Final = 1024 * 1024
-"""A record batch is made of about this many rows or bytes, and is at most about twice as large. The bytes are few enough
-to stay in a core's cache until they are rows."""
+"""A record batch is made of about this many rows or bytes, and is at most about twice as large. They are few enough to
+stay in a core's cache until they are rows."""
 ENOUGH_BYTES: Final = MOST_BYTES // 4
 """Sections of at least this size, all from one buffer, are decoded before the next buffer comes: nothing is copied to
 put them together."""

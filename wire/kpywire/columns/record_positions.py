@@ -48,7 +48,9 @@ def record_positions(section: memoryview, count: int) -> list[NDArray[np.int64]]
     return pieces
 
 
-def _run(data: NDArray[np.uint8], section: memoryview, position: int, most: int) -> tuple[NDArray[np.int64] | None, int]:
+def _run(
+    data: NDArray[np.uint8], section: memoryview, position: int, most: int
+) -> tuple[NDArray[np.int64] | None, int]:
     """The positions of the records from ``position`` on that have the size of the first, if they are many."""
     length, start = decode_varint(section, position)
     size = start - position + length

@@ -40,9 +40,7 @@ def _integers(data: Bytes, positions: Positions, longest: int, mask: int) -> tup
     return values, after
 
 
-def _longer(
-    data: Bytes, found: Bytes, after: Positions, longest: int
-) -> tuple[NDArray[np.uint64], Positions]:
+def _longer(data: Bytes, found: Bytes, after: Positions, longest: int) -> tuple[NDArray[np.uint64], Positions]:
     """The unsigned integers that begin with the bytes ``found`` and go on, and the positions after them."""
     values = (found & 0x7F).astype(np.uint64)
     found = data.take(after, mode="clip")
