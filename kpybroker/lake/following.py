@@ -13,6 +13,8 @@ from kpywire import error_codes
 
 POLL_S: Final = 0.25
 OUTAGE_S: Final = 1.0
+MOST_EARLY_S: Final = 1.5
+"""A commit begins earlier than it is due by the time that the last one took, and by this at most."""
 
 
 class Stop(Protocol):
@@ -38,6 +40,7 @@ def follow(
 ) -> Iterator[Committed]:
     """The commits until ``stop`` is set. A cluster that goes away is waited for; the topic must stay the same."""
     since_s = time.monotonic()
+    early_s = 0.0
     is_away = False
     while not stop.is_set():
         try:
@@ -50,9 +53,11 @@ def follow(
             waiting = writer.pending(ends)
             if not waiting:
                 since_s = asked_s
-            if writer.is_due(waiting, int((time.monotonic() - since_s) * 1000)):
+            began_s = time.monotonic()
+            if writer.is_due(waiting, int((began_s - since_s + early_s) * 1000)):
                 committed = writer.write(ends)
                 since_s = asked_s  # records that came while it was written wait since then
+                early_s = min(time.monotonic() - began_s, MOST_EARLY_S)
                 if committed is not None:
                     yield committed
             else:

@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -15,11 +16,11 @@ from kpybroker.spark.one_line import one_line
 from kpybroker.spark.zip_directories import keep_zip_directories
 
 
+@cache
 def keep_modules() -> None:
     """Let the collector of cycles leave out what is there by now, which is modules and lives as long as the process:
-    Spark's processes look for garbage after each task, and take 20 ms for it otherwise."""
-    if not gc.get_freeze_count():
-        gc.freeze()
+    Spark's processes search for garbage after each task, and take 20 ms for it otherwise."""
+    gc.freeze()
 
 
 class Task(InputPartition):

@@ -13,12 +13,14 @@ def byte_strings(buffer: pa.Buffer, slices: Slices) -> pa.Array:
     count = len(slices.starts)
     if not count:
         return pa.array([], pa.binary())
+    is_null = slices.lengths < 0
+    if is_null.all():
+        return pa.nulls(count, pa.binary())
     # Arrow picks every other one of the strings that the bounds of all slices make, and leaves out what is between.
     bounds = np.empty(2 * count, np.int32)
     bounds[0::2] = slices.starts
     bounds[1::2] = slices.starts + np.maximum(slices.lengths, 0)
     every = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), buffer])
-    is_null = slices.lengths < 0
     chosen = np.arange(0, 2 * count, 2, dtype=np.int32)
     return every.take(pa.array(chosen, mask=is_null if is_null.any() else None))
 

@@ -60,8 +60,7 @@ def _run(
     alike = most
     for place in range(position, start):
         same = data[place : place + size * alike : size][:alike] == section[place]
-        if not same.all():
-            alike = int(same.argmin())
+        alike = int(same.argmin()) or alike  # 0 where all are the same, since the first one is
     if alike < SHORTEST_RUN:
         return None, position
     end = position + size * alike
