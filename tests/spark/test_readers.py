@@ -1,8 +1,10 @@
 """The readers of the PySpark data source, asked as Spark asks them, without a JVM."""
 
+import gc
 import inspect
 import json
 import pickle
+import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -17,7 +19,7 @@ from kpybroker.client.client import Client, Spot
 from kpybroker.client.offset_requests import delete_records
 from kpybroker.scan.errors import BadOption, OffsetsLost, ScanError
 from kpybroker.scan.filter_text import parse_filter
-from kpybroker.spark import KpybrokerSource, one_line
+from kpybroker.spark import KpybrokerSource, one_line, task
 from kpybroker.spark.pushdown import filter_of
 from kpybroker.spark.read_limits import default_limit
 from kpybroker.spark.reader import PUSHDOWN_WORKER, PushedReader, Reader
@@ -99,6 +101,24 @@ def test_it_is_found_by_its_name() -> None:
 
     assert DefaultSource is KpybrokerSource
     assert DefaultSource.name() == "kpybroker"
+
+
+def test_processes_of_spark_load_only_what_every_task_needs() -> None:
+    """Spark starts several for a query, and each loads its modules."""
+    heavy = "{'kpystorage.log', 'pyarrow.compute', 'urllib.request'}"
+    program = f"import sys; import kpybroker.spark.reader; print(sorted({heavy} & set(sys.modules)))"
+    before = "import sys; import pyspark.sql.datasource, pyarrow; print('urllib.request' in sys.modules)"
+    runs = [subprocess.run([sys.executable, "-c", each], capture_output=True, text=True) for each in (program, before)]
+    assert [run.stdout.strip() for run in runs] in (["[]", "False"], ["['urllib.request']", "True"]), runs
+
+
+def test_modules_are_left_out_of_the_search_for_garbage_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen: list[bool] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
+    task.keep_modules.cache_clear()
+    task.keep_modules()
+    task.keep_modules()
+    assert frozen == [True]
 
 
 def test_a_schema_of_the_users_own_is_refused(broker: Broker) -> None:
