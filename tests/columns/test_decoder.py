@@ -218,6 +218,15 @@ def test_one_record_of_another_size_stands_alone_between_records_that_are_alike(
     assert rows_of(data) == expected(data)
 
 
+def test_rows_that_wait_for_others_do_not_need_the_buffer_that_they_came_in() -> None:
+    buffer = bytearray(built([([Record(value=b"first"), Record(value=b"second")], 0, 0)]))
+    wanted = expected(bytes(buffer))
+    made = Decoder(HERE, ALL)
+    assert list(made.decode(buffer, Aborted())) == []
+    buffer[:] = bytes(len(buffer))
+    assert plain([*made.take()]) == wanted
+
+
 def test_many_rows_come_in_several_record_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder, "MOST_ROWS", 100)
     data = built([([Record(value=b"%d" % n) for n in range(450)], 0, 0), ([Record(value=b"end")], 0, 0)])

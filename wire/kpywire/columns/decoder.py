@@ -35,8 +35,8 @@ MOST_BYTES: Final = 1024 * 1024
 """A record batch is made of about this many rows or bytes, and is at most about twice as large. They are few enough to
 stay in a core's cache until they are rows."""
 ENOUGH_BYTES: Final = MOST_BYTES // 4
-"""Sections of at least this size, all from one buffer, are decoded before the next buffer comes: nothing is copied to
-put them together."""
+"""Sections of at least this size are decoded before the next buffer comes. Smaller ones are copied, so that few of them
+do not keep a large buffer."""
 
 
 class Place(NamedTuple):
@@ -61,6 +61,11 @@ class _Part(NamedTuple):
     positions: list[NDArray[np.int64]]
     """The positions of its records in the section."""
     header: BatchHeader
+
+    def alone(self) -> "_Part":
+        """The same with a buffer that has only the section."""
+        section = bytes(memoryview(self.buffer)[self.start : self.end])
+        return self._replace(buffer=section, start=0, end=len(section))
 
 
 def combined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -100,6 +105,7 @@ class Decoder:
     def decode(self, data: Buffer, aborted: Aborted) -> Iterator[pa.RecordBatch]:
         """The rows of all whole batches in ``data``, as far as there are enough for a record batch; `take` has the
         rest. A batch that is cut off at the end is left out. Raises Malformed."""
+        held = len(self._parts)
         for position, header in batch_headers(data):
             if header.base_offset >= self._end_offset:
                 break
@@ -111,8 +117,10 @@ class Decoder:
             self.next_offset = max(self.next_offset, header.next_offset)
             if self._rows >= MOST_ROWS or self._held_bytes >= MOST_BYTES:
                 yield from self.take()
+                held = 0
         if self._held_bytes >= ENOUGH_BYTES:
             yield from self.take()
+        self._parts[held:] = [part.alone() for part in self._parts[held:]]
 
     def _find(self, data: Buffer, header: BatchHeader, position: int) -> None:
         buffer, start, end = data, position + HEADER_BYTES, position + header.size
