@@ -12,6 +12,7 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from spark_home import home_with_bytecode
 from spark_versions import connector
 
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -33,6 +34,7 @@ def small_spark(directory: Path, memory: str = "768m", jvm: str = SMALL_JVM) -> 
     Raises UnavailableError when the connector for this PySpark cannot be had.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["SPARK_HOME"] = str(home_with_bytecode())
     logging = directory / "log4j2.properties"
     logging.write_text(QUIET)
     java_options = f"{jvm} -Dlog4j2.configurationFile={logging.as_uri()}"

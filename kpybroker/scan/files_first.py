@@ -16,8 +16,8 @@ RENEWED_AFTER: Final = 1 / 3
 """The part of a lease's time after which it is renewed."""
 MOST_KNOWN: Final = 16
 _renewals: Final[dict[tuple[Loan, ...], float]] = {}
-"""When this process has renewed its newest leases. Tasks are short, and a process reads many of them, one after the
-other."""
+"""The times at which this process has renewed its newest leases. Tasks are short, and a process reads many of them, one
+after the other."""
 
 
 class FilesFirst:

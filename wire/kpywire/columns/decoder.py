@@ -57,7 +57,7 @@ class _Part(NamedTuple):
     buffer: Buffer
     start: int
     end: int
-    """Where its section is in the buffer."""
+    """The end of its section in the buffer, which begins at ``start``."""
     positions: list[NDArray[np.int64]]
     """The positions of its records in the section."""
     header: BatchHeader
