@@ -18,6 +18,7 @@ from oracle import BrokerProcess
 from oracle.process import die_with_parent
 from sink_kills.program import ROWS_PER_BATCH
 from sink_kills.watcher import PARTITIONS, Watcher, faults
+from spark_home import home_with_bytecode
 from topics import create_topic
 
 TOPIC: Final = "numbers"
@@ -52,6 +53,7 @@ class Driver:
     def _start(self) -> None:
         path = os.pathsep.join(map(str, (PACKAGE, CHECKOUT / "wire", CHECKOUT / "storage", CHECKOUT)))
         environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
+        environment["SPARK_HOME"] = str(home_with_bytecode())
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
                 self._command,
