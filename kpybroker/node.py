@@ -170,13 +170,14 @@ class Node:
                 leases = build_lease_routes(config, platform, stored.identity.cluster_id, broker, disk)
                 monitoring.serve(leases.routes)
                 platform.ends.callback(leases.close)
-                console = build_console_routes(platform, monitoring, broker, server, clients)
-                monitoring.serve(console.routes)
-                platform.ends.callback(console.close)
         else:
             broker, clients = None, controllers
             quorum.host.subscribe(role.apply)
             monitoring.show_controller(role, server, controllers)
+        if monitoring.port is not None:
+            console = build_console_routes(platform, monitoring, broker or role, server, clients)
+            monitoring.serve(console.routes)
+            platform.ends.callback(console.close)
         platform.ends.callback(server.close)
         for listener in config.listeners:
             serves = controllers if listener in config.controller_listeners else clients

@@ -13,6 +13,7 @@ from kpybroker.console.views.cluster import is_under_replicated, reason_of
 from kpybroker.console.views.retention import Deletion, next_deletion
 from kpybroker.console.views.topics import (
     PER_PAGE,
+    TYPES,
     ConfigRow,
     PartitionRow,
     TopicPage,
@@ -42,8 +43,6 @@ from kpywire.messages.incremental_alter_configs import (
 log = logging.getLogger("kpybroker.console")
 
 SET, DELETE = 0, 1
-TYPES = ("", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
-DEFAULT_SOURCE = 5
 
 
 async def topics(node: NodeParts, viewer: Viewer, query: Query) -> Topics:
