@@ -27,7 +27,7 @@ IDLE_MS: Final = 30_000
 
 
 class Shown(NamedTuple):
-    """What is known of the values of a page."""
+    """The values of a page by their schemas."""
 
     values: Mapping[bytes, BySchema]
     notes: tuple[str, ...]

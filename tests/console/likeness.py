@@ -44,7 +44,7 @@ class Sketch(NamedTuple):
 
 
 class Likeness(NamedTuple):
-    """What two pictures have in common."""
+    """The likeness of two pictures."""
 
     same_size: bool
     grounds: int

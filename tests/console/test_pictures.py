@@ -69,7 +69,7 @@ def test_a_page_looks_as_in_its_picture(stage: Stage, browser: Browser, name: st
 
 UNSTYLED = "document.querySelector('link[rel=stylesheet]').remove()"
 OTHER_THEME = "document.documentElement.dataset.theme = 'dark'"
-"""What must not pass: a page without its style, and one in the other theme."""
+"""Two changes that must not pass: a page without its style, and one in the other theme."""
 
 
 @pytest.mark.parametrize("name", ["cluster", "topic", "records", "group"])

@@ -17,7 +17,7 @@ BROKER_RESOURCE: Final = 4
 
 
 async def configs(node: NodeParts, viewer: Viewer, query: Query) -> ConfigsPage:
-    """Those that are set, or all; as DescribeConfigs tells the viewer."""
+    """The configs that are set, or all, as DescribeConfigs shows them to the viewer."""
     viewer.must_see_node()
     search, is_full = query.text("q")[:200].strip(), query.flag("all")
     name = str(node.role.node_id)

@@ -80,7 +80,7 @@ def _states(led: LedSharePartition) -> Iterator[tuple[int, int, RecordState]]:
 def share_facts(
     node: NodeParts, group: ShareGroup, members: Sequence[MemberRow], shares: Sequence[ShareRow]
 ) -> ShareFacts:
-    """What is known of a share group at its coordinator, with its partitions that are led here."""
+    """The facts about a share group at its coordinator, with its partitions that are led here."""
     states = group.states
     assigned = {spot for member in members for spot in member.assigned}
     topics = node.broker.image.topics_by_id
@@ -96,7 +96,7 @@ def share_facts(
 
 
 def streams_facts(shard: GroupShard, group: StreamsGroup, members: Sequence[MemberRow]) -> StreamsFacts:
-    """What is known of the tasks of a streams group."""
+    """The facts about the tasks of a streams group."""
     names = {each.id: f"{each.client_id} at {each.host}" for each in members}
     configured = group.configured
     problem = UNCHECKED if group.state == NOT_READY else ""

@@ -94,7 +94,7 @@ class SearchPage:
     passed_s: float
     form: str
     notes: tuple[str, ...]
-    """As on the page of records."""
+    """The same lines as on the page of records."""
 
 
 def nothing_chosen(topics: tuple[str, ...], form: str) -> RecordsPage:

@@ -26,7 +26,7 @@ class StreamsFacts:
 
     members: Sequence[MemberRow]
     problem: str
-    """What is wrong with the topics of its topology; empty if nothing is."""
+    """The reason why the topics do not fit its topology; empty if they do."""
     shutdown_by: str
     """The member that asked for the end of the application; empty if none did."""
     is_delayed: bool
