@@ -30,8 +30,8 @@ def schema_id(value: bytes) -> int:
 
 
 def names_schema(value: bytes) -> bool:
-    """Whether a value begins as one that names its schema."""
-    return len(value) >= FIVE_BYTES and value[0] == 0
+    """Whether a value begins as one that names its schema; ids are positive numbers of 32 bits in Java."""
+    return len(value) >= FIVE_BYTES and value[0] == 0 and value[1] < 0x80
 
 
 class Schema(NamedTuple):

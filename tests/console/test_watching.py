@@ -149,6 +149,13 @@ def test_a_login_without_headers_is_not_shown(node: ConsoleNode, authority: Auth
         assert [each["request"] for each in look(node, client)["exchanges"]] == ["SaslHandshake"]
 
 
+def test_the_configs_of_a_node_hide_its_secrets(node: ConsoleNode) -> None:
+    for path in ("/api/configs", "/configs"):
+        page = node.get(path, all=1).text
+        assert "ssl.keystore.location" in page
+        assert SECRET.decode() not in page
+
+
 def test_records_are_left_out_whatever_their_field_is_called() -> None:
     found = {
         "records": "AAAA",

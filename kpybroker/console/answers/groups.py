@@ -130,7 +130,12 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     name = query.needed("id")
     coordinator, found = _find(node, viewer, name)
     silent = silence_of(coordinator, found, int(node.broker.scheduler.monotonic_ms()))
-    members = tuple([replace(each, silent_s=silent.get(each.id)) async for each in paced(members_of(node, found))])
+    members = tuple(
+        [
+            replace(each, silent_s=silent.get(each.id), assigned=_seen(viewer, each.assigned))
+            async for each in paced(members_of(node, found))
+        ]
+    )
     assigned = {spot: member.client_id for member in members for spot in member.assigned}
     readers = Readers(node.broker, node.sources.server)
     async for _ in paced(readers.gather()):
@@ -140,7 +145,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     events = coordinator.shard.stories.of(name)
     kind, state, generation, protocol = _summary(found)
     shares = await share_rows(node, viewer, name, members) if kind == SHARE else ()
-    found_of_kind = _verdict_of_kind(node, coordinator, found, members, shares)
+    found_of_kind = _verdict_of_kind(node, viewer, (coordinator, found), members, shares)
     is_stuck, verdict = found_of_kind or stuck.verdict_on(_facts(node, state, (members, positions), events))
     lag = sum(each.lag or 0 for each in positions) + sum(each.unread for each in shares)
     lag_s = max((each.lag_s for each in positions if each.lag_s is not None), default=None)
@@ -165,19 +170,27 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     )
 
 
+def _seen(viewer: Viewer, assigned: tuple[str, ...]) -> tuple[str, ...]:
+    """The tasks, and the partitions of topics that the viewer may see."""
+    return tuple(
+        each for each in assigned if each.startswith(stuck.TASK) or viewer.may_see_topic(each.rpartition("-")[0])
+    )
+
+
 def _verdict_of_kind(
     node: NodeParts,
-    coordinator: GroupCoordinator,
-    group: Group,
+    viewer: Viewer,
+    where: tuple[GroupCoordinator, Group],
     members: tuple[MemberRow, ...],
     shares: tuple[ShareRow, ...],
 ) -> tuple[bool, str] | None:
     """The verdict on a share group, or on the tasks of a streams group; None where positions decide."""
+    coordinator, group = where
     membership = group.membership
     if isinstance(membership, ShareGroup):
-        return verdict_on_shares(share_facts(node, membership, members, shares))
+        return verdict_on_shares(share_facts(node, viewer, membership, members, shares))
     if isinstance(membership, StreamsGroup):
-        return verdict_on_streams(streams_facts(coordinator.shard, membership, members))
+        return verdict_on_streams(streams_facts(coordinator.shard, viewer, membership, members))
     return None
 
 

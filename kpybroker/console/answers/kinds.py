@@ -12,6 +12,7 @@ from kpybroker.console.views.stuck_shares import ShareFacts
 from kpybroker.console.views.stuck_streams import Handover, StreamsFacts
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.share.share_group import ShareGroup
+from kpybroker.groups.share.state_topics import StateTopic, StateTopics
 from kpybroker.groups.streams.streams_group import NOT_READY, StreamsGroup
 from kpybroker.groups.streams.timeouts import is_delayed
 from kpybroker.serving.share.led import LedSharePartition
@@ -19,6 +20,7 @@ from kpybroker.share.record_state import ACQUIRED, RecordState
 
 MOST_PARTITIONS: Final = 200
 MOST_TASKS: Final = 200
+HIDDEN: Final = "topics of its topology are missing or do not fit, and you may not see all of them."
 UNCHECKED: Final = "the next heartbeat compares its topology with the topics."
 
 
@@ -78,30 +80,34 @@ def _states(led: LedSharePartition) -> Iterator[tuple[int, int, RecordState]]:
 
 
 def share_facts(
-    node: NodeParts, group: ShareGroup, members: Sequence[MemberRow], shares: Sequence[ShareRow]
+    node: NodeParts, viewer: Viewer, group: ShareGroup, members: Sequence[MemberRow], shares: Sequence[ShareRow]
 ) -> ShareFacts:
     """The facts about a share group at its coordinator, with its partitions that are led here."""
-    states = group.states
+    states = group.states or StateTopics()
     assigned = {spot for member in members for spot in member.assigned}
-    topics = node.broker.image.topics_by_id
-    without_state, unassigned = [], []
-    for topic_id, found in {} if states is None else states.initializing.items():
-        if topic_id in topics:
-            without_state += [f"{topics[topic_id].name}-{index}" for index in sorted(found.partitions)]
-    for topic_id, found in {} if states is None else states.initialized.items():
-        if topic_id in topics and topics[topic_id].name in group.by_name:
-            spots = (f"{topics[topic_id].name}-{index}" for index in sorted(found.partitions))
-            unassigned += [spot for spot in spots if spot not in assigned]
-    return ShareFacts(members, shares, without_state, unassigned)
+
+    def spots(topics: Mapping[bytes, StateTopic]) -> list[str]:
+        """The partitions of subscribed topics that the viewer may see."""
+        known = ((node.broker.image.topics_by_id.get(topic_id), found) for topic_id, found in topics.items())
+        seen = (
+            (topic.name, found.partitions)
+            for topic, found in known
+            if topic is not None and topic.name in group.by_name and viewer.may_see_topic(topic.name)
+        )
+        return [f"{name}-{index}" for name, indexes in seen for index in sorted(indexes)]
+
+    unassigned = [spot for spot in spots(states.initialized) if spot not in assigned]
+    return ShareFacts(members, shares, spots(states.initializing), unassigned)
 
 
-def streams_facts(shard: GroupShard, group: StreamsGroup, members: Sequence[MemberRow]) -> StreamsFacts:
+def streams_facts(shard: GroupShard, viewer: Viewer, group: StreamsGroup, members: Sequence[MemberRow]) -> StreamsFacts:
     """The facts about the tasks of a streams group."""
     names = {each.id: f"{each.client_id} at {each.host}" for each in members}
     configured = group.configured
     problem = UNCHECKED if group.state == NOT_READY else ""
     if configured is not None and configured.problem is not None:
-        problem = configured.problem.text
+        topics = () if group.topology is None else group.topology.required_topics
+        problem = configured.problem.text if all(map(viewer.may_see_topic, topics)) else HIDDEN
     subtopologies = {} if configured is None else configured.subtopologies or {}
     wanted = _owners((member_id, target.active) for member_id, target in group.target.items())
     running = _owners((each, member.assigned.active) for each, member in group.members.items())
