@@ -13,6 +13,8 @@ class RegistryServer:
 
     def __init__(self) -> None:
         self.schemas: dict[str, Any] = {}
+        self.elsewhere = ""
+        """The address to which every request is sent on; empty for none."""
         self.asked: list[str] = []
         self.logins: list[str | None] = []
         self.answers = threading.Event()
@@ -25,7 +27,11 @@ class RegistryServer:
                 registry.logins.append(self.headers.get("Authorization"))
                 registry.answers.wait(60)
                 found = registry.schemas.get(self.path)
-                self.send_response(404 if found is None else 200)
+                if registry.elsewhere:
+                    self.send_response(302)
+                    self.send_header("Location", registry.elsewhere + self.path)
+                else:
+                    self.send_response(404 if found is None else 200)
                 self.end_headers()
                 if found is not None:
                     self.wfile.write(json.dumps(found).encode())

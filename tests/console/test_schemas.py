@@ -19,6 +19,7 @@ from registry_server import RegistryServer, registry_server
 
 from kpybroker.console import decoding
 from kpybroker.console.schema_tasks import Address, Decoded, Decoder, Ended, Task, Trouble
+from kpybroker.schemas.errors import SchemaError
 from kpybroker.schemas.registry import Registry
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record
@@ -130,14 +131,15 @@ def test_each_schema_is_asked_for_once(registry: RegistryServer) -> None:
 
 def test_values_that_are_not_of_their_schema_are_bytes_with_the_reason(registry: RegistryServer) -> None:
     with shown_by(registry) as node:
-        produce(node, avro("a")[:-1], named(9, b"x"), named(5, b"x"), named(3, b"\xff"), b"\0\0", b"text", b"", None)
+        strangers = (named(2**32 - 1, b"x"), b"\0\0", b"text", b"", None)
+        produce(node, avro("a")[:-1], named(9, b"x"), named(5, b"x"), named(3, b"\xff"), *strangers)
         values = values_of(node)
-        assert [each["form"] for each in values] == ["hex", "hex", "hex", "hex", "hex", "text", "empty", "null"]
+        assert [each["form"] for each in values] == [*["hex"] * 6, "text", "empty", "null"]
         assert values[0]["note"].startswith("not of schema 1: ")
         assert values[1]["note"] == "schema 9 is not in the registry"
         assert values[2]["note"] == "schema 5 is of a kind that is not read: XML"
         assert values[3]["note"].startswith("not of schema 3: ")
-        assert [(each["schema_id"], each["note"]) for each in values[4:]] == [(None, "")] * 4
+        assert [(each["schema_id"], each["note"]) for each in values[4:]] == [(None, "")] * 5
 
 
 def test_a_slow_registry_holds_neither_the_page_nor_clients_and_is_left_alone(
@@ -187,6 +189,16 @@ def test_the_login_goes_to_the_registry_and_nowhere_else(registry: RegistryServe
         assert registry.logins == ["Basic " + base64.b64encode(b"ann:hunter2").decode()]
     assert "hunter2" not in repr(Address("http://registry", "ann:hunter2"))
     assert "hunter2" not in repr(Registry("http://registry", login="ann:hunter2"))
+
+
+def test_a_registry_cannot_send_the_login_elsewhere(registry: RegistryServer) -> None:
+    with registry_server() as stranger:
+        registry.elsewhere = stranger.url
+        with pytest.raises(SchemaError, match="answers 302"):
+            Registry(registry.url, login="ann:hunter2").of_any_kind(1)
+        assert stranger.logins == []
+        stranger.schemas.update(SCHEMAS)
+        assert Registry(registry.url).of_any_kind(1)[0] == "AVRO", "without a login there is nothing to lose"
 
 
 def test_nothing_is_decoded_without_a_registry() -> None:
