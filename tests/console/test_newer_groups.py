@@ -72,7 +72,7 @@ def test_a_share_group_tells_who_has_which_record_and_which_comes_back_again_and
         assert page["lag"] == share["unread"] > 0
         assert [each["silent_s"] is not None for each in page["members"]] == [True]
         assert told(page)[0] == "ann at 127.0.0.1 joined"
-        assert any(each.startswith("partitions or tasks were assigned: ") for each in told(page))
+        assert any(each.startswith("assignment of epoch ") for each in told(page))
         held = share["held_offset"]
         for _ in range(2):
             epoch += 1
@@ -102,7 +102,7 @@ def test_a_streams_group_tells_its_tasks_and_what_they_wait_for(node: ConsoleNod
         assert first.error_code == 0, first.error_message
         page = page_of(node, "reading")
         assert [each["assigned"] for each in page["members"]] == [["task 0_0"]]
-        assert told(page) == ["app at 127.0.0.1 joined", "partitions or tasks were assigned: 2, members: 1"]
+        assert told(page) == ["app at 127.0.0.1 joined", "assignment of epoch 2, members: 1"]
         assert client.call(streaming("reading", "one", 9), 0).error_code != 0
         assert (
             told(page_of(node, "reading"))[-1] == "app at 127.0.0.1 is at another epoch and has to join again: epoch 9"

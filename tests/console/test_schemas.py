@@ -111,7 +111,7 @@ def test_keys_and_values_are_shown_by_their_schemas(registry: RegistryServer) ->
         assert values[4]["note"] == ""
         assert base64.b64decode(values[0]["base64"]) == avro("U<A>")
         page = node.get("/records", topic="flights", start="oldest").text
-        assert "avro by schema 1" in page
+        assert "avro, schema 1" in page
         assert "U&lt;A&gt;" in page
         assert (
             json.loads(node.get("/api/records", topic="flights").json["records"][0]["key"]["text"])["carrier"] == "key"

@@ -17,7 +17,6 @@ _WORDS: Final = {
     stories.LATE_SYNC: "{who} did not sync in time and was removed",
     stories.LATE_REVOKE: "{who} did not give up its partitions or tasks in time and was removed",
     stories.FENCED: "{who} is at another epoch and has to join again",
-    stories.ASSIGNED: "partitions or tasks were assigned",
     stories.REBALANCE: "a rebalance began",
 }
 
@@ -169,6 +168,8 @@ def story_of(events: Sequence[Event]) -> tuple[StoryRow, ...]:
                 if last_joined and after_s >= 1:
                     text += f"; the last new member was {last_joined}"
             began_ms = None
+        elif event.what == stories.ASSIGNED:
+            text = f"assignment of epoch {event.detail}"
         else:
             text = _WORDS[event.what].format(who=who_of(event)) + (f": {event.detail}" if event.detail else "")
         rows.append(StoryRow(event.timestamp_ms, text, after_s))
