@@ -55,7 +55,7 @@ class Lake:
         limits: Limits | None = None,
         schema_registry: str | None = None,
     ) -> None:
-        """LakeError, BadOption, and ValueError for a text that names no table."""
+        """LakeError, SchemaError, BadOption, and ValueError for a text that names no table."""
         self._spark = spark
         self._options = read_options({ISOLATION: "read_committed", **_lower(options), "subscribe": topic})
         self._name = topic
