@@ -129,6 +129,16 @@ def test_plots_fill_while_somebody_looks(stage: Stage) -> None:
     assert "<polyline" in stage.node.get("/").text
 
 
+def test_configs_of_the_node_are_those_that_are_set_or_all(stage: Stage) -> None:
+    found = {each["name"]: each for each in stage.node.get("/api/configs").json["configs"]}
+    assert (found["log.dirs"]["value"], found["log.dirs"]["source"]) == ("/data", "the broker's file")
+    assert "log.retention.hours" not in found
+    (row,) = stage.node.get("/api/configs", all=1, q="LOG.retention.Hours").json["configs"]
+    assert (row["value"], row["source"], row["is_set"]) == ("168", "default", False)
+    assert "hours" in row["documentation"]
+    assert stage.node.get("/configs", q="nothing like it").status == 200
+
+
 def test_topics_are_found_by_name_and_kafkas_own_only_on_demand(stage: Stage) -> None:
     assert [each["name"] for each in stage.node.get("/api/topics").json["topics"]] == ["flights"]
     with_internal = stage.node.get("/api/topics", internal=1).json["topics"]

@@ -28,7 +28,7 @@ async def configs(node: NodeParts, viewer: Viewer, query: Query) -> ConfigsPage:
         refuse(answer.error_code, "configs", answer.error_message)
     except Refused as refused:
         return ConfigsPage(node.role.node_id, search, is_full, 0, (), str(refused))
-    found = [each for each in sorted(answer.configs, key=lambda each: each.name) if search.lower() in each.name]
+    found = [each for each in sorted(answer.configs, key=lambda each: each.name) if search.lower() in each.name.lower()]
     rows: list[ConfigRow] = []
     async for each in paced(found):
         is_set = each.config_source != DEFAULT_SOURCE
