@@ -12,6 +12,7 @@ from running_cluster import RunningCluster, cluster_of
 
 from kpybroker.console.console import ONLY_CONTROLLER
 from kpybroker.console.pages import ACTIONS, PAGES
+from waiting import eventually
 
 SETTINGS = {
     "kpybroker.http.listener": "127.0.0.1:0",
@@ -76,9 +77,9 @@ def test_a_controller_shows_and_watches_its_connections(cluster: RunningCluster)
         found = json_of(cluster, "/connections")["connections"]
         return next((each["id"] for each in found if any("BrokerHeartbeat" in name for name in each["versions"])), None)
 
+    eventually(lambda: of_broker() is not None, "a heartbeat of the broker")
     name = of_broker()
-    while name is None:
-        name = of_broker()
+    assert name is not None
     assert json_of(cluster, f"/connections/{quote(name, safe='')}")["connection"]["listener"] == "CONTROLLER"
 
 

@@ -25,6 +25,7 @@ TOPIC = "flights"
 @pytest.fixture(scope="module")
 def node() -> Iterator[ConsoleNode]:
     settings = {
+        "group_share_record_lock_duration_ms": "60000",
         "share_coordinator_state_topic_num_partitions": "1",
         "group_streams_initial_rebalance_delay_ms": "0",
     }
@@ -68,7 +69,7 @@ def test_a_share_group_tells_who_has_which_record_and_which_comes_back_again_and
         (share,) = page["shares"]
         assert (share["topic"], share["partition"], share["locked"] > 0) == (TOPIC, 0, True)
         assert share["holder"] == "ann at 127.0.0.1"
-        assert 0 <= share["held_s"] <= 30
+        assert 0 <= share["held_s"] <= 60
         assert page["lag"] == share["unread"] > 0
         assert [each["silent_s"] is not None for each in page["members"]] == [True]
         assert told(page)[0] == "ann at 127.0.0.1 joined"
@@ -78,6 +79,7 @@ def test_a_share_group_tells_who_has_which_record_and_which_comes_back_again_and
             epoch += 1
             client.call(acknowledging("sharers", "m", epoch, topic_id, (held, held, [RELEASE])), 2)
             eventually(acquired, "the record again")
+        client.call(sharing("sharers", "m", 0, [TOPIC]), 1)  # or it is silent on a slow machine
         page = page_of(node, "sharers")
         assert page["is_stuck"]
         assert page["verdict"].startswith(f"Record {held} of {TOPIC}-0 was delivered 3 times of at most 5")

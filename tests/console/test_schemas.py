@@ -146,6 +146,7 @@ def test_a_slow_registry_holds_neither_the_page_nor_clients_and_is_left_alone(
     registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoding, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(decoding, "PAUSE_MS", 600_000)
     registry.answers.clear()
     with shown_by(registry) as node, node.client as client:
         produce(node, avro("a"))
