@@ -133,19 +133,8 @@ class OffsetCommitCodec:
                 partition.committed_leader_epoch = epoch
                 partition.committed_metadata = metadata
                 partitions.append(partition)
-            topic = _new(OffsetCommitRequestTopic)
-            topic.name = name
-            topic.topic_id = ZERO_UUID
-            topic.partitions = partitions
-            topics.append(topic)
-        request = _new(OffsetCommitRequest)
-        request.group_id = group_id
-        request.generation_id_or_member_epoch = generation
-        request.member_id = member_id
-        request.group_instance_id = instance_id
-        request.retention_time_ms = retention_ms
-        request.topics = topics
-        return request, position
+            topics.append(OffsetCommitRequestTopic(name=name, partitions=partitions))
+        return _request(group_id, generation, member_id, instance_id, retention_ms, topics), position
 
     def _decode_usual(self, frame: memoryview, position: int) -> tuple[OffsetCommitRequest, int] | None:
         """Decode a request without tags, with counts and names below 127; None for anything else."""
@@ -212,21 +201,10 @@ class OffsetCommitCodec:
             if frame[position] != 0:
                 return None
             position += 1
-            topic = _new(OffsetCommitRequestTopic)
-            topic.name = name
-            topic.topic_id = topic_id
-            topic.partitions = partitions
-            topics.append(topic)
+            topics.append(OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions))
         if frame[position] != 0:
             return None
-        request = _new(OffsetCommitRequest)
-        request.group_id = group_id
-        request.generation_id_or_member_epoch = generation
-        request.member_id = member_id
-        request.group_instance_id = instance_id
-        request.retention_time_ms = -1
-        request.topics = topics
-        return request, position + 1
+        return _request(group_id, generation, member_id, instance_id, -1, topics), position + 1
 
     # The response
 
@@ -287,3 +265,21 @@ class OffsetCommitCodec:
 def codec_for(version: int) -> OffsetCommitCodec:
     """The codec of a version."""
     return OffsetCommitCodec(version)
+
+
+def _request(
+    group_id: str,
+    generation: int,
+    member_id: str,
+    instance_id: str | None,
+    retention_ms: int,
+    topics: list[OffsetCommitRequestTopic],
+) -> OffsetCommitRequest:
+    request = _new(OffsetCommitRequest)
+    request.group_id = group_id
+    request.generation_id_or_member_epoch = generation
+    request.member_id = member_id
+    request.group_instance_id = instance_id
+    request.retention_time_ms = retention_ms
+    request.topics = topics
+    return request
