@@ -1,0 +1,495 @@
+"""Quotas, users, ACLs, delegation tokens and configs of brokers in ZooKeeper, beside Apache Kafka 3.9.
+
+One ZooKeeper holds two clusters, each with one controller: Apache Kafka in ``/kafka``, kpybroker in ``/kpybroker``. The
+same requests to both must have the same answers, and leave the same znodes. A second broker of kpybroker is in Apache
+Kafka's cluster: there, each follows what the other one writes.
+"""
+
+import random
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+
+import permitted
+import quota_requests
+from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.sasl import scram
+from kpybroker.sasl.scram_client import ScramClient
+from kpywire import error_codes
+from kpywire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
+from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kpywire.messages.describe_acls import DescribeAclsRequest
+from kpywire.messages.describe_client_quotas import DescribeClientQuotasRequest
+from kpywire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
+from kpywire.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kpywire.messages.sasl_handshake import SaslHandshakeRequest
+from oracle import BrokerProcess, free_port
+from oracle.zookeeper import ZooKeeper
+from raw_client import RawClient
+from zookeeper_clients import until
+from zookeeper_clusters import SHARED, KafkaOnZooKeeper, KpyOnZooKeeper
+from zookeeper_trees import kept
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PLAIN_USERS: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required {};".format(
+    " ".join(f'user_{name}="{permitted.PASSWORD}"' for name in ("admin", "erin", "frank"))
+)
+SECURED: Final = {
+    **SHARED,
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:ANONYMOUS;User:admin",
+    "delegation.token.secret.key": "a secret of tokens",
+    "password.encoder.secret": "a secret of passwords",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": PLAIN_USERS,
+    "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f"{SCRAM_MODULE} required;",
+    "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
+}
+ITERATIONS: Final = 4_096
+
+
+class World(NamedTuple):
+    """``kafka`` and ``ours`` are the controllers of clusters of their own; ``guest`` is ours in Kafka's cluster."""
+
+    kafka: BrokerProcess
+    ours: BrokerProcess
+    guest: BrokerProcess
+    secured: Mapping[str, int]
+    """The port of each broker's listener with SASL."""
+    kafkas_tree: KazooClient
+    our_tree: KazooClient
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    directory = tmp_path_factory.mktemp("zookeeper-security")
+    with ZooKeeper(directory=directory / "zookeeper") as zookeeper:
+        address, ports = zookeeper.bootstrap_servers, {name: free_port() for name in ("kafka", "ours", "guest")}
+
+        def broker(name: str, kind: Any, broker_id: int, chroot: str) -> BrokerProcess:
+            port = free_port()
+            listeners = f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{ports[name]}"
+            configs = {**SECURED, "listeners": listeners, "advertised.listeners": listeners}
+            made: BrokerProcess = kind(
+                broker_id, f"{address}{chroot}", configs, directory=directory / name, port=port
+            )
+            return made
+
+        with (
+            broker("kafka", KafkaOnZooKeeper, 1, "/kafka") as kafka,
+            broker("ours", KpyOnZooKeeper, 1, "/kpybroker") as ours,
+            broker("guest", KpyOnZooKeeper, 2, "/kafka") as guest,
+        ):
+            trees = [KazooClient(f"{address}{chroot}") for chroot in ("/kafka", "/kpybroker")]
+            for each in trees:
+                each.start()
+            yield World(kafka, ours, guest, ports, *trees)
+            for each in trees:
+                each.stop()
+                each.close()
+
+
+def shown(message: Any) -> Any:
+    """A response as it can be compared: lists without their order, and no times."""
+    if isinstance(message, list):
+        return sorted((shown(each) for each in message), key=repr)
+    fields = getattr(type(message), "FIELDS", None)
+    if fields is None:
+        return message
+    return {name: shown(getattr(message, name, None)) for name in fields if name != "throttle_time_ms"}
+
+
+def port_of(broker: BrokerProcess) -> int:
+    return int(broker.bootstrap_servers.rpartition(":")[2])
+
+
+def both(world: World, request: Any, version: int) -> Any:
+    """The answer of both controllers, which must be the same, with the same znodes after it."""
+    answers = []
+    for broker in (world.kafka, world.ours):
+        with RawClient(port_of(broker)) as raw:
+            answers.append(shown(raw.call(request, version)))
+    assert answers[0] == answers[1], request
+    kafkas, ours = kept(world.kafkas_tree), kept(world.our_tree)
+    assert ours == kafkas, (request, {path: (kafkas.get(path), ours.get(path)) for path in sorted({*kafkas, *ours})
+                                      if kafkas.get(path) != ours.get(path)})
+    return answers[0]
+
+
+# Quotas
+
+QUOTA_KEYS: Final = (
+    "producer_byte_rate",
+    "consumer_byte_rate",
+    "request_percentage",
+    "controller_mutation_rate",
+    "connection_creation_rate",
+    "nonsense",
+)
+NAMES: Final = (None, "alice", "bob", "c 1", "ü/*", "<default>", "")
+ADDRESSES: Final = (None, "10.0.0.1", "127.0.0.1", "::1", "not an address!")
+VALUES: Final = (1.0, 1024.0, 10.5, 0.0, 1e12, 1e20, 2.0**31, 12345.678, 1e-7, 1e7, 0.001)
+
+
+def an_entity(rng: random.Random) -> dict[str, str | None]:
+    kinds = rng.choice((("user",), ("user",), ("client-id",), ("user", "client-id"), ("user", "client-id"), ("ip",)))
+    if rng.random() < 0.05:
+        kinds = rng.choice((("user", "ip"), ("planet",), ()))
+    return {kind: rng.choice(ADDRESSES if kind == "ip" else NAMES) for kind in kinds}
+
+
+def test_client_quotas_have_the_same_answers_and_znodes(world: World) -> None:
+    rng = random.Random(1)
+    changed = 0
+    for _ in range(150):
+        entries = []
+        for _ in range(rng.choice((1, 1, 2))):
+            names = an_entity(rng)
+            keys = ("connection_creation_rate",) if "ip" in names and rng.random() < 0.9 else QUOTA_KEYS
+            wanted = {
+                key: rng.choice((None, *VALUES)) for key in rng.sample(keys, min(len(keys), rng.choice((1, 1, 2))))
+            }
+            entries.append(quota_requests.entry(names, wanted))
+        request = quota_requests.alteration(*entries, validate_only=rng.random() < 0.1)
+        answer = both(world, request, 1)
+        changed += sum(each["error_code"] == 0 for each in answer["entries"])
+    assert changed > 40
+    both(world, DescribeClientQuotasRequest(components=[], strict=False), 1)
+
+
+# SCRAM credentials
+
+
+def upsertion(name: str, mechanism: int, iterations: int = ITERATIONS, password: str = "pw") -> Any:
+    salt = name.encode() or b"salt"
+    known = scram.BY_CODE.get(mechanism, scram.SCRAM_SHA_256)
+    salted = known.salted_password(password, salt, ITERATIONS)
+    return ScramCredentialUpsertion(
+        name=name, mechanism=mechanism, iterations=iterations, salt=salt, salted_password=salted
+    )
+
+
+def test_scram_credentials_have_the_same_answers_and_znodes(world: World) -> None:
+    rng = random.Random(2)
+    names = ("alice", "bob", "c 1", "")
+    for _ in range(60):
+        upsertions = [
+            upsertion(rng.choice(names), rng.choice((1, 1, 2, 2, 9)), rng.choice((4_096, 4_096, 5_000, 100, 20_000)))
+            for _ in range(rng.choice((0, 1, 1, 2)))
+        ]
+        deletions = [
+            ScramCredentialDeletion(name=rng.choice(names), mechanism=rng.choice((1, 2, 9)))
+            for _ in range(rng.choice((0, 0, 1, 2)))
+        ]
+        both(world, AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions), 0)
+        asked = rng.choice((None, [], ["alice"], ["alice", "alice"], ["nobody", "bob"]))
+        users = None if asked is None else [UserName(name=name) for name in asked]
+        both(world, DescribeUserScramCredentialsRequest(users=users), 0)
+
+
+# ACLs
+
+ACL_NAMES: Final = ("orders", "ord", "*", "ü", "a/b", "")
+PRINCIPALS: Final = ("User:alice", "User:bob", "User:*", "nobody", "User:CN=a,O=b")
+
+
+def a_creation(rng: random.Random) -> Any:
+    kind = rng.choice((2, 2, 2, 3, 4, 5, 6, 7))
+    name = "kafka-cluster" if kind == 4 and rng.random() < 0.8 else rng.choice(ACL_NAMES)
+    return AclCreation(
+        resource_type=kind,
+        resource_name=name,
+        resource_pattern_type=rng.choice((3, 3, 4)),
+        principal=rng.choice(PRINCIPALS),
+        host=rng.choice(("*", "10.0.0.7")),
+        operation=rng.choice((2, 3, 4, 8)),
+        permission_type=rng.choice((2, 3, 3)),
+    )
+
+
+def a_filter(rng: random.Random) -> Any:
+    return DeleteAclsFilter(
+        resource_type_filter=rng.choice((1, 2, 2, 3)),
+        resource_name_filter=rng.choice((None, "orders", "ord", "ordinary", "*")),
+        pattern_type_filter=rng.choice((1, 2, 3, 4)),
+        principal_filter=rng.choice((None, "User:alice")),
+        host_filter=rng.choice((None, "*")),
+        operation=rng.choice((1, 3)),
+        permission_type=rng.choice((1, 3)),
+    )
+
+
+def test_acls_have_the_same_answers_and_znodes(world: World) -> None:
+    rng = random.Random(3)
+    for _ in range(120):
+        if rng.random() < 0.6:
+            # four of one resource at most: Java keeps a larger set in an order that changes from start to start
+            creations = [a_creation(rng) for _ in range(rng.choice((1, 1, 2, 3)))]
+            both(world, CreateAclsRequest(creations=creations), 3)
+            crowded = [path for path, each in kept(world.our_tree).items() if (each.content or b"").count(b"host") > 2]
+            for path in crowded:
+                remove_all(world, path)
+        else:
+            filters = [a_filter(rng) for _ in range(rng.choice((1, 1, 2)))]
+            both(world, DeleteAclsRequest(filters=filters), 3)
+        wanted = a_filter(rng)
+        both(
+            world,
+            DescribeAclsRequest(
+                resource_type_filter=wanted.resource_type_filter,
+                resource_name_filter=wanted.resource_name_filter,
+                pattern_type_filter=wanted.pattern_type_filter,
+                principal_filter=wanted.principal_filter,
+                host_filter=wanted.host_filter,
+                operation=wanted.operation,
+                permission_type=wanted.permission_type,
+            ),
+            3,
+        )
+
+
+def remove_all(world: World, path: str) -> None:
+    """Delete the ACLs of the resource of a znode."""
+    kind, name = path.split("/")[-2:]
+    pattern = PatternType.PREFIXED if "extended" in path else PatternType.LITERAL
+    resource = next(each for each in ResourceType if each.pascal_name == kind)
+    both(world, DeleteAclsRequest(filters=[filter_for(resource, name, pattern)]), 3)
+
+
+def filter_for(resource: ResourceType, name: str, pattern: PatternType) -> Any:
+    return DeleteAclsFilter(
+        resource_type_filter=resource,
+        resource_name_filter=name,
+        pattern_type_filter=pattern,
+        principal_filter=None,
+        host_filter=None,
+        operation=Operation.ANY,
+        permission_type=Permission.ANY,
+    )
+
+
+# Configs of brokers
+
+
+def altered(name: str, configs: Mapping[str, str | None]) -> IncrementalAlterConfigsRequest:
+    changes = [
+        AlterableConfig(name=key, config_operation=0 if value is not None else 1, value=value)
+        for key, value in configs.items()
+    ]
+    return IncrementalAlterConfigsRequest(
+        resources=[AlterConfigsResource(resource_type=4, resource_name=name, configs=changes)], validate_only=False
+    )
+
+
+def test_configs_of_brokers_have_the_same_answers_and_znodes(world: World) -> None:
+    for name, configs in [
+        ("", {"log.retention.ms": "100000000", "log.cleaner.threads": "2"}),
+        ("1", {"log.retention.ms": "200000000", "message.max.bytes": "2000000", "num.io.threads": "3"}),
+        ("1", {"log.retention.ms": None}),
+        ("1", {"message.max.bytes": None, "num.io.threads": None}),
+        ("", {"log.retention.ms": None, "log.cleaner.threads": None}),
+    ]:
+        answer = both(world, altered(name, configs), 1)
+        assert answer["responses"][0]["error_code"] == 0, answer
+
+
+def test_passwords_of_brokers_are_encrypted_for_both(world: World) -> None:
+    key = "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config"
+    text = f"{SCRAM_MODULE} required;"
+    with RawClient(port_of(world.guest)) as raw:
+        assert raw.call(altered("2", {key: text}), 1).responses[0].error_code == 0
+    content = world.kafkas_tree.get("/config/brokers/2")[0]
+    assert SCRAM_MODULE.encode() not in content
+    assert b"PBKDF2WithHmacSHA512" in content
+    with RawClient(port_of(world.kafka)) as raw:
+        assert raw.call(altered("1", {key: text}), 1).responses[0].error_code == 0
+    theirs = world.kafkas_tree.get("/config/brokers/1")[0].decode()
+    ours = content.decode()
+    order = re.compile(r"(\w+):[^,]*")
+    assert order.findall(theirs[theirs.index("PBKDF2") - 60 :]) == order.findall(ours[ours.index("PBKDF2") - 60 :])
+
+
+# Each follows the other
+
+
+def login(world: World, broker: str, user: str, password: str, mechanism: str = "SCRAM-SHA-256") -> AdminClient:
+    return AdminClient(
+        {
+            "bootstrap.servers": f"127.0.0.1:{world.secured[broker]}",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": mechanism,
+            "sasl.username": user,
+            "sasl.password": password,
+            "log_level": 0,
+        }
+    )
+
+
+def may_list(admin: AdminClient) -> bool:
+    try:
+        admin.list_topics(timeout=5)
+    except KafkaException:
+        return False
+    return True
+
+
+def test_a_user_of_apache_kafka_logs_in_at_kpybroker_and_its_acls_hold_there(world: World) -> None:
+    with RawClient(port_of(world.kafka)) as raw:
+        request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion("carol", 1, password="sesame")])
+        assert raw.call(request, 0).results[0].error_code == 0
+    admin = login(world, "guest", "carol", "sesame")
+    until(lambda: may_list(admin))
+    assert not may_list(login(world, "guest", "carol", "wrong"))
+    with RawClient(port_of(world.guest)) as guest, RawClient(port_of(world.kafka)) as kafka:
+        refused = guest.call(request, 0)
+        assert refused.results[0].error_code == error_codes.NOT_CONTROLLER
+        allowing = AclCreation(
+            resource_type=ResourceType.CLUSTER,
+            resource_name="kafka-cluster",
+            resource_pattern_type=PatternType.LITERAL,
+            principal="User:carol",
+            host="*",
+            operation=Operation.CREATE,
+            permission_type=Permission.ALLOW,
+        )
+        for writer in (kafka, guest):
+            for broker in ("kafka", "guest"):
+                assert not creates(world, broker, validate=True)
+            assert writer.call(CreateAclsRequest(creations=[allowing]), 3).results[0].error_code == 0
+            for broker in ("kafka", "guest"):
+                until(lambda broker=broker: creates(world, broker, validate=True))
+            everything = filter_for(ResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL)
+            assert writer.call(DeleteAclsRequest(filters=[everything]), 3).filter_results[0].error_code == 0
+            for broker in ("kafka", "guest"):
+                until(lambda broker=broker: not creates(world, broker, validate=True))
+
+
+def creates(world: World, broker: str, *, validate: bool) -> bool:
+    """Whether carol may create a topic, as this broker sees it."""
+    admin = login(world, broker, "carol", "sesame")
+    made = admin.create_topics([NewTopic("carols", 1, 1)], validate_only=validate, operation_timeout=10)
+    try:
+        made["carols"].result(10)
+    except KafkaException as error:
+        assert error.args[0].name() in ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "NOT_CONTROLLER")
+        return error.args[0].name() == "NOT_CONTROLLER"
+    return True
+
+
+def test_quotas_are_followed_from_one_to_the_other(world: World) -> None:
+    asked = DescribeClientQuotasRequest(components=[], strict=False)
+    writers: list[tuple[BrokerProcess, BrokerProcess, float]] = [
+        (world.kafka, world.guest, 1_111.0),
+        (world.guest, world.kafka, 2_222.0),
+    ]
+    for writer, reader, value in writers:
+        names = {"user": "dave", "client-id": "d 1"}
+        with RawClient(port_of(writer)) as raw:
+            quota_requests.set_quotas(raw, names, producer_byte_rate=value)
+        with RawClient(port_of(reader)) as raw:
+            until(lambda raw=raw, value=value: value in values_of(raw.call(asked, 1)))
+
+
+def values_of(response: Any) -> list[float]:
+    return [value.value for each in response.entries for value in each.values]
+
+
+# Delegation tokens
+
+LIFETIME_MS: Final = 3_600_000
+
+
+def a_token(raw: RawClient, renewer: str = "frank") -> Any:
+    renewers = [CreatableRenewers(principal_type="User", principal_name=renewer)]
+    request = CreateDelegationTokenRequest(
+        owner_principal_type=None, owner_principal_name=None, renewers=renewers, max_lifetime_ms=LIFETIME_MS
+    )
+    return raw.call(request, 3)
+
+
+def masked(content: bytes | None, token_id: str) -> str:
+    """A token in ZooKeeper without its id and its times."""
+    return re.sub(r"\d{13}", "TIME", (content or b"").decode().replace(token_id, "ID"))
+
+
+def test_tokens_have_the_same_answers_and_znodes(world: World) -> None:
+    found = []
+    for name, tree in (("kafka", world.kafkas_tree), ("ours", world.our_tree)):
+        answers: list[Any] = []
+        with permitted.logged_in(world.secured[name], "erin") as erin:
+            with permitted.logged_in(world.secured[name], "frank") as frank:
+                created = a_token(erin)
+                assert created.error_code == 0
+                token_id, token_hmac = created.token_id, created.hmac
+                assert created.expiry_timestamp_ms - created.issue_timestamp_ms == LIFETIME_MS
+                answers.append(masked(tree.get(f"/delegation_token/tokens/{token_id}")[0], token_id))
+                for asker, request, version in [
+                    (frank, RenewDelegationTokenRequest(hmac=token_hmac, renew_period_ms=1_000_000), 2),
+                    (frank, RenewDelegationTokenRequest(hmac=token_hmac, renew_period_ms=-1), 2),
+                    (frank, RenewDelegationTokenRequest(hmac=token_hmac, renew_period_ms=0), 2),
+                    (frank, RenewDelegationTokenRequest(hmac=b"none", renew_period_ms=1), 2),
+                    (frank, ExpireDelegationTokenRequest(hmac=token_hmac, expiry_time_period_ms=900_000), 2),
+                    (erin, RenewDelegationTokenRequest(hmac=token_hmac, renew_period_ms=1_000_000), 2),
+                    (erin, DescribeDelegationTokenRequest(owners=None), 3),
+                    (erin, ExpireDelegationTokenRequest(hmac=token_hmac, expiry_time_period_ms=-1), 2),
+                    (erin, ExpireDelegationTokenRequest(hmac=token_hmac, expiry_time_period_ms=-1), 2),
+                ]:
+                    text = repr(shown(asker.call(request, version)))
+                    hidden = text.replace(repr(token_hmac), "HMAC").replace(token_id, "ID")
+                    answers.append(re.sub(r"\d{13}", "TIME", hidden))
+        answers.append([path.replace(token_id, "ID") for path in kept(tree, ("/delegation_token",))])
+        found.append(answers)
+    assert found[0] == found[1]
+
+
+def test_a_token_of_one_program_opens_the_door_at_the_other(world: World) -> None:
+    for maker, other in (("kafka", "guest"), ("guest", "kafka")):
+        with permitted.logged_in(world.secured[maker], "erin") as erin:
+            created = a_token(erin)
+        secret = b64encode(created.hmac).decode()
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            until(lambda o=other, m=mechanism, c=created, s=secret: opens(world.secured[o], m, c.token_id, s))
+        with permitted.logged_in(world.secured[other], "erin") as erin:
+            ended = erin.call(ExpireDelegationTokenRequest(hmac=created.hmac, expiry_time_period_ms=-1), 2)
+            assert ended.error_code == 0
+        until(lambda m=maker, c=created, s=secret: not opens(world.secured[m], "SCRAM-SHA-256", c.token_id, s))
+
+
+def opens(port: int, mechanism: str, token_id: str, secret: str) -> bool:
+    """Whether one logs in with a token."""
+    client = ScramClient(scram.MECHANISMS[mechanism], token_id, secret, "nonce", by_token=True)
+    with RawClient(port) as raw:
+        raw.call(SaslHandshakeRequest(mechanism=mechanism), 1)
+        message: bytes | None = client.first()
+        while message is not None:
+            answer = raw.call(SaslAuthenticateRequest(auth_bytes=message), 2)
+            if answer.error_code:
+                return False
+            message = client.respond(answer.auth_bytes)
+    return True
