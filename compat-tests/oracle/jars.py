@@ -32,9 +32,7 @@ def classpath(*extra: Path, release: str = KAFKA_VERSION) -> str:
     return ":".join([*map(str, extra), str(HERE), f"{jars_directory(release)}/*"])
 
 
-def compile_java(
-    source: Path, *extra: Path, beside: Sequence[Path] = (), release: str = KAFKA_VERSION
-) -> Path:
+def compile_java(source: Path, *extra: Path, beside: Sequence[Path] = (), release: str = KAFKA_VERSION) -> Path:
     """Compile one Java source file, and those ``beside`` it that it needs, against the jars and ``extra`` ones; the
     directory of its classes, made once.
 

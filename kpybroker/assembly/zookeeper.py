@@ -34,9 +34,9 @@ from kpybroker.server.listener import Server
 from kpybroker.zookeeper.broker import apis, identity
 from kpybroker.zookeeper.broker.config_writes import ALTERED, ConfigWrites
 from kpybroker.zookeeper.broker.controller_requests import ControllerRequests, Held
+from kpybroker.zookeeper.broker.encrypted_configs import EncryptedConfigs
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.zookeeper.broker.known_controller import KnownController, ZooKeeperController
-from kpybroker.zookeeper.broker.encrypted_configs import EncryptedConfigs
 from kpybroker.zookeeper.broker.layout import Acls, make_path
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.zookeeper.broker.orders import Orders
@@ -222,9 +222,7 @@ def _encoding(config: BrokerConfig) -> Encoding | None:
     if secret is None:
         return None
     if find_spec("cryptography") is None:
-        raise StartRefused(
-            "password.encoder.secret needs the library cryptography: pip install 'kpybroker[security]'"
-        )
+        raise StartRefused("password.encoder.secret needs the library cryptography: pip install 'kpybroker[security]'")
     key_factory = config["password.encoder.keyfactory.algorithm"] or KEY_FACTORY
     bits, iterations = config["password.encoder.key.length"], config["password.encoder.iterations"]
     if bits not in KEY_BITS:

@@ -1,7 +1,7 @@
 """The decisions of Kafka's ``AclAuthorizer``, with which clusters in ZooKeeper work.
 
-They are those of ``StandardAuthorizer``, with one exception: whether somebody may do something with any resource of a
-type. Here no resource is probed for it, and with ``allow.everyone.if.no.acl.found`` only a DENY of everything denies it.
+They are those of ``StandardAuthorizer``, but for the question whether somebody may do something with any resource of a
+type. No resource is probed for it, and with ``allow.everyone.if.no.acl.found`` only a DENY of everything denies it.
 """
 
 from typing import Final
@@ -10,7 +10,6 @@ from kpybroker.authorization.authorizer import EVERYTHING, Authorizer, Rule
 from kpybroker.authorization.resources import Operation, Permission, ResourceType
 from kpybroker.calls.principal import Principal
 from kpybroker.errors import AuthorizerNotReady
-
 
 ALLOWED: Final = Rule(name="", allows=True)
 DENIED: Final = Rule(name="", allows=False)

@@ -85,12 +85,18 @@ class World:
         words = [word for operation, kind, named in asked for word in (int(operation), int(kind), named)]
         theirs = self.kafka.ask_for_line("ask", principal_type, name, address, *words)
         ours = "".join("-+"[self.ours.allows(*here, *question)] for question in asked)
-        assert ours == theirs, (here, [each for each, one, other in zip(asked, ours, theirs, strict=True) if one != other])
+        assert ours == theirs, (
+            here,
+            [each for each, one, other in zip(asked, ours, theirs, strict=True) if one != other],
+        )
         kinds = [(operation, kind) for operation in OPERATIONS for kind in TYPES]
         words = [int(word) for pair in kinds for word in pair]
         theirs = self.kafka.ask_for_line("any", principal_type, name, address, *words)
         ours = "".join("-+"[self.ours.allows_any(*here, *question)] for question in kinds)
-        assert ours == theirs, (here, [each for each, one, other in zip(kinds, ours, theirs, strict=True) if one != other])
+        assert ours == theirs, (
+            here,
+            [each for each, one, other in zip(kinds, ours, theirs, strict=True) if one != other],
+        )
 
 
 def test_both_authorizers_decide_the_same(kafka: AskedOracle) -> None:

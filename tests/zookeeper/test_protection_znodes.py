@@ -16,7 +16,9 @@ from kpybroker.zookeeper.tree.credentials import decode_credential, encode_crede
 from kpybroker.zookeeper.tree.java_order import in_java_order
 from kpybroker.zookeeper.tree.passwords import Encoding, Undecodable
 
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(lambda name: name != "<default>")
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(
+    lambda name: name != "<default>"
+)
 
 
 def test_configs_stand_in_the_order_in_which_java_writes_them() -> None:
@@ -39,7 +41,9 @@ def test_a_credential_is_read_as_it_was_written(salt: bytes, stored: bytes, serv
 
 @given(st.text(max_size=60))
 def test_a_damaged_credential_is_one_clear_line_without_the_credential(text: str) -> None:
-    with pytest.raises(InvalidZnode, match=r"^The znode /config/users/a cannot be understood: it has a SCRAM credential"):
+    with pytest.raises(
+        InvalidZnode, match=r"^The znode /config/users/a cannot be understood: it has a SCRAM credential"
+    ):
         decode_credential("/config/users/a", text + ",salt=c2VjcmV0")
 
 
@@ -58,7 +62,7 @@ def test_an_entity_is_found_again_by_its_path(names: dict[str, str | None]) -> N
         ("LONG", 10.5, None),
         ("LONG", 1e12, "1000000000000"),
         ("LONG", 1e30, None),
-        ("LONG", -5.0, "-5"),
+        ("LONG", -5.0, None),
         ("INT", 2.0**31, None),
         ("DOUBLE", 10.5, "10.5"),
         ("DOUBLE", 1e10, "1.0E10"),
@@ -73,7 +77,7 @@ def test_a_quota_is_written_as_java_prints_it(kind: str, value: float, text: str
 
 @pytest.mark.parametrize("text", ["", "ten", "10.5", "nan", "1_0", "9" * 30, "0x10"])
 def test_a_quota_that_is_no_number_is_one_clear_line(text: str) -> None:
-    with pytest.raises(InvalidZnode, match="its producer_byte_rate .* is not a number of type LONG"):
+    with pytest.raises(InvalidZnode, match=r"its producer_byte_rate .* is not a number of type LONG"):
         client_quotas.decode_quotas(ConfigEntity(configs.USERS, "alice"), {"producer_byte_rate": text})
 
 

@@ -175,9 +175,7 @@ def _named(wanted: AclFilter) -> list[Resource]:
 
 
 def _covers(wanted: AclFilter, resource: Resource) -> bool:
-    everything = wanted._replace(
-        principal=None, host=None, operation=Operation.ANY, permission_type=Permission.ANY
-    )
+    everything = wanted._replace(principal=None, host=None, operation=Operation.ANY, permission_type=Permission.ANY)
     entry = AclEntry("", Permission.ALLOW, "", Operation.ALL)
     return everything.matches(Described.of(resource, entry))
 

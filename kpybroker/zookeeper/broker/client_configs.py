@@ -7,7 +7,6 @@ an entity with a config that is not known is not written.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-
 from kpybroker.errors import KafkaError
 from kpybroker.quotas.client_quotas import CLIENT_ID, IP, USER
 from kpybroker.sasl import scram
@@ -32,7 +31,7 @@ def entity_of(names: Names) -> ConfigEntity:
     """The owner of the quotas of an entity. Raises INVALID_REQUEST."""
     if not names:
         raise _invalid("Invalid empty client quota entity")
-    for kind, name in names.items():
+    for kind, name in sorted(names.items()):  # Java's order too, of the types that there are
         if kind not in (USER, CLIENT_ID, IP):
             raise _invalid(f"Unhandled client quota entity type: {kind}")
         if name == "":
@@ -92,16 +91,13 @@ def faults(request: AlterUserScramCredentialsRequest) -> dict[str, KafkaError]:
     return found
 
 
-def with_credentials(
-    request: AlterUserScramCredentialsRequest, user: str, values: Mapping[str, str]
-) -> dict[str, str]:
+def with_credentials(request: AlterUserScramCredentialsRequest, user: str, values: Mapping[str, str]) -> dict[str, str]:
     """The configs of a user after the request. Raises RESOURCE_NOT_FOUND."""
     changed = dict(values)
     for deletion in request.deletions:
-        if deletion.name == user:
-            if changed.pop(scram.BY_CODE[deletion.mechanism].name, None) is None:
-                text = "Attempt to delete a user credential that does not exist"
-                raise KafkaError(error_codes.RESOURCE_NOT_FOUND, text)
+        if deletion.name == user and changed.pop(scram.BY_CODE[deletion.mechanism].name, None) is None:
+            text = "Attempt to delete a user credential that does not exist"
+            raise KafkaError(error_codes.RESOURCE_NOT_FOUND, text)
     for each in request.upsertions:
         if each.name == user:
             mechanism = scram.BY_CODE[each.mechanism]
@@ -134,5 +130,3 @@ def _check_address(name: str) -> None:
 
 def _invalid(message: str) -> KafkaError:
     return KafkaError(error_codes.INVALID_REQUEST, message)
-
-

@@ -81,7 +81,7 @@ class ClientWrites:
             for name, error in refusals.items()
         ]
         results += [
-            AlterUserScramCredentialsResult(user=name, error_code=error_codes.NONE, error_message=None)
+            AlterUserScramCredentialsResult(user=name, error_code=error_codes.NONE, error_message="")
             for name in changed
         ]
         return AlterUserScramCredentialsResponse(throttle_time_ms=0, results=results)

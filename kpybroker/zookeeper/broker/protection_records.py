@@ -1,4 +1,4 @@
-"""Quotas, credentials, ACLs and delegation tokens of ZooKeeper as records of the metadata log, which an image can apply.
+"""Quotas, credentials, ACLs and tokens of ZooKeeper as records of the metadata log, which an image can apply.
 
 So the parts that follow them are the same in both modes. The id of an ACL, which ZooKeeper does not have, follows from
 its content. Pure.

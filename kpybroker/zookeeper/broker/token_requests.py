@@ -1,8 +1,7 @@
-"""CreateDelegationToken, RenewDelegationToken and ExpireDelegationToken in ZooKeeper mode (``DelegationTokenManagerZk``).
-Pure.
+"""CreateDelegationToken, RenewDelegationToken and ExpireDelegationToken (``DelegationTokenManagerZk``). Pure.
 
-They differ from those of a KRaft controller: that the sender may not change a token is found before the token's age, and
-a renewal may be longer than the default.
+They differ from those of a KRaft controller: a sender that may not change a token learns it before the age of the token
+is checked, and a renewal may be longer than the default.
 """
 
 from typing import Final, NamedTuple
@@ -116,5 +115,3 @@ def _with_expiry(record: DelegationTokenRecord, expiry_ms: int) -> Token:
 
 def _sum(now_ms: int, period_ms: int) -> int:
     return min(_LONG_MAX, now_ms + period_ms)
-
-
