@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
 from kazoo.client import KazooClient
 
 from oracle import free_port, jars, java
@@ -37,6 +37,7 @@ def test_what_the_tool_wrote_counts_at_the_first_start(tmp_path: Path) -> None:
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",
         "inter.broker.listener.name": "PLAINTEXT",
         "password.encoder.secret": "a secret of passwords",
+        JAAS: f"{SCRAM_MODULE} required;",
     }
     with ZooKeeper(directory=tmp_path / "zookeeper") as zookeeper:
         connect = f"{zookeeper.bootstrap_servers}/kafka"
@@ -49,6 +50,12 @@ def test_what_the_tool_wrote_counts_at_the_first_start(tmp_path: Path) -> None:
         assert SCRAM_MODULE.encode() not in written
         with KpyOnZooKeeper(4, connect, configs, directory=tmp_path / "broker", port=port) as broker:
             assert "could not be decoded" not in broker.output.read_text()
+            admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+            (described,) = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "4")]).values()
+            found = described.result(10)
+            assert found["log.cleaner.threads"].value == "2"
+            of_this_broker = ConfigSource.DYNAMIC_BROKER_CONFIG.value
+            assert (found[JAAS].is_sensitive, found[JAAS].source) == (True, of_this_broker)
             login = {
                 "bootstrap.servers": f"127.0.0.1:{secured}",
                 "security.protocol": "SASL_PLAINTEXT",

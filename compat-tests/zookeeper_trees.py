@@ -49,3 +49,11 @@ def kept(tree: KazooClient, below: tuple[str, ...] = KEPT) -> dict[str, Kept]:
     for path in below:
         walk(path)
     return found
+
+
+def without_order(found: dict[str, Kept]) -> dict[str, Kept]:
+    """The znodes, with the notices of ACLs by their contents: one request of Java makes them in any order."""
+    parents = ("/kafka-acl-changes/", "/kafka-acl-extended-changes/")
+    notices = sorted((each for path, each in found.items() if path.startswith(parents)), key=lambda each: each.content)
+    others = {path: each for path, each in found.items() if not path.startswith(parents)}
+    return {**others, **{f"notice {number}": each for number, each in enumerate(notices)}}
