@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpybroker.config.definition import Password
@@ -81,6 +81,7 @@ def test_a_quota_that_is_no_number_is_one_clear_line(text: str) -> None:
         client_quotas.decode_quotas(ConfigEntity(configs.USERS, "alice"), {"producer_byte_rate": text})
 
 
+@settings(max_examples=10)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), st.integers())
 def test_a_password_is_decrypted_with_the_secret_alone(password: str, seed: int) -> None:
     rng = random.Random(seed)

@@ -4,7 +4,6 @@ The ACLs of a resource are one znode. So all that a request says of one resource
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
 from kpybroker.authorization.filters import AclFilter, filter_of
 from kpybroker.authorization.resources import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
@@ -20,31 +19,6 @@ from kpywire.messages.delete_acls import (
 )
 
 Acls = tuple[AclEntry, ...]
-
-
-class Described(NamedTuple):
-    """An ACL with its resource, as filters compare it."""
-
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission_type: int
-
-    @classmethod
-    def of(cls, resource: Resource, entry: AclEntry) -> "Described":
-        """The ACL of a resource."""
-        return cls(
-            resource.kind,
-            resource.name,
-            resource.pattern,
-            entry.principal,
-            entry.host,
-            entry.operation,
-            entry.permission,
-        )
 
 
 class Creation:
@@ -118,9 +92,10 @@ class Deletion:
         for resource, entries in self._deleted.items():
             error = failures.get(resource)
             for entry, index in entries.items():
-                fields = Described.of(resource, entry)._asdict()
-                code, text = (error_codes.NONE, None) if error is None else (error.code, error.message)
-                matching[index].append(DeleteAclsMatchingAcl(error_code=code, error_message=text, **fields))
+                acl = _described(resource, entry)
+                if error is not None:
+                    acl.error_code, acl.error_message = error.code, error.message
+                matching[index].append(acl)
         results = [
             DeleteAclsFilterResult(error_code=error_codes.NONE, error_message=None, matching_acls=each)
             for each in matching
@@ -128,8 +103,22 @@ class Deletion:
         return DeleteAclsResponse(throttle_time_ms=0, filter_results=results)
 
     def _first(self, resource: Resource, entry: AclEntry) -> int | None:
-        acl = Described.of(resource, entry)
+        acl = _described(resource, entry)
         return next((index for index, each in enumerate(self._filters) if each.matches(acl)), None)
+
+
+def _described(resource: Resource, entry: AclEntry) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        error_code=error_codes.NONE,
+        error_message=None,
+        resource_type=resource.kind,
+        resource_name=resource.name,
+        pattern_type=resource.pattern,
+        principal=entry.principal,
+        host=entry.host,
+        operation=entry.operation,
+        permission_type=entry.permission,
+    )
 
 
 def _check(creation: AclCreation) -> None:
@@ -177,7 +166,7 @@ def _named(wanted: AclFilter) -> list[Resource]:
 def _covers(wanted: AclFilter, resource: Resource) -> bool:
     everything = wanted._replace(principal=None, host=None, operation=Operation.ANY, permission_type=Permission.ANY)
     entry = AclEntry("", Permission.ALLOW, "", Operation.ALL)
-    return everything.matches(Described.of(resource, entry))
+    return everything.matches(_described(resource, entry))
 
 
 def _invalid(message: str) -> KafkaError:

@@ -67,7 +67,7 @@ class ClientWrites:
     ) -> AlterUserScramCredentialsResponse:
         """Each user succeeds or fails by itself."""
         refusals: dict[str, KafkaError] = client_configs.faults(request)
-        names = dict.fromkeys(each.name for each in [*request.upsertions, *request.deletions])
+        names = dict.fromkeys((*(each.name for each in request.upsertions), *(each.name for each in request.deletions)))
         changed = []
         for name in names:
             if name not in refusals:
