@@ -32,6 +32,7 @@ from kpywire.messages.create_delegation_token import CreatableRenewers, CreateDe
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kpywire.messages.describe_acls import DescribeAclsRequest
 from kpywire.messages.describe_client_quotas import DescribeClientQuotasRequest
+from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kpywire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest
@@ -326,20 +327,43 @@ def test_configs_of_brokers_have_the_same_answers_and_znodes(world: World) -> No
         assert answer["responses"][0]["error_code"] == 0, answer
 
 
-def test_passwords_of_brokers_are_encrypted_for_both(world: World) -> None:
+DYNAMIC_BROKER_CONFIG: Final = 2
+STATIC_BROKER_CONFIG: Final = 4
+
+
+def source_at(broker: BrokerProcess, name: str, key: str) -> int:
+    """The source of a config of a broker, as that broker sees it."""
+    resource = DescribeConfigsResource(resource_type=4, resource_name=name, configuration_keys=[key])
+    with RawClient(port_of(broker)) as raw:
+        described = raw.call(DescribeConfigsRequest(resources=[resource], include_synonyms=False), 4)
+    (config,) = described.results[0].configs
+    return int(config.config_source)
+
+
+def test_a_password_that_one_program_encrypted_is_read_by_the_other(world: World) -> None:
     key = "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config"
-    text = f"{SCRAM_MODULE} required;"
-    with RawClient(port_of(world.guest)) as raw:
-        assert raw.call(altered("2", {key: text}), 1).responses[0].error_code == 0
-    content = world.kafkas_tree.get("/config/brokers/2")[0]
-    assert SCRAM_MODULE.encode() not in content
-    assert b"PBKDF2WithHmacSHA512" in content
-    with RawClient(port_of(world.kafka)) as raw:
-        assert raw.call(altered("1", {key: text}), 1).responses[0].error_code == 0
-    theirs = world.kafkas_tree.get("/config/brokers/1")[0].decode()
-    ours = content.decode()
-    order = re.compile(r"(\w+):[^,]*")
-    assert order.findall(theirs[theirs.index("PBKDF2") - 60 :]) == order.findall(ours[ours.index("PBKDF2") - 60 :])
+    parts = []
+    for writer, reader, written, read in ((world.guest, world.kafka, "2", "1"), (world.kafka, world.guest, "1", "2")):
+        with RawClient(port_of(writer)) as raw:
+            answer = raw.call(altered(written, {key: f"{SCRAM_MODULE} required;"}), 1)
+        assert answer.responses[0].error_code == 0
+        content = world.kafkas_tree.get(f"/config/brokers/{written}")[0]
+        assert SCRAM_MODULE.encode() not in content
+        parts.append(re.findall(rb"(\w+):[^,{]+[,\"]", content))
+        for moved, source in ((b'{"version":1,"config":{}}', STATIC_BROKER_CONFIG), (content, DYNAMIC_BROKER_CONFIG)):
+            notify(world.kafkas_tree, read, moved)
+            until(lambda r=reader, n=read, s=source: source_at(r, n, key) == s)
+    assert parts[0] == parts[1]
+    assert len(parts[0]) == 8
+
+
+def notify(tree: KazooClient, broker_id: str, content: bytes) -> None:
+    """Replace the configs of a broker, and say so."""
+    path = f"/config/brokers/{broker_id}"
+    tree.ensure_path(path)
+    tree.set(path, content)
+    notice = f'{{"version":2,"entity_path":"brokers/{broker_id}"}}'.encode()
+    tree.create("/config/changes/config_change_", notice, sequence=True)
 
 
 # Each follows the other

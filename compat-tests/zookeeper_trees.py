@@ -41,7 +41,7 @@ def kept(tree: KazooClient, below: tuple[str, ...] = KEPT) -> dict[str, Kept]:
         except NoNodeError:
             return
         shown = tuple((each.perms, each.id.scheme, each.id.id) for each in acls)
-        # an empty content and none cannot be told apart by this client
+        # to this client an empty content and none look the same
         found[path] = Kept(content or None, stat.version, stat.cversion, stat.ephemeralOwner != 0, shown)
         for name in names:
             walk(f"{path}/{name}")

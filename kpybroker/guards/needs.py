@@ -116,7 +116,7 @@ IN_ZOOKEEPER_MODE: Final[dict[int, Need]] = {
     api.ALTER_PARTITION: AT_CONTROLLER,
     api.ALLOCATE_PRODUCER_IDS: AT_CONTROLLER,
 }
-"""The needs of requests that a broker serves in ZooKeeper mode only: orders, and what goes to a broker's controller."""
+"""The needs of requests that a broker serves in ZooKeeper mode only: orders of the controller, and requests to it."""
 AT_A_CONTROLLER: Final[dict[int, Need]] = {
     api.FETCH: Operation.CLUSTER_ACTION,
     api.API_VERSIONS: FOR_EVERYBODY,

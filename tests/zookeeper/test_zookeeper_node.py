@@ -41,13 +41,15 @@ class World:
         self.disk = MemoryDisk()
         self.failures: list[str] = []
         self.way = InMemory(self.server, asyncio.get_running_loop().call_soon)
+        self.ways = {"zk": self.way}
+        """The way to each ensemble, by the name of its host."""
 
     def node(self, **changed: str) -> ZooKeeperNode:
         loop = asyncio.get_running_loop()
         brokers = connect_over(loop)
 
         def connect(host: str, port: int, *callbacks: Any) -> Any:
-            return (self.way if host == "zk" else brokers)(host, port, *callbacks)
+            return self.ways.get(host, brokers)(host, port, *callbacks)
 
         configs = {**CONFIGS, "broker.id": "5", **{key.replace("_", "."): value for key, value in changed.items()}}
         return ZooKeeperNode(

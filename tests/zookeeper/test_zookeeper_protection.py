@@ -1,11 +1,13 @@
 """Quotas, users, ACLs and delegation tokens of whole brokers in this process, at a simulated ZooKeeper."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from simulated import InMemory, SimulatedZooKeeper
 from test_zookeeper_node import World, played, until
 
 from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
@@ -195,6 +197,24 @@ def test_after_their_sessions_ended_brokers_know_what_has_changed_meanwhile() ->
         await until(lambda: image_of(first).acls)
 
     with_both(story)
+
+
+def test_acls_may_be_in_a_zookeeper_of_their_own() -> None:
+    async def story(world: World) -> None:
+        elsewhere = SimulatedZooKeeper(random.Random(3), tick_ms=3_000)
+        world.ways["acls"] = InMemory(elsewhere, asyncio.get_running_loop().call_soon)
+        node = world.node(
+            **SECURED, authorizer_zookeeper_url="acls:2181/own", authorizer_zookeeper_session_timeout_ms="9000"
+        )
+        await node.start(MemoryDisk())
+        assert (await asked(node, allow("User:alice"), 3)).results[0].error_code == error_codes.NONE
+        assert b"User:alice" in (elsewhere.nodes["/own/kafka-acl/Topic/orders"].data or b"")
+        assert world.znode("/kafka-acl") is None
+        assert [each.timeout_ms for each in elsewhere.sessions.values()] == [9_000]
+        await node.stop()
+        assert not elsewhere.sessions
+
+    played(story)
 
 
 def test_a_token_of_one_broker_is_known_at_the_other_until_it_has_expired() -> None:
