@@ -9,12 +9,15 @@ import random
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 import permitted
 import quota_requests
@@ -44,7 +47,7 @@ from kpywire.messages.incremental_alter_configs import (
 from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
-from oracle import BrokerProcess, free_port
+from oracle import BrokerProcess, free_port, jars, java
 from oracle.zookeeper import ZooKeeper
 from raw_client import RawClient
 from zookeeper_clients import until
@@ -450,6 +453,43 @@ def values_of(response: Any) -> list[float]:
     return [value.value for each in response.entries for value in each.values]
 
 
+def test_acls_that_both_programs_create_at_the_same_time_are_all_kept(world: World) -> None:
+    brokers, count = (world.kafka, world.guest), 20
+
+    def create(number: int) -> None:
+        with RawClient(port_of(brokers[number])) as raw:
+            for each in range(count):
+                creation = AclCreation(
+                    resource_type=ResourceType.GROUP,
+                    resource_name="contested",
+                    resource_pattern_type=PatternType.LITERAL,
+                    principal=f"User:{number}-{each}",
+                    host="*",
+                    operation=Operation.READ,
+                    permission_type=Permission.ALLOW,
+                )
+                assert raw.call(CreateAclsRequest(creations=[creation]), 3).results[0].error_code == 0
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(create, range(2)))
+    content = world.kafkas_tree.get("/kafka-acl/Group/contested")[0]
+    assert set(re.findall(rb"User:(\d+-\d+)", content)) == {
+        f"{number}-{each}".encode() for number in range(2) for each in range(count)
+    }
+    asked = DescribeAclsRequest(
+        resource_type_filter=ResourceType.GROUP,
+        resource_name_filter="contested",
+        pattern_type_filter=PatternType.LITERAL,
+        principal_filter=None,
+        host_filter=None,
+        operation=Operation.ANY,
+        permission_type=Permission.ANY,
+    )
+    for broker in brokers:
+        with RawClient(port_of(broker)) as raw:
+            until(lambda raw=raw: [len(each.acls) for each in raw.call(asked, 3).resources] == [2 * count])
+
+
 # Delegation tokens
 
 LIFETIME_MS: Final = 3_600_000
@@ -523,3 +563,50 @@ def opens(port: int, mechanism: str, token_id: str, secret: str) -> bool:
                 return False
             message = client.respond(answer.auth_bytes)
     return True
+
+
+# Kafka's tools
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "AclCommand --add --allow-principal User:tool --consumer --topic t --group g",
+        "AclCommand --list",
+        "AclCommand --remove --allow-principal User:tool --topic t --force",
+        "ConfigCommand --alter --entity-type users --entity-name tool --add-config consumer_byte_rate=77",
+        "ConfigCommand --alter --entity-type users --entity-name tool --entity-type clients --entity-default "
+        "--add-config request_percentage=7.5",
+        "ConfigCommand --describe --entity-type users",
+        "ConfigCommand --describe --entity-type users --entity-type clients",
+    ],
+)
+def test_kafkas_tools_say_the_same_and_leave_the_same_znodes(world: World, command: str) -> None:
+    tool, *arguments = command.split()
+    said = []
+    for broker in (world.kafka, world.ours):
+        words = ("--bootstrap-server", broker.bootstrap_servers, *arguments)
+        done = java(f"kafka.admin.{tool}", *words, release=jars.KAFKA_BEFORE_4)
+        assert done.returncode == 0, done.stdout + done.stderr
+        said.append(sorted(done.stdout.splitlines()))
+    assert said[0] == said[1]
+    kafkas, ours = without_order(kept(world.kafkas_tree)), without_order(kept(world.our_tree))
+    assert {path: each for path, each in ours.items() if "tool" in path} == {
+        path: each for path, each in kafkas.items() if "tool" in path
+    }
+
+
+# Last, since it changes the controller of Apache Kafka's cluster
+
+
+def test_a_user_of_a_controller_of_kpybroker_logs_in_at_apache_kafka(world: World) -> None:
+    tree = world.kafkas_tree
+    while not (tree.exists("/controller") and b'"brokerid":2' in tree.get("/controller")[0]):
+        with suppress(NoNodeError):
+            tree.delete("/controller")
+        until(lambda: tree.exists("/controller"))
+    request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion("heidi", 2, password="alps")])
+    with RawClient(port_of(world.guest)) as raw:
+        until(lambda: raw.call(request, 0).results[0].error_code == 0)
+    until(lambda: may_list(login(world, "kafka", "heidi", "alps", "SCRAM-SHA-512")))
+    assert not may_list(login(world, "kafka", "heidi", "andes", "SCRAM-SHA-512"))
