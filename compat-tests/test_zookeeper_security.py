@@ -567,6 +567,8 @@ def opens(port: int, mechanism: str, token_id: str, secret: str) -> bool:
 
 # Kafka's tools
 
+TOOLS_CLIENTS: Final = "--entity-type users --entity-name tool --entity-type clients --entity-default"
+
 
 @pytest.mark.parametrize(
     "command",
@@ -575,8 +577,7 @@ def opens(port: int, mechanism: str, token_id: str, secret: str) -> bool:
         "AclCommand --list",
         "AclCommand --remove --allow-principal User:tool --topic t --force",
         "ConfigCommand --alter --entity-type users --entity-name tool --add-config consumer_byte_rate=77",
-        "ConfigCommand --alter --entity-type users --entity-name tool --entity-type clients --entity-default "
-        "--add-config request_percentage=7.5",
+        f"ConfigCommand --alter {TOOLS_CLIENTS} --add-config request_percentage=7.5",
         "ConfigCommand --describe --entity-type users",
         "ConfigCommand --describe --entity-type users --entity-type clients",
     ],

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -37,7 +38,8 @@ class World:
     """One broker, its disk, and the ensemble."""
 
     def __init__(self) -> None:
-        self.server = SimulatedZooKeeper(random.Random(1), tick_ms=3_000)
+        # by the clock of the brokers, so that they do not take its notices for old ones
+        self.server = SimulatedZooKeeper(random.Random(1), tick_ms=3_000, wall_ms=time.time_ns() // 1_000_000)
         self.disk = MemoryDisk()
         self.failures: list[str] = []
         self.way = InMemory(self.server, asyncio.get_running_loop().call_soon)

@@ -146,6 +146,40 @@ def test_acls_that_two_brokers_create_at_the_same_moment_are_all_kept() -> None:
     with_both(story)
 
 
+def test_what_another_broker_has_deleted_meanwhile_is_created_again_for_all() -> None:
+    async def story(world: World, first: ZooKeeperNode, second: ZooKeeperNode) -> None:
+        await asked(first, allow("User:alice"), 3)
+        await until(lambda: image_of(second).acls)
+        path = "/kafka/kafka-acl/Topic/orders"  # deleted without a notice that the first broker could have seen
+        del world.server.nodes[path]
+        del world.server.nodes["/kafka/kafka-acl/Topic"].children["orders"]
+        notices = len(world.znode("/kafka-acl-changes").children)
+        await asked(first, allow("User:alice"), 3)
+        assert world.znode("/kafka-acl/Topic/orders").data.count(b"User:alice") == 1
+        assert len(world.znode("/kafka-acl-changes").children) == notices + 1
+
+    with_both(story)
+
+
+@pytest.mark.parametrize("name", ["a/b", "a\nb\x00", "..", "x" * 300_000])
+def test_names_that_no_znode_can_have_are_refused_and_nothing_is_written(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(world: World, first: ZooKeeperNode, _second: ZooKeeperNode) -> None:
+        before = set(world.server.nodes)
+        creations = [allow(f"User:{number}", name).creations[0] for number in range(4)]
+        for each in creations:
+            each.principal = each.principal.ljust(len(name))
+        answer = await asked(first, CreateAclsRequest(creations=creations), 3)
+        refusals = (error_codes.INVALID_REQUEST, error_codes.UNKNOWN_SERVER_ERROR, error_codes.POLICY_VIOLATION)
+        assert {each.error_code for each in answer.results} <= set(refusals)
+        assert set(world.server.nodes) == before
+        assert (await asked(first, allow("User:alice"), 3)).results[0].error_code == error_codes.NONE
+
+    with_both(story)
+    assert all("\n" not in each.getMessage() for each in caplog.records)
+
+
 def test_acls_decide_at_every_broker_and_guard_what_it_writes() -> None:
     async def story(_world: World, first: ZooKeeperNode, second: ZooKeeperNode) -> None:
         answer = await asked(second, allow("User:bob"), 3, ALICE)

@@ -3,7 +3,7 @@
 The ACLs of a resource are one znode. So all that a request says of one resource succeeds or fails together.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from kpybroker.authorization.filters import AclFilter, filter_of
 from kpybroker.authorization.resources import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
@@ -67,15 +67,16 @@ class Creation:
 class Deletion:
     """One DeleteAcls request. An ACL that matches several filters is reported with the first one."""
 
-    def __init__(self, request: DeleteAclsRequest, known: Iterable[Resource]) -> None:
-        """``known`` are the resources with ACLs that this broker knows."""
+    def __init__(self, request: DeleteAclsRequest) -> None:
         self._filters = [filter_of(each) for each in request.filters]
-        named = [resource for each in self._filters for resource in _named(each)]
-        resources = dict.fromkeys((*known, *named))
-        self.resources = [each for each in resources if any(_covers(one, each) for one in self._filters)]
-        """The resources to look at."""
+        self.named = [resource for each in self._filters for resource in _named(each)]
+        """The resources that filters name exactly, whether there are ACLs of them or not."""
         self._deleted: dict[Resource, dict[AclEntry, int]] = {}
         """The deleted ACLs, each with the index of its filter."""
+
+    def concerns(self, resource: Resource) -> bool:
+        """Whether a filter is about a resource."""
+        return any(_covers(each, resource) for each in self._filters)
 
     def changed(self, resource: Resource, present: Acls) -> Acls:
         """The ACLs of a resource after the request."""
@@ -155,7 +156,7 @@ def _is_principal(text: str) -> bool:
 
 
 def _named(wanted: AclFilter) -> list[Resource]:
-    """The resources that a filter names exactly, whether there are ACLs of them or not."""
+    """The resource that a filter names exactly."""
     if wanted.resource_name is None or wanted.resource_type in (ResourceType.ANY, ResourceType.UNKNOWN):
         return []
     if wanted.pattern_type in (PatternType.LITERAL, PatternType.PREFIXED):

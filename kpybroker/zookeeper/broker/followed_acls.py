@@ -31,6 +31,9 @@ log = logging.getLogger("kpybroker.zookeeper")
 MOST_RETRIES: Final = 10
 BACKOFF_MS: Final = 100
 BACKOFF_JITTER_MS: Final = 50
+MOST_BYTES: Final = 1_000_000
+"""The largest content of a znode. A server ends the connection for more than its ``jute.maxbuffer``, 1 MiB."""
+_COMPARED_AT_ONCE: Final = 50
 NO_VERSION: Final = -2
 """The version of a znode that is not there; no delete at this version succeeds."""
 _PATTERNS: Final = (PatternType.LITERAL, PatternType.PREFIXED)
@@ -144,8 +147,14 @@ class FollowedAcls:
     async def delete(self, request: Any, _call: Call) -> Any:
         """Answer DeleteAcls."""
         async with self._changing:
-            deletion = Deletion(request, self._known)
-            failures = await self._change_all(deletion.resources, deletion.changed)
+            deletion = Deletion(request)
+            concerned = []
+            for number, resource in enumerate(dict.fromkeys((*self._known, *deletion.named))):
+                if number % _COMPARED_AT_ONCE == 0:
+                    await asyncio.sleep(0)  # others are served meanwhile
+                if deletion.concerns(resource):
+                    concerned.append(resource)
+            failures = await self._change_all(concerned, deletion.changed)
         return deletion.response(failures)
 
     async def _change_all(
@@ -170,7 +179,8 @@ class FollowedAcls:
             version = await self._write(resource, wanted, present.version)
             if version is not None:
                 self._note(resource, Versioned(wanted, version))
-                if set(wanted) != set(before.entries):  # in `present` may be an own write whose answer was lost
+                # `present` may hold an own write whose answer was lost, and `before` what others have deleted since
+                if not set(wanted) == set(before.entries) == set(present.entries):
                     log.info("Updated ACLs for %s with new version %d", resource.path, version)
                     prefix = f"{_CHANGES[resource.pattern]}/{acls.CHANGE_PREFIX}"
                     await give_notice(self._client, prefix, resource.encode_change(), self._znode_acls.of(prefix))
@@ -188,6 +198,9 @@ class FollowedAcls:
                 await self._client.ask_until_answered(Delete(path, version))
                 return 0
             content = acls.encode_acls(list(wanted))
+            if len(content) > MOST_BYTES:
+                text = f"The ACLs of this resource would take {len(content)} bytes, of {MOST_BYTES} at most."
+                raise KafkaError(error_codes.POLICY_VIOLATION, text)
             if version == NO_VERSION:
                 await self._client.ask_until_answered(Create(path, content, self._znode_acls.of(path)))
                 return 0

@@ -19,7 +19,7 @@ SALT_BYTES: Final = 256
 IV_BYTES: Final = 16
 _KEY_FACTORY: Final = re.compile(r"PBKDF2WithHmac(SHA1|SHA224|SHA256|SHA384|SHA512)")
 _BLOCK_BITS: Final = 128
-_MOST_ITERATIONS: Final = 10_000_000
+_MOST_ITERATIONS: Final = 1_000_000
 
 
 class Undecodable(ValueError):
