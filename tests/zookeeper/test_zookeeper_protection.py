@@ -116,6 +116,18 @@ def test_a_quota_of_one_broker_counts_at_the_other_and_leaves_nothing_when_it_is
     with_both(story)
 
 
+def test_without_a_controller_nothing_is_written() -> None:
+    async def story(world: World, first: ZooKeeperNode, _second: ZooKeeperNode) -> None:
+        moved = b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":7}'
+        world.znode(paths.CONTROLLER).data = moved
+        answer = await asked(first, quota(5.0, user="alice"), 1)
+        assert answer.entries[0].error_code == error_codes.STALE_CONTROLLER_EPOCH
+        assert "a KRaft controller has the cluster" in answer.entries[0].error_message
+        assert world.znode("/config/users/alice") is None
+
+    with_both(story)
+
+
 def test_only_the_controller_stores_users_and_every_broker_knows_them() -> None:
     async def story(world: World, first: ZooKeeperNode, second: ZooKeeperNode) -> None:
         credential = ScramCredentialUpsertion(

@@ -12,6 +12,7 @@ from kpybroker.calls.steps import at_once
 from kpybroker.config.definition import ConfigError
 from kpybroker.controller.config_rules import ConfigRules
 from kpybroker.controller.state import ControllerRequest
+from kpybroker.errors import KafkaError
 from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from kpybroker.zookeeper.broker.entity_writes import write_configs
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
@@ -85,6 +86,8 @@ class ConfigWrites:
                 await write_configs(self._client, self._acls, entity, values)
             except ConfigError as error:
                 answer.error_code, answer.error_message = error_codes.INVALID_REQUEST, error.message
+            except KafkaError as error:
+                answer.error_code, answer.error_message = error.code, error.message
             except (ZooKeeperError, NoAnswer, InvalidZnode) as error:
                 answer.error_code, answer.error_message = error_codes.UNKNOWN_SERVER_ERROR, str(error)
             await self._followed.read(entity)

@@ -1,10 +1,11 @@
 """Writes of the configs of one entity, with the notice for all brokers (Kafka's ``AdminZkClient``).
 
-The last writer wins. A write is refused if a KRaft controller has taken over the cluster.
+The last writer wins. A write is refused while there is no controller, and if a KRaft controller has taken over.
 """
 
 from contextlib import suppress
 
+from kpybroker.errors import KafkaError
 from kpybroker.zookeeper.broker.layout import Acls, make_path
 from kpybroker.zookeeper.broker.notices import give_notice
 from kpybroker.zookeeper.client import error_codes
@@ -12,8 +13,8 @@ from kpybroker.zookeeper.client.client import Client, ZooKeeperError
 from kpybroker.zookeeper.client.operations import Check, Create, Delete, Get, GetChildren, Multi, Set
 from kpybroker.zookeeper.tree import configs, paths
 from kpybroker.zookeeper.tree.configs import ConfigEntity
-from kpybroker.zookeeper.tree.contents import InvalidZnode
 from kpybroker.zookeeper.tree.controller import ElectedController
+from kpywire import error_codes as kafka_errors
 
 
 async def read_configs(client: Client, entity: ConfigEntity) -> dict[str, str]:
@@ -27,7 +28,8 @@ async def read_configs(client: Client, entity: ConfigEntity) -> dict[str, str]:
 
 
 async def write_configs(client: Client, acls: Acls, entity: ConfigEntity, values: dict[str, str]) -> None:
-    """Replace the configs of an entity. A client, user or address without any leaves no znode behind."""
+    """Replace the configs of an entity. A client, user or address without any leaves no znode behind. Raises
+    STALE_CONTROLLER_EPOCH, ZooKeeperError and InvalidZnode."""
     is_cleaned = not values and entity.kind in (configs.CLIENTS, configs.USERS, configs.ADDRESSES)
     if not (is_cleaned and await _clean(client, entity)):
         await _set_or_create(client, acls, entity, configs.encode_configs(values))
@@ -36,9 +38,14 @@ async def write_configs(client: Client, acls: Acls, entity: ConfigEntity, values
 
 
 async def _set_or_create(client: Client, acls: Acls, entity: ConfigEntity, content: bytes) -> None:
-    found = await client.ask_until_answered(Get(paths.CONTROLLER))
+    try:
+        found = await client.ask_until_answered(Get(paths.CONTROLLER))
+    except ZooKeeperError as error:
+        if error.code != error_codes.NO_NODE:
+            raise
+        raise _moved(entity, "there is no controller") from None
     if ElectedController.decode(found.data).is_kraft:
-        raise InvalidZnode(paths.CONTROLLER, "a KRaft controller has the cluster; change configs there")
+        raise _moved(entity, "a KRaft controller has the cluster")
     check = Check(paths.CONTROLLER, found.stat.version)
     try:
         await client.ask_until_answered(Multi((check, Set(entity.path, content))))
@@ -48,6 +55,11 @@ async def _set_or_create(client: Client, acls: Acls, entity: ConfigEntity, conte
         await make_path(client, acls, entity.path.rpartition("/")[0])
         create = Create(entity.path, content, acls.of(entity.path))
         await client.ask_until_answered(Multi((check, create)))
+
+
+def _moved(entity: ConfigEntity, why: str) -> KafkaError:
+    text = f"Cannot set entity configs for {entity.kind} {entity.name} when {why}."
+    return KafkaError(kafka_errors.STALE_CONTROLLER_EPOCH, text)
 
 
 async def _clean(client: Client, entity: ConfigEntity) -> bool:
