@@ -27,6 +27,17 @@ async def read_configs(client: Client, entity: ConfigEntity) -> dict[str, str]:
         return {}
 
 
+async def children(client: Client, path: str) -> list[str]:
+    """The names of the children of a znode; none if there is no znode."""
+    try:
+        names: list[str] = (await client.ask_until_answered(GetChildren(path))).names
+    except ZooKeeperError as error:
+        if error.code != error_codes.NO_NODE:
+            raise
+        return []
+    return names
+
+
 async def write_configs(client: Client, acls: Acls, entity: ConfigEntity, values: dict[str, str]) -> None:
     """Replace the configs of an entity. A client, user or address without any leaves no znode behind. Raises
     STALE_CONTROLLER_EPOCH, ZooKeeperError and InvalidZnode."""
@@ -65,27 +76,17 @@ def _moved(entity: ConfigEntity, why: str) -> KafkaError:
 async def _clean(client: Client, entity: ConfigEntity) -> bool:
     """Delete the znode of an entity, and those above it that only led to it (``tryCleanQuotaNodes``). Returns whether
     it is gone: a user whose clients have quotas stays."""
-    if await _children(client, entity.path):
+    if await children(client, entity.path):
         return False
     doomed = [entity.path]
     if entity.client_id is not None:
         user = ConfigEntity(entity.kind, entity.name)
         clients = f"{user.path}/{configs.CLIENTS}"
-        if await _children(client, clients) == [entity.client_id]:
+        if await children(client, clients) == [entity.client_id]:
             doomed.append(clients)
-            if await _children(client, user.path) == [configs.CLIENTS] and not await read_configs(client, user):
+            if await children(client, user.path) == [configs.CLIENTS] and not await read_configs(client, user):
                 doomed.append(user.path)
     for path in doomed:
         with suppress(ZooKeeperError):  # another broker has deleted it, or made another child
             await client.ask_until_answered(Delete(path))
     return True
-
-
-async def _children(client: Client, path: str) -> list[str]:
-    try:
-        names: list[str] = (await client.ask_until_answered(GetChildren(path))).names
-    except ZooKeeperError as error:
-        if error.code != error_codes.NO_NODE:
-            raise
-        return []
-    return names

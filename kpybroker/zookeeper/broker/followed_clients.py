@@ -9,10 +9,8 @@ from typing import Any
 
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.zookeeper.broker import protection_records
-from kpybroker.zookeeper.broker.entity_writes import read_configs
-from kpybroker.zookeeper.client import error_codes
+from kpybroker.zookeeper.broker.entity_writes import children, read_configs
 from kpybroker.zookeeper.client.client import Client, ZooKeeperError
-from kpybroker.zookeeper.client.operations import GetChildren
 from kpybroker.zookeeper.tree import configs, paths
 from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.contents import InvalidZnode
@@ -54,18 +52,9 @@ class FollowedClients:
 
     async def _entities(self) -> AsyncIterator[ConfigEntity]:
         for kind in _KINDS:
-            for name in await self._children(f"{paths.CONFIGS}/{kind}"):
+            for name in await children(self._client, f"{paths.CONFIGS}/{kind}"):
                 entity = ConfigEntity(kind, name)
                 yield entity
                 if kind == configs.USERS:
-                    for client_id in await self._children(f"{entity.path}/{configs.CLIENTS}"):
+                    for client_id in await children(self._client, f"{entity.path}/{configs.CLIENTS}"):
                         yield ConfigEntity(kind, name, client_id)
-
-    async def _children(self, path: str) -> list[str]:
-        try:
-            names: list[str] = (await self._client.ask_until_answered(GetChildren(path))).names
-        except ZooKeeperError as error:
-            if error.code != error_codes.NO_NODE:
-                raise
-            return []
-        return names

@@ -6,31 +6,14 @@ from math import isfinite
 from typing import Final
 
 from kpybroker.config.definition import java_double
+from kpybroker.controller.client_quotas import ADDRESS_KEYS, CLIENT_KEYS, DOUBLE, INT, LONG, SMALLEST_FRACTION
 from kpybroker.metadata.image import QuotaEntity
-from kpybroker.quotas.client_quotas import (
-    CLIENT_ID,
-    CONNECTION_CREATION_RATE,
-    CONSUMER_BYTE_RATE,
-    CONTROLLER_MUTATION_RATE,
-    IP,
-    PRODUCER_BYTE_RATE,
-    REQUEST_PERCENTAGE,
-    USER,
-)
+from kpybroker.quotas.client_quotas import CLIENT_ID, IP, USER
 from kpybroker.zookeeper.tree import configs, paths
 from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.contents import InvalidZnode
 
-INT, LONG, DOUBLE = "INT", "LONG", "DOUBLE"
-CLIENT_KEYS: Final = {
-    PRODUCER_BYTE_RATE: LONG,
-    CONSUMER_BYTE_RATE: LONG,
-    REQUEST_PERCENTAGE: DOUBLE,
-    CONTROLLER_MUTATION_RATE: DOUBLE,
-}
-ADDRESS_KEYS: Final = {CONNECTION_CREATION_RATE: INT}
-MOST: Final = {INT: 2**31 - 1, LONG: 2**63 - 1}
-SMALLEST_FRACTION: Final = 1e-6
+_MOST: Final = {INT: 2**31 - 1, LONG: 2**63 - 1}
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _FRACTION: Final = re.compile(r"\s*[+-]?(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,5})?\s*")
 
@@ -74,7 +57,7 @@ def quota_text(kind: str, value: float) -> str | None:
     if not isfinite(value):
         return None
     number = int(value + SMALLEST_FRACTION)
-    number = max(-MOST[kind] - 1, min(MOST[kind], number))
+    number = max(-_MOST[kind] - 1, min(_MOST[kind], number))
     return str(number) if abs(float(number) - value) <= SMALLEST_FRACTION else None
 
 
