@@ -15,6 +15,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.state import TokenSettings
 from kpybroker.failed_response import failed_response
 from kpybroker.network.peer import Connect
+from kpybroker.zookeeper.broker import token_requests
 from kpybroker.zookeeper.broker.client_writes import ClientWrites
 from kpybroker.zookeeper.broker.followed_acls import FollowedAcls
 from kpybroker.zookeeper.broker.followed_clients import FollowedClients
@@ -199,7 +200,7 @@ async def _answer(way: Way, request: Any, call: Call, reply: Reply) -> None:
 
 
 async def _without_tokens(request: Any, call: Call) -> Any:
-    return failed_response(request, call.api_version, error_codes.DELEGATION_TOKEN_AUTH_DISABLED)
+    return token_requests.disabled(request, call.principal, call.api_version)
 
 
 def _tokens(platform: Platform, joined: Joined, settings: TokenSettings) -> FollowedTokens:

@@ -287,7 +287,13 @@ def test_without_a_secret_there_are_no_tokens() -> None:
     async def story(_world: World, first: ZooKeeperNode, _second: ZooKeeperNode) -> None:
         request = ExpireDelegationTokenRequest(hmac=b"any", expiry_time_period_ms=-1)
         answer = await asked(first, request, 2, ALICE)
-        assert answer.error_code == error_codes.DELEGATION_TOKEN_AUTH_DISABLED
+        assert (answer.error_code, answer.expiry_timestamp_ms) == (error_codes.DELEGATION_TOKEN_AUTH_DISABLED, -1)
+        creation = CreateDelegationTokenRequest(
+            owner_principal_type=None, owner_principal_name=None, renewers=[], max_lifetime_ms=-1
+        )
+        answer = await asked(first, creation, 3, ALICE)
+        assert (answer.error_code, answer.issue_timestamp_ms) == (error_codes.DELEGATION_TOKEN_AUTH_DISABLED, -1)
+        assert (answer.principal_name, answer.token_id, answer.hmac) == ("alice", "", b"")
 
     with_both(story, delegation_token_secret_key="")
 

@@ -4,18 +4,23 @@ They differ from those of a KRaft controller: a sender that may not change a tok
 is checked, and a renewal may be longer than the default.
 """
 
-from typing import Final, NamedTuple
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from kpybroker.calls.principal import Principal
 from kpybroker.controller.state import TokenSettings
 from kpybroker.errors import KafkaError
+from kpybroker.sasl.delegation_token import TokenSecret
 from kpybroker.zookeeper.tree.tokens import Token
 from kpywire import error_codes
 from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from kpywire.metadata_records.delegation_token_record import DelegationTokenRecord
 
 REQUESTER_FROM: Final = 3
 """The version from which the answer names the requester."""
+NO_TIMESTAMP: Final = -1
 _LONG_MAX: Final = 2**63 - 1
 
 
@@ -66,6 +71,24 @@ def creation_response(token: Token, token_hmac: bytes, api_version: int) -> Crea
         kind, _, name = token.requester.partition(":")
         response.token_requester_principal_type, response.token_requester_principal_name = kind, name
     return response
+
+
+def disabled(message: Any, sender: Principal, api_version: int) -> Any:
+    """The answer to a request about tokens where there is no secret of tokens."""
+    code = error_codes.DELEGATION_TOKEN_AUTH_DISABLED
+    if isinstance(message, RenewDelegationTokenRequest):
+        return RenewDelegationTokenResponse(throttle_time_ms=0, error_code=code, expiry_timestamp_ms=NO_TIMESTAMP)
+    if isinstance(message, ExpireDelegationTokenRequest):
+        return ExpireDelegationTokenResponse(throttle_time_ms=0, error_code=code, expiry_timestamp_ms=NO_TIMESTAMP)
+    settings = TokenSettings(TokenSecret(""), 0, 0)
+    token = replace(
+        created(message, sender, "", settings, NO_TIMESTAMP),
+        expiry_timestamp_ms=NO_TIMESTAMP,
+        max_timestamp_ms=NO_TIMESTAMP,
+    )
+    answer = creation_response(token, b"", api_version)
+    answer.error_code = code
+    return answer
 
 
 def renewed(record: DelegationTokenRecord, sender: Principal, period_ms: int, default_ms: int, now_ms: int) -> Change:
