@@ -181,6 +181,10 @@ readme-figures: setup $(BENCHED)/bin/kpybroker ## play the rows that README.md s
 pictures: setup ## takes the pictures of docs/console.md again, with Chromium
 	PYTHONPATH=compat-tests $(BIN)/python tests/console/pictures.py
 
+.PHONY: recording
+recording: setup ## records a terminal for README.md again, while real commands run on the usual ports
+	$(BIN)/python release/recording.py
+
 .PHONY: budget
 budget: setup ## what a request costs in calls and memory, beside the budget that the tests hold
 	$(BIN)/python -m tests.budget
