@@ -41,6 +41,8 @@ SMALL = {
     "transaction.state.log.num.partitions": PARTITIONS,
     "share.coordinator.state.topic.num.partitions": PARTITIONS,
 }
+WRITING = {"log.cleaner.backoff.ms": "300", "metadata.log.max.record.bytes.between.snapshots": "2000"}
+"""Logs are compacted and metadata snapshots written in the moment."""
 OPENED = {
     "log.message.timestamp.after.max.ms": str(2**63 - 1),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(2**31 - 1),
@@ -117,7 +119,7 @@ def leave(version: str, directory: Path) -> Left:
     """Let a version write a directory and stop; what was seen of it before."""
     secured = version != "0.1.0"
     words = program_of(sources_of(version, directory / "sources"))
-    with DatedBroker(words, {"log.cleaner.backoff.ms": "300"}, directory=directory, secured=secured) as broker:
+    with DatedBroker(words, WRITING, directory=directory, secured=secured) as broker:
         create_topics(broker.port)
         for turn in range(TURNS):
             fill(broker.port, turn)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from filling import PLAIN, TRANSACTIONS
+from filling import CODECS, PLAIN
 
 from group_requests import beating, committing, coordinator_ready
 from kpywire import error_codes
@@ -22,7 +22,7 @@ MEMBER = "a member that stays"
 ACCEPT = 1
 ACCEPTED = (0, 1, 4)
 """The offsets of the share group's records that were accepted: the first two, and one in the midst."""
-SHARED = TRANSACTIONS
+SHARED = CODECS
 
 
 def join(raw: RawClient) -> None:

@@ -15,8 +15,8 @@ mount -t proc proc "$throwaway/root/proc"
 mount -t tmpfs tmpfs "$throwaway/root/tmp"
 ip link set lo up
 cp "$package" "$throwaway/root/tmp/kpybroker.deb"
-inside() { chroot "$throwaway/root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive "$@"; }
-as_kpybroker() { inside setpriv --reuid=kpybroker --regid=kpybroker --clear-groups "$@"; }
+chrooted="chroot $throwaway/root /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive"
+inside() { $chrooted "$@"; }
 # Every file of the root that has the package's name.
 traces() { inside find /etc /opt /usr /var -name '*kpybroker*' | sort; }
 before=$(traces)
@@ -31,8 +31,7 @@ echo "did: verify"
 
 start=$(sed -n 's/^ExecStart=//p' "$throwaway/root/lib/systemd/system/kpybroker.service")
 serve() {
-    # shellcheck disable=SC2086  the unit's command line has words
-    as_kpybroker $start > "$throwaway/said" 2>&1 &
+    $chrooted setpriv --reuid=kpybroker --regid=kpybroker --clear-groups $start > "$throwaway/said" 2>&1 &
     node=$!
     for _ in $(seq 600); do
         inside python3 -c 'from urllib.request import urlopen; urlopen("http://127.0.0.1:9404/ready")' 2> /dev/null && return
