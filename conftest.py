@@ -53,7 +53,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--audit-gib", type=int, default=9, help="the size of the generated logs that are audited, in GiB")
     group = parser.getgroup("releases")
     group.addoption(
-        "--interpreter", action="append", type=Path, default=[], help="a Python to try packages with, in place of this one"
+        "--interpreter",
+        action="append",
+        type=Path,
+        default=[],
+        help="a Python to try packages with, in place of this one",
     )
     group.addoption("--deb", type=Path, help="the Debian package that is installed in a throwaway root")
     group = parser.getgroup("transactions")

@@ -86,7 +86,9 @@ def test_a_cluster_of_an_earlier_version_is_upgraded_and_nobody_notices(
             assert first.version == __version__
             assert finalized(first.port)["metadata.version"] == 21
             assert update(first, metadata_version=30, transaction_version=2)[0] == error_codes.NONE
-            eventually(lambda: all(finalized(each.port)["metadata.version"] == 30 for each in nodes(cluster)), "the level")
+            eventually(
+                lambda: all(finalized(each.port)["metadata.version"] == 30 for each in nodes(cluster)), "the level"
+            )
             restart(cluster, [first], None)
             time.sleep(MOMENT_S)
         finally:

@@ -37,7 +37,9 @@ def sources_of(version: str, directory: Path) -> Path:
     )
     if archived.returncode != 0:
         said = archived.stderr.decode(errors="replace").strip().splitlines()
-        raise NoSuchVersion(f"needs the sources of {version}, {commit[:7]}: {said[-1] if said else 'git archive failed'}")
+        raise NoSuchVersion(
+            f"needs the sources of {version}, {commit[:7]}: {said[-1] if said else 'git archive failed'}"
+        )
     directory.mkdir(parents=True)
     subprocess.run(["tar", "-x", "-C", str(directory)], input=archived.stdout, check=True)
     return directory

@@ -41,9 +41,10 @@ if [ "$1" = configure ]; then
         adduser --system --group --home /var/lib/kpybroker --no-create-home kpybroker
     fi
     install -d -m 0750 -o kpybroker -g kpybroker /var/lib/kpybroker
-    python3 -m venv --clear /opt/kpybroker/{version}
-    /opt/kpybroker/{version}/bin/python -m pip install --quiet --no-index --find-links /usr/share/kpybroker/wheels kpybroker
-    ln -sf /opt/kpybroker/{version}/bin/kpybroker /usr/bin/kpybroker
+    home=/opt/kpybroker/{version}
+    python3 -m venv --clear $home
+    $home/bin/python -m pip install --quiet --no-index --find-links /usr/share/kpybroker/wheels kpybroker
+    ln -sf $home/bin/kpybroker /usr/bin/kpybroker
     if [ -d /run/systemd/system ]; then
         systemctl daemon-reload
         # A new installation is not started: its owner reads /etc/kpybroker/server.properties first.

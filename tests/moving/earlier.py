@@ -1,7 +1,7 @@
-"""Data directories that earlier versions of kpybroker have left: archives in ``left/``, each with what clients saw last.
+"""Data directories that earlier versions have left: archives in ``left/``, each with the state that clients saw last.
 
-``make earlier`` writes them again, from the sources in the repository's history. Whoever opens one does so a few seconds
-after it was left, by a clock that is behind.
+``make earlier`` writes them again, from the sources in the repository's history. A test opens one a few seconds after it
+was left, by a clock that is behind.
 """
 
 import ast
@@ -25,7 +25,6 @@ from kpybroker.client.acl_requests import Entry
 from kpybroker.client.client import Client
 from kpybroker.client.token_requests import Token
 from oracle import free_port
-from oracle.process import HOST
 from raw_client import RawClient
 from targets import KpyBroker
 from upgrading import VERSIONS, finalized, program_of, sources_of
@@ -47,7 +46,7 @@ OPENED = {
     "log.message.timestamp.after.max.ms": str(2**63 - 1),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(2**31 - 1),
 }
-"""Clients, whose clocks are not behind, may write; the transaction that was left open stays open until it is continued."""
+"""Clients may write, whose clocks are not behind. The transaction that was left open stays open until it is continued."""
 SECURED = {
     **LOGINS,
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -63,7 +62,7 @@ ACLS = [
 
 
 class Left(NamedTuple):
-    """The things that were there when the version stopped."""
+    """The state of a node when it stopped."""
 
     at_s: int
     features: dict[str, int]
@@ -98,7 +97,9 @@ class DatedBroker(KpyBroker):
     start_timeout_s = 60.0
     stop_timeout_s = 60.0
 
-    def __init__(self, words: tuple[str, ...], properties: Mapping[str, str], *, directory: Path, secured: bool) -> None:
+    def __init__(
+        self, words: tuple[str, ...], properties: Mapping[str, str], *, directory: Path, secured: bool
+    ) -> None:
         super().__init__({**SMALL, **properties, **(SECURED if secured else {})}, directory=directory)
         self.words = words
         self.moved = Moved(free_port())
@@ -144,7 +145,7 @@ def archive(version: str) -> Path:
 
 
 def write(version: str) -> None:
-    """Write the archive of a version. The same version finds in it what was seen."""
+    """Write the archive of a version."""
     with TemporaryDirectory(prefix="kpybroker-left-") as name:
         directory = Path(name)
         left = leave(version, directory)
@@ -182,9 +183,9 @@ def plain(value: Any) -> Any:
     """The value with plain tuples for named ones, so that its repr can be read back."""
     if isinstance(value, dict):
         return {plain(key): plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(plain, value)) if isinstance(value, list) else tuple(map(plain, value))
-    return value
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return tuple(plain(each) for each in value) if isinstance(value, tuple) else value
 
 
 def parse(text: str) -> Left:

@@ -52,9 +52,7 @@ def _share(raw: RawClient) -> None:
     setting = (GROUP, SHARERS, [("share.auto.offset.reset", SET, "earliest")])
     assert changed(raw, incremental_alteration(setting), 1)[GROUP, SHARERS][0] == error_codes.NONE
     eventually(lambda: raw.call(sharing(SHARERS, MEMBER, 0, [SHARED]), 1).error_code == 0, "the coordinator")
-    eventually(
-        lambda: raw.call(sharing(SHARERS, MEMBER, 0, [SHARED]), 1).assignment.topic_partitions, "an assignment"
-    )
+    eventually(lambda: raw.call(sharing(SHARERS, MEMBER, 0, [SHARED]), 1).assignment.topic_partitions, "an assignment")
     topic_id = metadata_of(raw, SHARED).topic_id
     assert acquired(raw, topic_id)
     batches = [(offset, offset, [ACCEPT]) for offset in ACCEPTED]
@@ -71,7 +69,10 @@ def acquired(raw: RawClient, topic_id: bytes) -> list[int]:
         answer = raw.call(acquiring(SHARERS, MEMBER, 0, topic_id), 2)
         parts = [part for topic in answer.responses for part in topic.partitions]
         found.extend(
-            offset for part in parts for each in part.acquired_records for offset in range(each.first_offset, each.last_offset + 1)
+            offset
+            for part in parts
+            for each in part.acquired_records
+            for offset in range(each.first_offset, each.last_offset + 1)
         )
         return bool(found)
 

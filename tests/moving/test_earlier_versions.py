@@ -1,4 +1,4 @@
-"""A directory of each of the last versions is opened whole: records, groups, transactions, configs, ACLs, users, tokens."""
+"""A directory of each of the last versions is opened whole: records, transactions, groups, configs, ACLs, users, tokens."""
 
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from kpystorage import names
 from raw_client import RawClient
 from raw_requests import metadata_of
 from upgrading import VERSIONS
-
 
 pytestmark = pytest.mark.slow
 

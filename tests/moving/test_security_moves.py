@@ -18,6 +18,8 @@ from waiting import becomes
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 WITHOUT = ("transaction.version",)
+
+
 def create(node: BrokerProcess, name: str) -> int:
     """The error code for a new topic."""
     topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])

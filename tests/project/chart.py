@@ -35,7 +35,9 @@ def values_of(path: Path) -> dict[str, Any]:
 
 def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Values with others over them, as helm merges them: maps key by key."""
-    both = {name: merged(values[name], over[name]) for name in values.keys() & over.keys() if isinstance(over[name], dict)}
+    both = {
+        name: merged(values[name], over[name]) for name in values.keys() & over.keys() if isinstance(over[name], dict)
+    }
     return {**values, **over, **both}
 
 
@@ -78,9 +80,7 @@ def rendered(over: Mapping[str, Any] | None = None) -> Manifests:
         "Chart": {"AppVersion": values_of(CHART / "Chart.yaml")["appVersion"]},
     }
     texts = (path.read_text() for path in sorted((CHART / "templates").glob("*.yaml")))
-    return [
-        each for text in texts for each in yaml.safe_load_all(_text(_parsed(text), scope, {})) if each
-    ]
+    return [each for text in texts for each in yaml.safe_load_all(_text(_parsed(text), scope, {})) if each]
 
 
 ACTION = re.compile(r"(\s*\{\{- |\{\{ )(.*?)( -\}\}\s*| \}\})", re.DOTALL)

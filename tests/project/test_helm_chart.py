@@ -257,7 +257,8 @@ def test_helm_takes_every_value_from_its_command_line(program: Path) -> None:
     for path, value in OTHER_VALUES.items():
         assert by_helm(program, "--set-json", f"{path}={json.dumps(value)}") != before, path
     (line,) = re.findall(
-        r"num\.partitions=.*", only(by_helm(program, "--set", r"config.num\.partitions=6"), "ConfigMap")["data"]["server.properties"]
+        r"num\.partitions=.*",
+        only(by_helm(program, "--set", r"config.num\.partitions=6"), "ConfigMap")["data"]["server.properties"],
     )
     assert line == "num.partitions=6"
 
