@@ -1,7 +1,7 @@
 """Data directories that earlier versions have left: archives in ``left/``, each with the state that clients saw last.
 
-``make earlier`` writes them again, from the sources in the repository's history. A test opens one a few seconds after it
-was left, by a clock that is behind.
+``make earlier`` writes them again, from the sources in the repository's history. A test opens one a few seconds after
+it was left, by a clock that is behind.
 """
 
 import ast
@@ -46,7 +46,7 @@ OPENED = {
     "log.message.timestamp.after.max.ms": str(2**63 - 1),
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(2**31 - 1),
 }
-"""Clients may write, whose clocks are not behind. The transaction that was left open stays open until it is continued."""
+"""Clients may write, whose clocks are not behind. The transaction that was left open stays open until it goes on."""
 SECURED = {
     **LOGINS,
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -69,7 +69,7 @@ class Left(NamedTuple):
     seen: Contents
     acls: list[Entry]
     groups: dict[str, str]
-    """Those of the newer protocols, as they were described."""
+    """The descriptions of groups of the newer protocols."""
     users: dict[tuple[str, str], str]
     quotas: dict[str, dict[str, float]]
     tokens: list[Token]

@@ -1,4 +1,4 @@
-"""A directory of each of the last versions is opened whole: records, transactions, groups, configs, ACLs, users, tokens."""
+"""Directories of the last versions are opened whole: records, transactions, groups, configs, ACLs, users, tokens."""
 
 from pathlib import Path
 

@@ -64,7 +64,7 @@ def ask_helm(program: Path, *words: str | Path) -> str:
 
 
 def by_helm(program: Path, *words: str | Path) -> Manifests:
-    """What ``helm template`` makes of the chart with these options."""
+    """The manifests that ``helm template`` makes with these options."""
     text = ask_helm(program, "template", RELEASE, CHART, "--namespace", NAMESPACE, *words)
     return [each for each in yaml.safe_load_all(text) if each]
 

@@ -8,14 +8,14 @@ package="$1"
 throwaway=/mnt
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$throwaway"
-mkdir "$throwaway/upper" "$throwaway/work" "$throwaway/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$throwaway/upper,workdir=$throwaway/work" "$throwaway/root"
-mount --rbind /dev "$throwaway/root/dev"
-mount -t proc proc "$throwaway/root/proc"
-mount -t tmpfs tmpfs "$throwaway/root/tmp"
+mkdir "$throwaway/changes" "$throwaway/beside" "$throwaway/here"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$throwaway/changes,workdir=$throwaway/beside" "$throwaway/here"
+mount --rbind /dev "$throwaway/here/dev"
+mount -t proc proc "$throwaway/here/proc"
+mount -t tmpfs tmpfs "$throwaway/here/tmp"
 ip link set lo up
-cp "$package" "$throwaway/root/tmp/kpybroker.deb"
-chrooted="chroot $throwaway/root /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive"
+cp "$package" "$throwaway/here/tmp/kpybroker.deb"
+chrooted="chroot $throwaway/here /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive"
 inside() { $chrooted "$@"; }
 # Every file of the root that has the package's name.
 traces() { inside find /etc /opt /usr /var -name '*kpybroker*' | sort; }
@@ -29,7 +29,7 @@ echo "did: install"
 inside systemd-analyze verify --man=no /lib/systemd/system/kpybroker.service
 echo "did: verify"
 
-start=$(sed -n 's/^ExecStart=//p' "$throwaway/root/lib/systemd/system/kpybroker.service")
+start=$(sed -n 's/^ExecStart=//p' "$throwaway/here/lib/systemd/system/kpybroker.service")
 serve() {
     $chrooted setpriv --reuid=kpybroker --regid=kpybroker --clear-groups $start > "$throwaway/said" 2>&1 &
     node=$!
@@ -52,19 +52,19 @@ test "$(inside stat -c %U /var/lib/kpybroker/meta.properties)" = kpybroker
 stop
 echo "did: serve and stop"
 
-echo "# mine" >> "$throwaway/root/etc/kpybroker/server.properties"
+echo "# mine" >> "$throwaway/here/etc/kpybroker/server.properties"
 inside dpkg --install /tmp/kpybroker.deb
-grep -q "# mine" "$throwaway/root/etc/kpybroker/server.properties"
+grep -q "# mine" "$throwaway/here/etc/kpybroker/server.properties"
 serve
 test "$(inside kpybroker consume hello --count 1)" = world
 stop
 echo "did: upgrade"
 
 inside dpkg --remove kpybroker
-test ! -e "$throwaway/root/opt/kpybroker"
-test ! -L "$throwaway/root/usr/bin/kpybroker"
-test -e "$throwaway/root/var/lib/kpybroker/meta.properties"
-grep -q "# mine" "$throwaway/root/etc/kpybroker/server.properties"
+test ! -e "$throwaway/here/opt/kpybroker"
+test ! -L "$throwaway/here/usr/bin/kpybroker"
+test -e "$throwaway/here/var/lib/kpybroker/meta.properties"
+grep -q "# mine" "$throwaway/here/etc/kpybroker/server.properties"
 echo "did: remove"
 
 inside dpkg --purge kpybroker
