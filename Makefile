@@ -83,13 +83,15 @@ promtool: ## fetch promtool, of Debian's package prometheus, into build/ (as roo
 	mkdir -p build/prometheus && cd build/prometheus && apt-get -qq update && apt-get -qq download prometheus && \
 	dpkg-deb --extract prometheus_*.deb . && rm -f prometheus_*.deb usr/bin/prometheus
 
-# The chart's tests ask helm itself where it is there; building it takes minutes, so continuous integration does not.
+# The chart's tests ask helm itself, and Kubernetes' own definitions, where these are there. Building helm takes minutes, and
+# the definitions are 100 MB, so continuous integration does without both.
 
 HELM := helm.sh/helm/v3/cmd/helm@v3.16.4
 
 .PHONY: helm
-helm: ## build helm with Go into build/: the tests of the chart then ask it too
-	@if command -v helm > /dev/null || [ -x build/helm/helm ]; then exit 0; fi; \
+helm: setup ## build helm with Go into build/, and install kubernetes-validate: the tests of the chart then ask them too
+	@$(BIN)/python -m pip install --quiet kubernetes-validate; \
+	if command -v helm > /dev/null || [ -x build/helm/helm ]; then exit 0; fi; \
 	command -v go > /dev/null || { echo "no Go: the chart is rendered by a stand-in alone"; exit 0; }; \
 	GOBIN=$(CURDIR)/build/helm go install $(HELM)
 

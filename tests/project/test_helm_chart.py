@@ -218,7 +218,7 @@ def test_the_schema_takes_what_can_be_and_nothing_else() -> None:
 @pytest.mark.parametrize("values", NODES)
 def test_kubernetes_knows_every_field(values: dict[str, Any]) -> None:
     if importlib.util.find_spec("kubernetes_validate") is None:
-        pytest.skip("kubernetes-validate is not installed")
+        pytest.skip("kubernetes-validate is not installed (make helm): Kubernetes' definitions are not asked")
     import kubernetes_validate
 
     for manifest in rendered(values):
