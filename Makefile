@@ -298,8 +298,8 @@ audit: setup ## planted faults in generated logs of 1 TB and in many small clust
 wheels: setup ## compiled wheels for Linux (in containers) or macOS, CPython 3.11 to 3.14, into dist/; `make wheel` builds this machine's
 	$(BIN)/python -m cibuildwheel --output-dir dist
 
-# The interpreters of this machine that the wheels are tried with: INTERPRETERS=/path/to/python3.12 names others.
-INTERPRETERS ?= $(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
+# The Pythons that the wheels are tried with: this environment's, and those of pyenv. INTERPRETERS=/path/to/python names others.
+INTERPRETERS ?= $(CURDIR)/$(BIN)/python $(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
 
 .PHONY: wheels-here
 wheels-here: setup ## build the wheels with every Python of this machine, and try each: its tests, its broker with real clients

@@ -42,11 +42,18 @@ SMALL = {
 }
 WRITING = {"log.cleaner.backoff.ms": "300", "metadata.log.max.record.bytes.between.snapshots": "2000"}
 """Logs are compacted and metadata snapshots written in the moment."""
+AN_HOUR_MS = "3600000"
 OPENED = {
     "log.message.timestamp.after.max.ms": str(2**63 - 1),
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(2**31 - 1),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": AN_HOUR_MS,
+    **{
+        f"group.{kind}.{bound}session.timeout.ms": AN_HOUR_MS
+        for kind in ("consumer", "share", "streams")
+        for bound in ("", "max.")
+    },
 }
-"""Clients may write, whose clocks are not behind. The transaction that was left open stays open until it goes on."""
+"""Clients may write, whose clocks are not behind. The transaction that was left open and the members of groups, which
+nobody continues, stay while a test lasts."""
 SECURED = {
     **LOGINS,
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
