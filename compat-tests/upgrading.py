@@ -55,6 +55,7 @@ class VersionedNode(KpyNode):
     """A node that runs the program of ``sources``; None is the checkout's, as installed."""
 
     sources: Path | None = None
+    start_timeout_s = 180.0
 
     @property
     def words(self) -> tuple[str, ...]:
