@@ -1,7 +1,7 @@
 """The fate of the records that a share group was given: accepted, released, archived, and how far it lags (KIP-932).
 
-It is read from the log of the share coordinator, ``__share_group_state``, which has each state that was stored, and from
-DescribeShareGroupOffsets. Records that a member has and has not acknowledged are in none of these.
+It is read from the log of the share coordinator, ``__share_group_state``, which has each state that was stored. The lag
+is that of DescribeShareGroupOffsets. Records that a member has and has not acknowledged are in none of these.
 
 Not here: records below a start offset that was set from outside, and the members (`groups`).
 """
@@ -29,7 +29,8 @@ class Shared(NamedTuple):
     accepted: dict[Spot, list[int]]
     """The offsets that members have accepted."""
     released: dict[Spot, dict[int, int]]
-    """The offsets that are to be delivered again, with the number of their deliveries: released, or their locks ended."""
+    """The offsets that are to be delivered again, with the number of their deliveries. They were released, or their
+    locks ended."""
     archived: dict[Spot, list[int]]
     """The offsets that were rejected, or delivered too often."""
     lag: dict[Spot, int]

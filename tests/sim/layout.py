@@ -12,8 +12,8 @@ from kpystorage.disk import Disk
 
 from .beating import SESSION_MS
 from .client import PORT
-from .identities import SUPER_USERS
 from .deliveries import LOCK_MS
+from .identities import SUPER_USERS
 from .kind import BOTH, BROKER, CONSUMER, CONTROLLER, STREAMS, Kind
 
 if TYPE_CHECKING:

@@ -119,7 +119,8 @@ SHARING_MUTATIONS = [
         "acknowledgements are answered before they are stored",
         LED,
         "        self._write(change.write, answered)\n",
-        "        self._write(change.write, answered)\n        stored(error_codes.NONE, None)\n        stored = _nobody_waits\n",
+        "        self._write(change.write, answered)\n"
+        "        stored(error_codes.NONE, None)\n        stored = _nobody_waits\n",
     ),
     _sharing(
         "numbers of deliveries are not stored",

@@ -245,9 +245,9 @@ class Simulation:
             self.churn.get_through()
         if self.lending is not None:
             self.lending.get_through()
-        guests = [*(self.protection.clients if self.protection else ()), *(self.sharing.clients if self.sharing else ())]
+        guests = [each for each in (self.protection, self.sharing) if each is not None]
         for client in self.clients:
-            client.is_over = client not in guests
+            client.is_over = not any(client in each.clients for each in guests)
         if self.protection is not None:
             self.protection.get_through()
         if self.sharing is not None:

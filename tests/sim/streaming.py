@@ -56,9 +56,7 @@ class StreamingMember(BeatingMember):
 
     may_be_static = False
 
-    def __init__(
-        self, client: Client, group: Group, owners: Owners, processes: Processes, *, exactly: bool
-    ) -> None:
+    def __init__(self, client: Client, group: Group, owners: Owners, processes: Processes, *, exactly: bool) -> None:
         super().__init__(client, group, owners, exactly=exactly)
         self._process_id = processes.id_for_a_member()
         self._roles = processes.owners

@@ -84,7 +84,8 @@ def test_records_that_were_released_are_shown_with_their_deliveries(broker: Brok
     read = [found.record.offset for found in member.poll(1)]
     assert read == [0]
     member.answer = RELEASE
-    member.finish(*[(found.spot, found.record.offset + 1) for found in member.poll(1)][0])
+    (found,) = member.poll(1)
+    member.finish(found.spot, found.record.offset + 1)
     member.leave()
     broker.assert_shared("mail", released={(TOPIC, 0): [0, 1]}, accepted={}, lag=2)
     assert set(broker.shared("mail").released[TOPIC, 0].values()) == {1}
