@@ -32,6 +32,9 @@ TOPIC = "one"
 MOST_WAIT_MS = 100
 KEPT_SHARE = 0.1
 """How often a member keeps a record for now."""
+LATE_SHARE = 0.05
+"""How often a member takes long, perhaps longer than its locks last, and acknowledges records nevertheless."""
+LATE_MS = 2_500
 POISON = 17
 """One of this number of records is poison."""
 LAST_EPOCH = -1
@@ -147,6 +150,8 @@ class ShareMember:
             at.setdefault(await client.leader(TOPIC, index), set()).add(index)
         for node_id in sorted(self._sessions.keys() | at.keys()):
             session = self._sessions.setdefault(node_id, Session())
+            if session.held and not self.sharing.is_calm and client.rng.random() < LATE_SHARE:
+                await client.pause(LATE_MS)
             if not (session.epoch or node_id in at):
                 continue
             choice = self._choose(session)
@@ -162,7 +167,7 @@ class ShareMember:
         """What a member does with the records that it has."""
         rng, is_calm, choice = self.client.rng, self.sharing.is_calm, Choice()
         for spot, delivery in list(session.held.items()):
-            if self.client.world.now_ms > delivery.until_ms:
+            if self.client.world.now_ms > delivery.until_ms and rng.random() < 0.5:
                 del session.held[spot]
             elif delivery.value is None:
                 choice[spot] = GAP

@@ -47,12 +47,6 @@ SHARING_MUTATIONS = [
         "    if not member_id:\n",
     ),
     _sharing(
-        "records are acknowledged that nobody has",
-        ACKNOWLEDGING,
-        "    if state.is_changing or state.state != ACQUIRED:\n",
-        "    if state.is_changing:\n",
-    ),
-    _sharing(
         "records are delivered once more than the limit allows",
         RECORD_STATE,
         "self.delivery_count >= delivery_limit else state",

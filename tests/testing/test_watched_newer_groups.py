@@ -9,6 +9,7 @@ from kpybroker.client.connection import Connection
 from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareMember
 from kpybroker.testing import Broker, assert_shared, wait_for_group_stable
 from kpywire import error_codes
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -123,11 +124,12 @@ def test_a_streams_group_is_waited_for_with_its_tasks(broker: Broker, connection
         warmup_tasks=[],
         process_id="p",
     )
-    while (answer := connection.call(beat)).error_code:  # the coordinator is not there yet
-        assert error_codes.retriable(answer.error_code)
+    connection.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["count"]))
+    answer = connection.call(beat)
     epoch = answer.member_epoch
     broker.clock.advance(seconds=4)
     while not answer.active_tasks:
+        assert answer.error_code == error_codes.NONE
         answer = connection.call(
             StreamsGroupHeartbeatRequest(
                 group_id="count", member_id="one", member_epoch=epoch, endpoint_information_epoch=0
