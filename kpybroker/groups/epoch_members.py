@@ -1,7 +1,7 @@
-"""The members of a group of the protocols of Kafka 4: the log has them, and each has an epoch (KIP-848, 932, 1071).
+"""A group whose members have epochs, and offsets that it commits: of the consumer or streams protocol (KIP-848, 1071).
 
 What is asked of such a group is answered here: whether a member may commit offsets or get them, and whether the group
-may be deleted. Share groups keep no offsets and answer some of it themselves.
+may be deleted.
 """
 
 from collections.abc import Iterable
@@ -23,6 +23,10 @@ class EpochMembers(Membership):
 
     members: dict[str, Any]
 
+    def is_classic(self, _member: Any) -> bool:
+        """Whether a member speaks the classic protocol, whose errors have other names."""
+        return False
+
     def granted_epoch(self, _member: Any, _topic: str, _partition: int, _decision: Decision) -> int | None:
         """The epoch at which a member got a partition that it has, or has to give up."""
         return None
@@ -43,7 +47,7 @@ class EpochMembers(Membership):
         member = self.members.get(message.member_id)
         if member is None:
             return error_codes.UNKNOWN_MEMBER_ID
-        if not member.is_classic and request.api_version < _EPOCHS_FROM:
+        if not self.is_classic(member) and request.api_version < _EPOCHS_FROM:
             return error_codes.UNSUPPORTED_VERSION
         return self._check_epoch(member, generation_id, message.topics, decision)
 
@@ -66,12 +70,12 @@ class EpochMembers(Membership):
         if epoch == member.member_epoch:
             return error_codes.NONE
         if epoch > member.member_epoch:
-            return _stale(member)
+            return self._stale(member)
         for topic in topics:
             for partition in topic.partitions:
                 granted = self.granted_epoch(member, topic.name, partition.partition_index, decision)
                 if granted is None or epoch < granted:
-                    return _stale(member)
+                    return self._stale(member)
         return error_codes.NONE
 
     def check_fetch(self, message: Any) -> int:
@@ -81,7 +85,7 @@ class EpochMembers(Membership):
         member = self.members.get(message.member_id)
         if member is None:
             return error_codes.UNKNOWN_MEMBER_ID
-        return error_codes.NONE if message.member_epoch == member.member_epoch else _stale(member)
+        return error_codes.NONE if message.member_epoch == member.member_epoch else self._stale(member)
 
     def check_deletion(self, _group: Group, _decision: Decision) -> int:
         return error_codes.NON_EMPTY_GROUP if self.members else error_codes.NONE
@@ -96,6 +100,5 @@ class EpochMembers(Membership):
     def gives_way(self, _decision: Decision) -> bool:
         return not self.members
 
-
-def _stale(member: Any) -> int:
-    return error_codes.ILLEGAL_GENERATION if member.is_classic else error_codes.STALE_MEMBER_EPOCH
+    def _stale(self, member: Any) -> int:
+        return error_codes.ILLEGAL_GENERATION if self.is_classic(member) else error_codes.STALE_MEMBER_EPOCH

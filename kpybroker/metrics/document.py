@@ -150,6 +150,7 @@ SECTIONS: Final = (
             lag.GROUPS_BY_PROTOCOL,
             lag.CONSUMER_GROUPS,
             lag.SHARE_GROUPS,
+            lag.REBALANCES,
             lag.STREAMS_GROUPS,
             lag.MEMBERS,
             lag.GENERATIONS,

@@ -5,6 +5,7 @@ from .mutation import Mutation
 
 RECONCILE = "kpybroker/groups/consumer/reconcile.py"
 GROUP = "kpybroker/groups/consumer/consumer_group.py"
+EPOCHS = "kpybroker/groups/epoch_members.py"
 RECORDS = "kpybroker/groups/consumer/records.py"
 REPLAY = "kpybroker/groups/consumer/replay.py"
 MEMBER = "kpybroker/groups/consumer/member.py"
@@ -82,9 +83,8 @@ BEATING_MUTATIONS = [
     ),
     _beating(
         "a transaction may commit for a member of any epoch",
-        GROUP,
-        "        error = _check_epoch(member, generation_id, message.topics, decision)\n"
-        "        return error_codes.ILLEGAL_GENERATION if error else error_codes.NONE\n",
-        "        return error_codes.NONE\n",
+        EPOCHS,
+        "        error = self._check_epoch(member, generation_id, message.topics, decision)\n",
+        "        error = 0\n",
     ),
 ]

@@ -133,6 +133,9 @@ class Deliveries:
             self._given_back[spot] = max(self._given_back.get(spot, 0), delivery.count)
         if not is_end or kind == RENEW:
             return
+        is_known = spot in self._ended or self._attempts.get(spot, 0) > 1 or self._most.get(spot, 0) >= self.limit
+        if self.world.now_ms >= delivery.until_ms and is_known:
+            return  # too late, and without effect: records below the start offset are skipped, as in Kafka
         by = led if delivery.led is led else None
         last = self._counts[by].get(spot[2], 0) if by is not None else delivery.count
         if last != delivery.count:

@@ -5,6 +5,7 @@ from .mutation import Mutation
 
 RECONCILE = "kpybroker/groups/streams/reconcile.py"
 GROUP = "kpybroker/groups/streams/streams_group.py"
+EPOCHS = "kpybroker/groups/epoch_members.py"
 RECORDS = "kpybroker/groups/streams/records.py"
 REPLAY = "kpybroker/groups/streams/replay.py"
 HEARTBEAT = "kpybroker/groups/streams/heartbeat.py"
@@ -107,8 +108,8 @@ STREAMING_MUTATIONS = [
     ),
     _streaming(
         "a transaction may commit for a streams member of any epoch",
-        GROUP,
-        "        error = self._check_epoch(member, generation_id, message.topics)\n",
+        EPOCHS,
+        "        error = self._check_epoch(member, generation_id, message.topics, decision)\n",
         "        error = 0\n",
     ),
 ]
