@@ -63,12 +63,6 @@ BEATING_MUTATIONS = [
         "            if member",
     ),
     _beating(
-        "a member that is gone keeps its partitions",
-        GROUP,
-        "        self._count(old, -1)\n        self._release(old)\n        if old.instance_id",
-        "        self._count(old, -1)\n        if old.instance_id",
-    ),
-    _beating(
         "a group does not go on when a member is gone",
         LEAVE,
         "epoch_record(group_id, group.epoch + 1, decision.topics.group_hash(topics))",

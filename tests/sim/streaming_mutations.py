@@ -76,12 +76,6 @@ STREAMING_MUTATIONS = [
         "            limit_rebalance",
     ),
     _streaming(
-        "a streams member that is gone keeps its tasks",
-        GROUP,
-        "            return\n        self._release(old)\n        if old.instance_id",
-        "            return\n        if old.instance_id",
-    ),
-    _streaming(
         "a streams group does not go on when a member is gone",
         TIMEOUTS,
         "            group.epoch + 1,\n",
