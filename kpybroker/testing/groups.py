@@ -111,19 +111,23 @@ async def _described(client: Client, group_id: str) -> Any:
 
 async def _of_consumer_protocol(client: Client, group_id: str) -> Group | None:
     """The group as one of the consumer protocol; None if there is none."""
-    answer = await _answer(client, ConsumerGroupDescribeRequest(group_ids=[group_id]))
+    answer = await _answer(
+        client, ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+    )
     return None if answer is None else _group(answer, CONSUMER, answer.assignor_name, map(_reader, answer.members))
 
 
 async def _of_share_protocol(client: Client, group_id: str) -> Group | None:
     """The group as a share group; None if there is none."""
-    answer = await _answer(client, ShareGroupDescribeRequest(group_ids=[group_id]))
+    answer = await _answer(client, ShareGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False))
     return None if answer is None else _group(answer, SHARE, answer.assignor_name, map(_reader, answer.members))
 
 
 async def _of_streams_protocol(client: Client, group_id: str) -> Group | None:
     """The group as a streams group; None if there is none."""
-    answer = await _answer(client, StreamsGroupDescribeRequest(group_ids=[group_id]))
+    answer = await _answer(
+        client, StreamsGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+    )
     if answer is None:
         return None
     listed = (answer.topology.subtopologies or ()) if answer.topology is not None else ()
