@@ -96,6 +96,7 @@ MODULES = (
     "kpybroker.groups.consumer.consumer_group",
     "kpybroker.groups.coordinator",
     "kpybroker.groups.decision",
+    "kpybroker.groups.epoch_members",
     "kpybroker.groups.group",
     "kpybroker.groups.offsets.commit",
     "kpybroker.groups.offsets.committed",

@@ -8,7 +8,7 @@ one, is not listed twice.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -70,6 +70,14 @@ def groups_of(broker: "Broker") -> Iterator[Group]:
         machine = shard.machine
         if shard.journal.is_open and isinstance(machine, GroupCoordinator):
             yield from list(machine.shard.groups.values())
+
+
+def rebalances_of(broker: "Broker") -> Mapping[str, int]:
+    """The rebalances by kind of group since the node has started; they are counted for all its shards together."""
+    for shard in broker.groups.shards.values():
+        if isinstance(shard.machine, GroupCoordinator):
+            return shard.machine.shard.rebalances
+    return {}
 
 
 def facts_of(group: Group) -> GroupFacts:

@@ -7,7 +7,7 @@ wrong with a request alone is refused before it comes here (``GroupCoordinatorSe
 from collections.abc import Callable
 from typing import Any, Final
 
-from kpybroker.groups.consumer.consumer_group import ConsumerGroup, is_away
+from kpybroker.groups.consumer.consumer_group import CONSUMER, ConsumerGroup, is_away
 from kpybroker.groups.consumer.leave import leave_for_a_while
 from kpybroker.groups.consumer.member import AWAY_EPOCH, JOINING_EPOCH, NOTHING, ConsumerMember, Partitions, is_subset
 from kpybroker.groups.consumer.reconcile import Step
@@ -341,6 +341,7 @@ def next_epoch(
     if bumps or metadata_hash != group.metadata_hash:
         epoch += 1
         records.append(epoch_record(group.group_id, epoch, metadata_hash))
+        decision.count_rebalance(CONSUMER)
     group.checked_version = topics.version
     if group.has_partition_metadata:
         records.append(partition_metadata_tombstone(group.group_id))

@@ -22,7 +22,7 @@ from kpybroker.groups.share.events import Initialize
 from kpybroker.groups.share.leave import fence
 from kpybroker.groups.share.member import ShareMember
 from kpybroker.groups.share.records import current_record, epoch_record, states_record, subscription_record
-from kpybroker.groups.share.share_group import ShareGroup
+from kpybroker.groups.share.share_group import SHARE, ShareGroup
 from kpybroker.groups.share.state_topics import StateTopic, StateTopics, merged
 from kpybroker.groups.share.target import assign, has_unassigned, may_assign, subscribed
 from kpybroker.groups.share.timeouts import end_session, renew_session
@@ -200,6 +200,7 @@ def _next_epoch(
         if bumps:
             epoch += 1
             records.append(epoch_record(group.group_id, epoch, metadata_hash))
+            decision.count_rebalance(SHARE)
         group.checked_version = decision.topics.version
     return epoch, by_name, bumps
 

@@ -18,7 +18,7 @@ from kpybroker.groups.streams.endpoints import endpoints_of
 from kpybroker.groups.streams.member import JOINING_EPOCH, Address, StreamsMember
 from kpybroker.groups.streams.reconcile import next_step
 from kpybroker.groups.streams.records import current_record, epoch_record, member_record, topology_record
-from kpybroker.groups.streams.streams_group import NOT_VALIDATED, StreamsGroup
+from kpybroker.groups.streams.streams_group import NOT_VALIDATED, STREAMS, StreamsGroup
 from kpybroker.groups.streams.target import STANDBY_REPLICAS, assign, may_assign
 from kpybroker.groups.streams.tasks import TargetTasks, are_among, tasks_of
 from kpybroker.groups.streams.timeouts import delay_target, fence, is_delayed, limit_rebalance, renew_session
@@ -269,6 +269,7 @@ class _Heartbeat:
             return configured, group.epoch, configs
         epoch = group.epoch + 1
         self.records.append(epoch_record(self.group_id, epoch, metadata_hash, validated, configs))
+        self.decision.count_rebalance(STREAMS)
         group.note_checked(topics, epoch)
         return configured, epoch, configs
 
