@@ -54,6 +54,7 @@ from kpywire.errors import Malformed
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
     from kpybroker.http.server import Protection
+    from kpybroker.zookeeper.migrating.migrating import Migrating
     from kpybroker.zookeeper_node import ZooKeeperNode
 
     Started = Callable[["Node | ZooKeeperNode"], None]
@@ -102,9 +103,11 @@ class Node:
         self.encryption: Encryption | None = None
         """The TLS of the listeners; None if none has it."""
         self._intercept = intercept
+        self._simulated = simulated
         self._stored: StoredNode | None = None
         self._quorum_parts: QuorumParts | None = None
         self._lifecycle: Lifecycle | None = None
+        self._migrating: Migrating | None = None
         self._monitoring = Monitoring(config)
         self._progress_said_ms = self.scheduler.monotonic_ms()
 
@@ -191,6 +194,11 @@ class Node:
         monitoring.stage = "catching up with the metadata"
         server.start(security.starts_early(config))  # without them the other voters could form no quorum
         caught_up: asyncio.Future[None] = platform.loop.create_future()
+        if config.migrates_from_zookeeper:
+            from kpybroker.assembly.migration import build_migration  # not of a plain start
+
+            self._migrating = build_migration(config, platform, self._simulated, quorum, stored)
+            self._migrating.start()
         quorum.membership.start()
         quorum.host.start(lambda: _release(caught_up))
         await caught_up
@@ -281,6 +289,8 @@ class Node:
 
     async def _let_go(self) -> None:
         """Serve no more requests and stop all work; the contents of the disk stay as they are."""
+        if self._migrating is not None:
+            await self._migrating.stop()
         self.platform.ends.close()
         await self._monitoring.stop()
         await self.scheduler.close()

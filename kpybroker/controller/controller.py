@@ -16,6 +16,7 @@ from kpybroker.controller import (
     delegation_tokens,
     directories,
     features,
+    migration,
     partitions,
     producer_ids,
     reassignments,
@@ -121,6 +122,7 @@ _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decisi
     RenewDelegationTokenRequest: delegation_tokens.renew_delegation_token,
     UnregisterBrokerRequest: brokers.unregister_broker,
     UpdateFeaturesRequest: features.update_features,
+    migration.Copied: migration.copied,
 }
 
 _WITH_TIMEOUT = (CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, ElectLeadersRequest)
@@ -227,6 +229,7 @@ class Controller:
 
     def _answer_in_steps(self, request: ControllerRequest, now_ms: int) -> Generator[None, None, Effects]:
         try:
+            migration.check_request(self.state, type(request.message))
             if isinstance(request.message, _WITH_TIMEOUT) and request.message.timeout_ms <= 0:
                 raise KafkaError(error_codes.REQUEST_TIMED_OUT)  # whose time is up before it began is not begun
             decision = _DECIDERS[type(request.message)](self.state, request, now_ms)

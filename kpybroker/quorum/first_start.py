@@ -60,7 +60,8 @@ def identify(
 
     Blocks; raises StartRefused, CorruptFile, Malformed, OSError.
     """
-    found = read_identities(disk, directories, config.node_id)
+    may_be_migrated = not config.is_controller
+    found = read_identities(disk, directories, config.node_id, may_be_migrated=may_be_migrated)
     formatted: list[str] = []
     if not found:
         formatted = _format_new_node(config, disk, directories, metadata_directory, rng, now_ms)
@@ -129,5 +130,5 @@ def _directory_id(
     if properties.directory_id is not None:
         return properties.directory_id
     directory_id = new_uuid(rng, frozenset(other.directory_id for other in found.values()))
-    meta_properties.write(disk, directory, properties._replace(directory_id=directory_id, version=1))
+    meta_properties.write(disk, directory, properties._replace(directory_id=directory_id))
     return directory_id
