@@ -326,6 +326,8 @@ class MigrationDriver:
             return
         metadata = yield from reading.read_metadata()
         copied = records.records_of(metadata, self._new_id)
+        if self._image.transaction_offset >= 0:
+            yield Append([AbortTransactionRecord(reason="The copy was interrupted")])
         batches: list[list[Any]] = [[BeginTransactionRecord(name="ZK Migration")]]
         batches += [copied[start : start + RECORDS_AT_ONCE] for start in range(0, len(copied), RECORDS_AT_ONCE)]
         batches.append([ZkMigrationStateRecord(zk_migration_state=MIGRATION), EndTransactionRecord()])
