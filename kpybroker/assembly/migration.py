@@ -14,7 +14,7 @@ from kpybroker.quorum.host import QuorumHost
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.zookeeper.broker.layout import Acls
 from kpybroker.zookeeper.controlling.senders import Senders
-from kpybroker.zookeeper.migrating.migrating import Migrating
+from kpybroker.zookeeper.migrating.migrating import Migrating, note
 from kpybroker.zookeeper.migration.driver import MigrationDriver
 
 
@@ -34,6 +34,7 @@ def build_migration(
         host.image,
         voters=lambda: list(host.voters.voters),
         send=senders.command,
+        log=note,
         acl_of=Acls(is_secure=config["zookeeper.set.acl"]).of,
         new_id=lambda: new_uuid(platform.rng),
     )

@@ -56,6 +56,7 @@ class Driven:
             world.image,
             voters=lambda: VOTERS,
             send=self._send,
+            log=world.log.append,
             acl_of=open_acl,
             new_id=lambda: world.rng.randbytes(16),
         )
@@ -103,7 +104,9 @@ class World:
 
     def __init__(self, seed: int, topics: int = 3) -> None:
         self.rng = random.Random(seed)
+        self.log: list[str] = []
         self.loss = 0.0
+        """How often the answer to a write is lost."""
         self.image = MetadataImage("cluster")
         self.cluster = Cluster((1, 2, 3), seed)
         self.offset = 0

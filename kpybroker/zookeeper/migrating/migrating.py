@@ -28,6 +28,11 @@ CONNECT_MS: Final = 10_000.0
 Commit = Callable[[list[Any], Callable[[int | None], object]], object]
 
 
+def note(line: str) -> None:
+    """Log one line of the driver."""
+    log.info("%s", line)
+
+
 class Migrating:
     """The work of one controller."""
 

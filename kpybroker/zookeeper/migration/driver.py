@@ -8,7 +8,6 @@ Invariants: nothing is written unless ``/controller_epoch`` and ``/migration`` a
 both trees are compared again.
 """
 
-import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeVar
@@ -34,8 +33,6 @@ from kpywire.metadata_records.abort_transaction_record import AbortTransactionRe
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from kpywire.metadata_records.end_transaction_record import EndTransactionRecord
 from kpywire.metadata_records.zk_migration_state_record import ZkMigrationStateRecord
-
-log = logging.getLogger("kpybroker.zookeeper")
 
 RECORDS_AT_ONCE: Final = 1_000
 OPERATIONS_AT_ONCE: Final = 200
@@ -100,11 +97,12 @@ class MigrationDriver:
         *,
         voters: Callable[[], Iterable[int]],
         send: Send,
+        log: Callable[[str], object],
         acl_of: AclOf,
         new_id: Callable[[], bytes],
     ) -> None:
         """``image`` is the committed one. ``voters`` are the controllers of the quorum. ``send`` takes the brokers in
-        ZooKeeper mode with requests to them. ``new_id`` makes ids for ACLs."""
+        ZooKeeper mode with requests to them, ``log`` lines for people. ``new_id`` makes ids for ACLs."""
         self.phase = Phase.UNINITIALIZED
         self.obstacle = ""
         """The reason why the phase lasts, in words."""
@@ -113,6 +111,7 @@ class MigrationDriver:
         self._image = image
         self._voters = voters
         self._send = send
+        self._log = log
         self._acl_of = acl_of
         self._new_id = new_id
         self._epoch = -1
@@ -192,13 +191,13 @@ class MigrationDriver:
 
     def _go(self, phase: Phase, obstacle: str = "") -> None:
         if phase is not self.phase:
-            log.info("The migration to KRaft: this controller %s", phase.value)
+            self._log(f"The migration to KRaft: this controller {phase.value}")
         self.phase = phase
         self._wait(obstacle)
 
     def _wait(self, obstacle: str) -> None:
         if obstacle and obstacle != self.obstacle:
-            log.info("The migration to KRaft waits: %s", obstacle)
+            self._log(f"The migration to KRaft waits: {obstacle}")
         self.obstacle = obstacle
 
     # What is done
@@ -217,7 +216,7 @@ class MigrationDriver:
         except StopIteration:
             return
         except Doubt as doubt:
-            log.info("ZooKeeper is compared with the metadata again: %s", doubt)
+            self._log(f"ZooKeeper is compared with the metadata again: {doubt}")
             self._doubt()
         except (Deposed, ControllerMoved) as deposed:
             self._stop_tracking()
@@ -316,7 +315,7 @@ class MigrationDriver:
             self._wait(f"{paths.CONTROLLER} changes, or belongs to a controller of a later epoch")
             return
         self._claim, self._progress = claimed
-        log.info("This controller has taken over in ZooKeeper, with epoch %d there", self._claim.epoch)
+        self._log(f"This controller has taken over in ZooKeeper, with epoch {self._claim.epoch} there")
         is_copied = self._image.zk_migration_state == MIGRATION
         self._go(Phase.SYNC_KRAFT_TO_ZK if is_copied else Phase.ZK_MIGRATION)
 
@@ -339,7 +338,7 @@ class MigrationDriver:
                 yield Append([AbortTransactionRecord(reason="The copy was not completed")])
                 return
         assert next_offset is not None
-        log.info("%d records were copied from ZooKeeper", len(copied))
+        self._log(f"{len(copied)} records were copied from ZooKeeper")
         yield from self._write([], next_offset - 1, self._epoch)
         self._go(Phase.SYNC_KRAFT_TO_ZK)
 
