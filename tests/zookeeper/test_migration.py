@@ -117,6 +117,20 @@ def test_a_controller_in_zookeeper_mode_goes_on_after_the_way_back() -> None:
     assert not [line for line in candidate.log if "epoch" in line.lower()], candidate.log
 
 
+def test_a_controller_in_zookeeper_mode_outranks_the_states_that_apache_kafka_left() -> None:
+    world = World(5, topics=1)
+    path = paths.partition_state("topic-0", 0)
+    left = PartitionState(1, 7, (1, 2), controller_epoch=90)
+    world.cluster.admin.ask(Set(path, left.encode()))
+    world.cluster.admin.ask(Delete(paths.CONTROLLER))
+    world.cluster.settle()
+    world.cluster.kill(1)
+    world.cluster.settle()
+    assert world.cluster.state("topic-0").leader != 1
+    epoch = controller.decode_epoch(world.cluster.admin.ask(Get(paths.CONTROLLER_EPOCH)).data)
+    assert world.cluster.state("topic-0").controller_epoch == epoch > 90
+
+
 def test_states_that_a_later_epoch_wrote_are_written_again() -> None:
     path = paths.partition_state("t", 0)
     old = PartitionState(1, 4, (1,), controller_epoch=90)
