@@ -37,7 +37,9 @@ class Controller(BrokerProcess):
 
     program = "kpybroker"
 
-    def __init__(self, node_id: int, cluster_id: str, properties: Mapping[str, str], directory: Path, port: int) -> None:
+    def __init__(
+        self, node_id: int, cluster_id: str, properties: Mapping[str, str], directory: Path, port: int
+    ) -> None:
         super().__init__(directory, port)
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -118,7 +120,9 @@ class MigratingCluster(ZooKeeperCluster):
         quorum: Sequence[int] = (3000,),
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(directory, brokers, {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT", **(properties or {})})
+        super().__init__(
+            directory, brokers, {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT", **(properties or {})}
+        )
         self._directory = directory
         self._controller_of = controller_of
         self._ports = {node_id: free_port() for node_id in quorum}
@@ -170,7 +174,13 @@ class MigratingCluster(ZooKeeperCluster):
     def to_kraft(self, broker_id: int) -> None:
         """Restart a broker as a KRaft broker."""
         roles = {"process.roles": "broker", "node.id": str(broker_id)}
-        without = [FLAG, "zookeeper.connect", "zookeeper.session.timeout.ms", "broker.id", "controlled.shutdown.retry.backoff.ms"]
+        without = [
+            FLAG,
+            "zookeeper.connect",
+            "zookeeper.session.timeout.ms",
+            "broker.id",
+            "controlled.shutdown.retry.backoff.ms",
+        ]
         self.change(broker_id, roles, without)
 
     def to_zookeeper(self, broker_id: int, *, takes_part: bool = True) -> None:

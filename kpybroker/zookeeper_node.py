@@ -7,7 +7,6 @@ registration; the controller's orders come after it. Not here: how the parts are
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -118,7 +117,7 @@ class ZooKeeperNode:
         if config.migrates_from_zookeeper:
             from kpybroker.assembly.migrating_broker import forget_metadata_log  # not of a plain start
 
-            forget_metadata_log(disk, os.path.abspath(config.metadata_log_dir))
+            forget_metadata_log(disk, config.metadata_log_dir)
         stored = self._stored = await open_storage(
             config,
             disk,

@@ -1,6 +1,7 @@
 """The parts by which a broker in ZooKeeper mode also belongs to the KRaft quorum to which its cluster migrates."""
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
@@ -46,13 +47,13 @@ class MigratingBroker(NamedTuple):
 def forget_metadata_log(disk: Disk, directory: str) -> None:
     """Remove the copy of the metadata log that an earlier start left. It may be of another quorum, from before the
     cluster went back to ZooKeeper."""
-    path = metadata_log_path(directory)
+    path = metadata_log_path(os.path.abspath(directory))
     if disk.status(path) is not None:
         for _ in remove_tree(disk, path):
             pass
 
 
-def build_migrating(
+def build_migrating(  # noqa: PLR0913
     config: BrokerConfig,
     platform: Platform,
     stored: StoredNode,

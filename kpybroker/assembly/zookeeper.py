@@ -200,7 +200,7 @@ def _registration(config: BrokerConfig, ports: Mapping[str, int], now_ms: int) -
     return Registration(config.node_id, endpoints, dict(config.listener_protocols), config.rack, timestamp_ms=now_ms)
 
 
-def build_broker(
+def build_broker(  # noqa: PLR0913
     current: CurrentConfig,
     platform: Platform,
     joined: Joined,

@@ -18,7 +18,6 @@ from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.metadata_records.zk_migration_state_record import ZkMigrationStateRecord
 
 
-
 class Copied(NamedTuple):
     """A part of what was copied from ZooKeeper, in the place of a request."""
 

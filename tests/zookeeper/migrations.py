@@ -1,4 +1,4 @@
-"""A cluster in a simulated ZooKeeper that migrates: one metadata log, and controllers whose steps a test interleaves."""
+"""A cluster in a simulated ZooKeeper that migrates: one metadata log, and controllers whose steps are interleaved."""
 
 import random
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ class Driven:
         self.sent += requests
 
     def turn(self) -> None:
-        """One piece of work: the operations that a step asks for. The answer to a write may be lost: it is sent again."""
+        """One piece of work: the operations that a step asks for. A write whose answer is lost is sent again."""
         if self._steps is None:
             self._steps, self._answer = self.driver.step(0), None
         try:
@@ -216,9 +216,7 @@ class World:
             for number in topic.partitions:
                 leader = rng.choice([1, 2, 3, -1, NO_LEADER_CHANGE])
                 isr = rng.sample([1, 2, 3], rng.randint(1, 3))
-                records.append(
-                    PartitionChangeRecord(partition_id=number, topic_id=topic.id, leader=leader, isr=isr)
-                )
+                records.append(PartitionChangeRecord(partition_id=number, topic_id=topic.id, leader=leader, isr=isr))
         self.append(self.leader, [each for each in records if each is not None])
 
     def _partition(self, topic_id: bytes, number: int) -> PartitionRecord:
@@ -243,9 +241,7 @@ class World:
             [[("user", "al ice")], [("user", None)], [("client-id", "c 1")], [("client-id", "c/1"), ("user", "al ice")]]
         )
         parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
-        return ClientQuotaRecord(
-            entity=parts, key="producer_byte_rate", value=1024.0, remove=self.rng.random() < 0.4
-        )
+        return ClientQuotaRecord(entity=parts, key="producer_byte_rate", value=1024.0, remove=self.rng.random() < 0.4)
 
     def _acl(self) -> Any:
         known = list(self.image.acls)

@@ -78,7 +78,7 @@ def test_whatever_fails_zookeeper_ends_up_with_what_the_metadata_say(seed: int, 
             world.elect(rng.choice(VOTERS))
         elif action == 1:
             world.controllers[rng.choice(VOTERS)].interrupt()
-        elif action == 2 and world.image.zk_migration_state == MIGRATION:
+        elif action in (2, 3) and world.image.zk_migration_state == MIGRATION:
             world.change()
         else:
             world.controllers[rng.choice([world.leader, rng.choice(VOTERS)])].turn()
@@ -118,17 +118,19 @@ def test_a_controller_in_zookeeper_mode_goes_on_after_the_way_back() -> None:
 
 
 def test_a_controller_in_zookeeper_mode_outranks_the_states_that_apache_kafka_left() -> None:
-    world = World(5, topics=1)
-    path = paths.partition_state("topic-0", 0)
+    world = World(5, topics=0)
+    world.cluster.create_topic("ours", [[1, 2]])
+    world.cluster.settle()
+    path = paths.partition_state("ours", 0)
     left = PartitionState(1, 7, (1, 2), controller_epoch=90)
     world.cluster.admin.ask(Set(path, left.encode()))
     world.cluster.admin.ask(Delete(paths.CONTROLLER))
     world.cluster.settle()
     world.cluster.kill(1)
     world.cluster.settle()
-    assert world.cluster.state("topic-0").leader != 1
+    assert world.cluster.state("ours").leader != 1
     epoch = controller.decode_epoch(world.cluster.admin.ask(Get(paths.CONTROLLER_EPOCH)).data)
-    assert world.cluster.state("topic-0").controller_epoch == epoch > 90
+    assert world.cluster.state("ours").controller_epoch == epoch > 90
 
 
 def test_states_that_a_later_epoch_wrote_are_written_again() -> None:
@@ -238,7 +240,9 @@ def test_brokers_learn_of_changes_by_orders_and_notices() -> None:
         leader.settle()
     names = world.cluster.admin.ask(GetChildren(paths.CONFIG_CHANGES)).names
     assert len(names) > noticed
-    notices = [configs.decode_change("", world.cluster.admin.ask(Get(f"{paths.CONFIG_CHANGES}/{each}")).data) for each in names]
+    notices = [
+        configs.decode_change("", world.cluster.admin.ask(Get(f"{paths.CONFIG_CHANGES}/{each}")).data) for each in names
+    ]
     assert "users/al%20ice" in {each.entity_path for each in notices}
 
 

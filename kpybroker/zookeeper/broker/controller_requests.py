@@ -133,7 +133,11 @@ class ControllerRequests:
                 )
             )
         if request.is_kraft_controller and request.type == FULL:
-            named = {(topic.topic_name, each.partition_index) for topic in request.topic_states for each in topic.partition_states}
+            named = {
+                (topic.topic_name, each.partition_index)
+                for topic in request.topic_states
+                for each in topic.partition_states
+            }
             for name, index in self._held():
                 if (name, index) not in named:
                     self._stop(name, index, records, ordered)

@@ -100,9 +100,7 @@ class TwoControllers:
         answered = partial(self._answered, asked, asked.attempt)
         # A controller of the quorum knows no directories of brokers in ZooKeeper mode.
         is_of_kraft = self._rules() and not isinstance(asked.request, AssignReplicasToDirsRequest)
-        (self._own if is_of_kraft else self._in_zookeeper).send(
-            asked.request, answered, api_version=asked.api_version
-        )
+        (self._own if is_of_kraft else self._in_zookeeper).send(asked.request, answered, api_version=asked.api_version)
 
     def _answered(self, asked: _Outstanding, attempt: int, response: Any) -> None:
         if attempt == asked.attempt and self._outstanding.pop(asked, asked) is None:
@@ -144,8 +142,8 @@ class TwoRegistrations:
         """Nothing: the registrations look after themselves."""
 
     def report(self) -> None:
-        """Report a failed log directory. A KRaft controller cannot know which replicas of a broker in ZooKeeper mode lie
-        there, so the broker stops, as Kafka's does."""
+        """Report a failed log directory. A KRaft controller does not know which replicas of a broker in ZooKeeper mode
+        lie there, so the broker stops, as Kafka's does."""
         if not self._rules():
             self._in_zookeeper.report()
             return

@@ -15,7 +15,6 @@ from kpybroker.zookeeper.tree.brokers import Registration
 from kpybroker.zookeeper.tree.requests import TopicPartition
 from kpybroker.zookeeper.tree.topics import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_EPOCH
 
-
 UNKNOWN, INCREMENTAL, FULL = 0, 1, 2
 """The kinds of LeaderAndIsr and UpdateMetadata. A full request says what the receiver is to hold, and nothing else."""
 

@@ -189,8 +189,10 @@ class _Reigning:
         context.brokers.update((yield from self._brokers.read()))
         self._on_brokers()
         yield from self._topics.load()
-        yield from reign.refresh_leadership(list(context.all_partitions()))
-        yield from self._outrank()
+        newest_epoch = yield from reign.refresh_leadership(list(context.all_partitions()))
+        if newest_epoch > context.epoch:
+            yield from self._outrank(newest_epoch)
+            yield from reign.refresh_leadership(list(context.all_partitions()))
         marked = yield from self._topics.deletions()
         yield from reign.deletion.begin_reign(marked, self._topics.waiting_for_deletion())
         reign.inform_all()
@@ -199,21 +201,17 @@ class _Reigning:
         yield from reign.deletion.resume()
         yield from self.elections.requested()
 
-    def _outrank(self) -> Steps[None]:
+    def _outrank(self, newest_epoch: int) -> Steps[None]:
         """Take an epoch above those in the states of partitions, which a controller would not change otherwise.
 
         Kafka's KRaft controllers write the epoch of their quorum there while a cluster migrates. If it goes back to
         ZooKeeper, that epoch may be the larger one (KAFKA-20488).
         """
-        context, pen = self.reign.context, self.reign.pen
-        newest = max((state.controller_epoch for state, _ in context.leadership.values()), default=0)
-        if newest <= context.epoch:
-            return
-        write = Set(paths.CONTROLLER_EPOCH, encode_epoch(newest + 1), pen.epoch_version)
+        context, pen, epoch = self.reign.context, self.reign.pen, newest_epoch + 1
+        write = Set(paths.CONTROLLER_EPOCH, encode_epoch(epoch), pen.epoch_version)
         (stat,) = yield from pen.write([write])
-        pen.epoch_version = expected(stat, paths.CONTROLLER_EPOCH).version
-        context.epoch = newest + 1
-        self.reign.log(f"The epoch of the controller is {newest + 1}, above those in the states of partitions")
+        pen.epoch_version, context.epoch = expected(stat, paths.CONTROLLER_EPOCH).version, epoch
+        self.reign.log(f"The epoch of the controller is {epoch}, above those in the states of partitions")
 
     def _begin_states(self) -> Steps[None]:
         reign, context = self.reign, self.reign.context

@@ -42,15 +42,12 @@ def difference(held: Tree, wanted: Changes, acl_of: AclOf) -> list[Change]:
     for path in sorted(path for path, want in wanted.items() if want is not None):
         want = wanted[path]
         assert want is not None
-        for parent in _missing_parents(path, known):
-            known.add(parent)
-            changes.append(Change(parent, (Create(parent, None, acl_of(parent)),), Held(None, 0)))
         change = _changed(path, held.get(path), want, acl_of)
         if change is not None:
-            known.add(path)
-            changes.append(change)
+            changes += [*_parents(change, known, acl_of), change]
     for path in sorted((path for path, want in wanted.items() if want is None and path in held), reverse=True):
-        changes += _removed(path, held[path], acl_of)
+        for change in _removed(path, held[path], acl_of):
+            changes += [*_parents(change, known, acl_of), change]
     return changes
 
 
@@ -65,13 +62,15 @@ def _is_entity(path: str) -> bool:
     return not kept and not (path.startswith(_EMPTIED) and path.endswith(f"/{configs.CLIENTS}"))
 
 
-def _missing_parents(path: str, known: set[str]) -> Iterator[str]:
-    """The parents that only exist once a broker has needed them."""
-    parts = path.split("/")
-    for depth in range(2, len(parts)):
-        parent = "/".join(parts[:depth])
-        if parent in STRUCTURE and parent not in known:
-            yield parent
+def _parents(change: Change, known: set[str], acl_of: AclOf) -> Iterator[Change]:
+    """Creates the parents that a change needs, if no broker has needed them before."""
+    for operation in change.operations:
+        parts = operation.path.split("/")
+        for depth in range(2, len(parts)):
+            parent = "/".join(parts[:depth])
+            if parent in STRUCTURE and parent not in known:
+                known.add(parent)
+                yield Change(parent, (Create(parent, None, acl_of(parent)),), Held(None, 0))
 
 
 def _changed(path: str, held: Held | None, want: Wanted, acl_of: AclOf) -> Change | None:

@@ -4,8 +4,8 @@ It works while its controller is active. Its work comes in steps: operations for
 log, each with the outcome of the ones before. What is still to be written into ZooKeeper is in ``pending``.
 
 Invariants: nothing is written unless ``/controller_epoch`` and ``/migration`` are as this controller left them.
-``/migration`` names an offset only when ZooKeeper has everything below it. Whenever the outcome of a write is not known,
-both trees are compared again.
+``/migration`` names an offset only when ZooKeeper has everything below it. Whenever the outcome of a write is not
+known, both trees are compared again.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -61,8 +61,8 @@ class Append(NamedTuple):
     records: list[Any]
 
 
-DriverSteps = Generator[Sequence[Operation] | Append, Any, "_T"]
 _T = TypeVar("_T")
+DriverSteps = Generator[Sequence[Operation] | Append, Any, _T]
 
 
 class Doubt(Exception):

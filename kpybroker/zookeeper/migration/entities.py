@@ -145,9 +145,7 @@ def acls_by_resource(records: Iterable[AccessControlEntryRecord]) -> dict[Resour
     found: dict[Resource, list[AclEntry]] = {}
     for record in records:
         found.setdefault(resource_of(record), []).append(
-            AclEntry(
-                record.principal, Permission(record.permission_type), record.host, Operation(record.operation)
-            )
+            AclEntry(record.principal, Permission(record.permission_type), record.host, Operation(record.operation))
         )
     return found
 

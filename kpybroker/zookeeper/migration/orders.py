@@ -193,9 +193,7 @@ def _offline(image: MetadataImage, replicas: Iterable[int]) -> tuple[int, ...]:
     return tuple(each for each in replicas if not is_online(each))
 
 
-def _deleted(
-    image: MetadataImage, delta: MetadataDelta, kraft_epoch: int
-) -> dict[TopicPartition, MetadataPartition]:
+def _deleted(image: MetadataImage, delta: MetadataDelta, kraft_epoch: int) -> dict[TopicPartition, MetadataPartition]:
     """The partitions of topics that were deleted. Brokers forget a topic whose partitions have no leader but -2."""
     return {
         TopicPartition(topic.name, number): MetadataPartition(
@@ -213,9 +211,7 @@ def _deleted(
     }
 
 
-def _stopped(
-    image: MetadataImage, delta: MetadataDelta
-) -> dict[int, dict[TopicPartition, StopReplicaPartition]]:
+def _stopped(image: MetadataImage, delta: MetadataDelta) -> dict[int, dict[TopicPartition, StopReplicaPartition]]:
     """The replicas that each broker deletes: those of deleted topics, and those that a reassignment has removed."""
     found: dict[int, dict[TopicPartition, StopReplicaPartition]] = {}
 

@@ -118,4 +118,3 @@ def brokers_of(topics: Iterable[TopicAssignment]) -> frozenset[int]:
         for brokers in lists.values()
         for broker_id in brokers
     )
-

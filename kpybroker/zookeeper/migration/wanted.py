@@ -39,7 +39,7 @@ def of_image(image: MetadataImage, controller_epoch: int) -> Changes:
         _add_topic(found, image, topic, topic.partitions, controller_epoch)
     for resource in image.configs:
         _add_config(found, image, resource)
-    names = {entity: None for entity in image.client_quotas}
+    names = dict.fromkeys(image.client_quotas)
     names |= {((entities.USER, user),): None for _, user in image.scram_credentials}
     for entity in names:
         _add_quotas(found, image, entity)

@@ -1,4 +1,4 @@
-"""How far a cluster is on its way from ZooKeeper to KRaft: the phase, what is left, and what may go wrong next. Pure."""
+"""The progress of a cluster from ZooKeeper to KRaft: the phase, what is left, and what may go wrong next. Pure."""
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -56,7 +56,9 @@ def progress_of(tree: Snapshot, brokers: Mapping[int, Asked], controllers: list[
     if isinstance(mark, MigrationState) and mark.kraft_metadata_offset >= 0:
         facts["offset of the metadata log that ZooKeeper has"] = mark.kraft_metadata_offset
         facts["epoch of the quorum"] = mark.kraft_controller_epoch
-    return Progress(phase, facts, list(_left(phase, tree, brokers, controllers)), list(_risks(phase, tree, controllers)))
+    return Progress(
+        phase, facts, list(_left(phase, tree, brokers, controllers)), list(_risks(phase, tree, controllers))
+    )
 
 
 def _phase(kraft: ElectedController | None, mark: MigrationState | None, controllers: list[Asked]) -> Phase:
@@ -70,9 +72,7 @@ def _phase(kraft: ElectedController | None, mark: MigrationState | None, control
     return Phase.FINALISED if answered and not any(answered) else Phase.DUAL_WRITE
 
 
-def _left(
-    phase: Phase, tree: Snapshot, brokers: Mapping[int, Asked], controllers: list[Asked]
-) -> Iterator[str]:
+def _left(phase: Phase, tree: Snapshot, brokers: Mapping[int, Asked], controllers: list[Asked]) -> Iterator[str]:
     unready = sorted(each.name for each in controllers if each.is_ready is False)
     without = sorted(broker_id for broker_id, each in brokers.items() if each.is_ready is False)
     if phase is Phase.IN_ZOOKEEPER:
