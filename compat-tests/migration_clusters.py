@@ -59,7 +59,9 @@ class Controller(BrokerProcess):
         return self.directory / "controller.properties"
 
     def write(self) -> None:
-        self.file.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
+        own = {"kpybroker.http.listener": ""} if self.program == "kpybroker" else {}
+        lines = (f"{key}={value}\n" for key, value in {**self.properties, **own}.items())
+        self.file.write_text("".join(lines))
 
     def format(self) -> Sequence[str]:
         return [PROGRAM, "format", "--cluster-id", self.cluster_id, "--config", str(self.file), *RELEASE]
@@ -94,8 +96,6 @@ class KafkaController(Controller):
     program = "Apache Kafka"
 
     def prepare(self) -> None:
-        self.properties["kpybroker.http.listener"] = ""
-        del self.properties["kpybroker.http.listener"]
         self.write()
         if (self.data / "meta.properties").exists():
             return

@@ -24,7 +24,7 @@ from kpybroker.network.nodes import Nodes
 from kpybroker.network.peer import Connect
 from kpybroker.network.peers import connect_over
 from kpybroker.quorum.channel import ControllerChannel
-from kpybroker.quorum.first_start import NodeIdentity
+from kpybroker.quorum.first_start import NodeIdentity, configured_voters
 from kpybroker.quorum.formatter import new_uuid
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.raft.voters import Voter
@@ -166,7 +166,7 @@ def identify_with(cluster_id: str) -> Identify:
         else:
             ids = identity.directory_ids(directories, rng)
         voter = Voter(config.node_id, next(iter(ids.values())), ())
-        return NodeIdentity(cluster_id, ids, voter, (), (), lines)
+        return NodeIdentity(cluster_id, ids, voter, configured_voters(config), (), lines)
 
     return identify
 

@@ -75,13 +75,18 @@ def identify(
             )
     cluster_id = found[metadata_directory].cluster_id
     assert cluster_id is not None
-    static_voters = [
-        Voter(node_id, ZERO_UUID, (VoterEndpoint("CONTROLLER", host, port),))
-        for node_id, (host, port) in config.quorum_voters.items()
-    ]
+    static_voters = configured_voters(config)
     voter = Voter(config.node_id, ids[metadata_directory], controller_endpoints(config, this_machine))
     records = read_bootstrap_records(disk, metadata_directory)
     return NodeIdentity(cluster_id, ids, voter, static_voters, records, formatted)
+
+
+def configured_voters(config: "BrokerConfig") -> list[Voter]:
+    """The voters that ``controller.quorum.voters`` names."""
+    return [
+        Voter(node_id, ZERO_UUID, (VoterEndpoint("CONTROLLER", host, port),))
+        for node_id, (host, port) in config.quorum_voters.items()
+    ]
 
 
 def controller_endpoints(config: "BrokerConfig", this_machine: str = "localhost") -> tuple[VoterEndpoint, ...]:
