@@ -20,7 +20,8 @@ Reply = Callable[[Any], object]
 class Quorum(Protocol):
     """The way to the active controller of the quorum."""
 
-    kraft_version: int
+    @property
+    def kraft_version(self) -> int: ...
 
     @property
     def controller_id(self) -> int: ...

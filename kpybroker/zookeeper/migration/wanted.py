@@ -65,8 +65,8 @@ def of_delta(image: MetadataImage, delta: MetadataDelta, controller_epoch: int) 
         _add_config(found, image, resource)
     for entity in delta.kept.get("client_quotas", ()):
         _add_quotas(found, image, entity)  # type: ignore[arg-type]
-    for _, user in delta.kept.get("scram_credentials", ()):  # type: ignore[misc]
-        _add_quotas(found, image, ((entities.USER, user),))
+    for credential in delta.kept.get("scram_credentials", ()):
+        _add_quotas(found, image, ((entities.USER, credential[1]),))  # type: ignore[index]
     for token_id in delta.kept.get("delegation_tokens", ()):
         record = image.delegation_tokens.get(str(token_id))
         content = None if record is None else Wanted(entities.token_of(record).encode())
@@ -151,6 +151,6 @@ def _add_quotas(found: Changes, image: MetadataImage, entity: QuotaEntity) -> No
 
 def _add_producer_ids(found: Changes, image: MetadataImage) -> None:
     last = image.next_producer_id
-    if last >= 0:
+    if last > 0:
         block = ProducerIdBlock(NO_BROKER, max(last - PRODUCER_BLOCK_SIZE, 0), last)
         found[paths.PRODUCER_IDS] = Wanted(block.encode())
