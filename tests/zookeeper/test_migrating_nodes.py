@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import re
+import socket
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from kpybroker.network.peers import connect_over
 from kpybroker.node import Node
 from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
 from kpybroker.quorum.recovery import StartRefused
-from kpybroker.zookeeper.client.operations import Create
+from kpybroker.zookeeper.client.operations import Create, Delete
 from kpybroker.zookeeper.migration.driver import Phase
 from kpybroker.zookeeper.tree import cluster, controller, paths
 from kpybroker.zookeeper.tree.topics import TopicAssignment
@@ -34,8 +36,6 @@ ORDERS = TopicAssignment("orders", {0: (BROKER,), 1: (BROKER,)}, b"\1" * 16)
 
 
 def free_port() -> int:
-    import socket
-
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
@@ -120,7 +120,7 @@ async def created(node: Any, topic: str) -> int:
 
 def leads(node: Any, topic: str, partition: int) -> bool:
     held = node.broker.replicas.topics.get(topic)
-    return held is not None and partition in held.replicas and held.replicas[partition].leader is not None
+    return held is not None and partition in held.replicas and held.replicas[partition].is_led_here
 
 
 def test_a_cluster_migrates_goes_back_and_migrates_for_good() -> None:
@@ -150,14 +150,17 @@ def test_a_cluster_migrates_goes_back_and_migrates_for_good() -> None:
 
         await ruler.stop()
         asker = Asker(world.server)
-        from kpybroker.zookeeper.client.operations import Delete
-
         for path in (paths.CONTROLLER, paths.MIGRATION):
             asker.ask(Delete(f"/kafka{path}"))
         await until(lambda: world.ruler is not None and world.ruler.broker_id == BROKER)
         await until(lambda: not broker.broker.orders.is_of_kraft)
         assert broker.broker.lifecycle.epoch() == world.znode(paths.broker(BROKER)).czxid
 
+        await broker.stop()
+        broker = await world.start(world.in_zookeeper)
+        await until(lambda: leads(broker, "during", 1))
+        await broker.stop()
+        broker = await world.start(world.taking_part)
         world.disks[CONTROLLER] = MemoryDisk()
         world.format()
         ruler = await world.start(world.migrating)
@@ -216,6 +219,7 @@ def test_a_controller_that_cannot_migrate_this_cluster_says_so(release: str, clu
     async def story() -> None:
         world = World()
         broker = await world.start(world.in_zookeeper)
+        await until(lambda: world.ruler is not None)
         before = {path: node.version for path, node in world.server.nodes.items()}
         world.format(release, cluster_id)
         try:
@@ -262,6 +266,5 @@ def test_configurations_that_cannot_migrate_are_refused(changed: dict[str, str],
         **({"node.id": "5" if roles == "broker" else "3000"} if roles else {"broker.id": "5"}),
         **changed,
     }
-    with pytest.raises(ConfigError, match=".*") as refused:
+    with pytest.raises(ConfigError, match=re.escape(line)):
         BrokerConfig({key: value for key, value in configs.items() if value})
-    assert line in str(refused.value)
