@@ -50,17 +50,28 @@ def test_a_cluster_migrates_under_load(mix: str, tmp_path: Path) -> None:
                 until(lambda: is_in_sync(admin, "load"))
             until(lambda: len(load.seen) > before + 100)
             assert cluster.status()["facts"]["brokers in ZooKeeper mode"] == []
-            create(admin, "hybrid", 2, replicas=2)
+            create_soon(admin, "hybrid")
             until(lambda: is_in_sync(admin, "hybrid"))
             until(lambda: in_tree(cluster, "/brokers/topics/hybrid/partitions/1/state"))
             cluster.finalise()
             if controller_of is Controller:
                 cluster.wait_for("finalised")
-            create(admin, "after", 2, replicas=2)
+            create_soon(admin, "after")
             until(lambda: is_in_sync(admin, "after"))
             assert not in_tree(cluster, "/brokers/topics/after")
         assert load.judge() > 1_000
         assert retention(admin, "before") == "3600000"
+
+
+def create_soon(admin: AdminClient, topic: str) -> None:
+    """Create a topic. While the controller changes, clients are refused, and ask again."""
+
+    def is_there() -> bool:
+        if not partitions_of(admin, topic):
+            create(admin, topic, 2, replicas=2)
+        return True
+
+    until(is_there)
 
 
 def in_tree(cluster: MigratingCluster, path: str) -> Any:
@@ -85,7 +96,7 @@ def holds(directory: Path, topic: str) -> bool:
 
 def change_something(cluster: MigratingCluster, admin: AdminClient) -> None:
     """Topics, configs and a deletion, while ZooKeeper is kept up."""
-    create(admin, "during", 2, replicas=2)
+    create_soon(admin, "during")
     until(lambda: is_in_sync(admin, "during"))
     entry = ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, "before", incremental_configs=[entry])
@@ -108,7 +119,7 @@ def fail_over(cluster: MigratingCluster, admin: AdminClient) -> None:
     killed = cluster.controllers[json.loads(data)["brokerid"]]
     killed.kill()
     until(lambda: json.loads(in_tree(cluster, "/controller")[0])["brokerid"] != killed.node_id)
-    create(admin, "second", 2, replicas=2)
+    create_soon(admin, "second")
     until(lambda: is_in_sync(admin, "second"))
     until(lambda: in_tree(cluster, "/brokers/topics/second/partitions/1/state"))
     killed.start()
@@ -127,7 +138,7 @@ def test_the_way_back_from_dual_write(program: Any, tmp_path: Path) -> None:
                 cluster.enable(broker_id)
                 until(lambda: is_in_sync(admin, "load"))
             cluster.wait_for("dual_write")
-            create(admin, "during", 2, replicas=2)
+            create_soon(admin, "during")
             cluster.to_kraft(2)
             until(lambda: is_in_sync(admin, "load"))
             cluster.to_zookeeper(2)
@@ -143,7 +154,7 @@ def test_the_way_back_from_dual_write(program: Any, tmp_path: Path) -> None:
             for broker_id in (1, 2):
                 cluster.to_zookeeper(broker_id, takes_part=False)
                 until(lambda: is_in_sync(admin, "load") and is_in_sync(admin, "during"))
-            create(admin, "after", 2, replicas=2)
+            create_soon(admin, "after")
             until(lambda: is_in_sync(admin, "after"))
         assert load.judge() > 100
         assert cluster.status()["phase"] == "in_zookeeper"

@@ -122,8 +122,11 @@ _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decisi
     RenewDelegationTokenRequest: delegation_tokens.renew_delegation_token,
     UnregisterBrokerRequest: brokers.unregister_broker,
     UpdateFeaturesRequest: features.update_features,
-    migration.Copied: migration.copied,
 }
+_OF_THIS_PROCESS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decision]] = {
+    migration.Copied: migration.copied
+}
+"""What stands in the place of a request, and never comes over the network."""
 
 _WITH_TIMEOUT = (CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, ElectLeadersRequest)
 
@@ -232,7 +235,9 @@ class Controller:
             migration.check_request(self.state, type(request.message))
             if isinstance(request.message, _WITH_TIMEOUT) and request.message.timeout_ms <= 0:
                 raise KafkaError(error_codes.REQUEST_TIMED_OUT)  # whose time is up before it began is not begun
-            decision = _DECIDERS[type(request.message)](self.state, request, now_ms)
+            kind = type(request.message)
+            decide = _DECIDERS.get(kind) or _OF_THIS_PROCESS[kind]
+            decision = decide(self.state, request, now_ms)
             records, response = decision if isinstance(decision, tuple) else (yield from decision)
         except KafkaError as error:
             return Effects(
