@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
 from kpybroker.errors import KafkaError
-from kpybroker.metadata.image import MIGRATION, POST_MIGRATION, PRE_MIGRATION
+from kpybroker.metadata.image import MIGRATION, POST_MIGRATION, PRE_MIGRATION, MetadataImage
 from kpywire import error_codes
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kpywire.messages.broker_registration import BrokerRegistrationRequest
@@ -57,6 +57,13 @@ def copied(state: ControllerState, request: ControllerRequest, _now_ms: int) -> 
     """Write records that were copied. The response is the offset after them."""
     message: Copied = request.message
     return message.records, state.next_write_offset() + len(message.records)
+
+
+def left_behind(image: MetadataImage) -> list[int]:
+    """The brokers in ZooKeeper mode that would have no controller any more if the migration ended now."""
+    if image.zk_migration_state != MIGRATION:
+        return []
+    return sorted(each.id for each in image.brokers.values() if each.is_migrating_zk_broker and not each.fenced)
 
 
 def records_of_activation(state: ControllerState) -> list[Any]:

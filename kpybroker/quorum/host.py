@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kpybroker.calls.call import Call as ClientCall
 from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.controller.heartbeats import Session
-from kpybroker.controller.migration import Copied
+from kpybroker.controller.migration import Copied, left_behind
 from kpybroker.controller.state import ControllerRequest
 from kpybroker.metadata import features
 from kpybroker.metadata.image import KRAFT_VERSION, MetadataImage
@@ -346,6 +346,14 @@ class QuorumHost:
         leader = self._quorum.role
         committed_offset = self._committed.published_offset
         if not isinstance(leader, Leader) or committed_offset <= leader.epoch_start_offset:
+            return
+        left = [] if self._controller_parts.settings.migrates_from_zookeeper else left_behind(self.image)
+        if left:
+            self._fail(
+                f"The migration from ZooKeeper cannot be finalised: the brokers {', '.join(map(str, left))} are still "
+                "in ZooKeeper mode. Set zookeeper.metadata.migration.enable and zookeeper.connect again, or restart these "
+                "brokers as KRaft brokers first"
+            )
             return
         self._reign = Reign(
             self._scheduler, self._shell, self._committed, self.image, self._controller_parts, self._broken

@@ -208,6 +208,24 @@ def test_a_controller_goes_on_where_the_one_that_died_was() -> None:
     play(story)
 
 
+def test_a_migration_is_not_finalised_over_brokers_in_zookeeper_mode() -> None:
+    async def story() -> None:
+        world = World()
+        broker = await world.start(world.taking_part)
+        world.format()
+        ruler = await world.start(world.migrating)
+        await until(lambda: broker.broker.orders.is_of_kraft)
+        await ruler.stop()
+        start = asyncio.get_running_loop().create_task(world.start(world.finalising))
+        await until(lambda: world.failures)
+        assert "the brokers 5 are still in ZooKeeper mode" in world.failures.pop()
+        start.cancel()
+        await asyncio.gather(start, return_exceptions=True)
+        await broker.stop()
+
+    play(story)
+
+
 @pytest.mark.parametrize(
     ("release", "cluster_id", "line"),
     [

@@ -67,7 +67,7 @@ def test_brokers_without_the_flag_are_named() -> None:
         ({"/admin/delete_topics/t": None}, (), "t are being deleted"),
         ({"/brokers/ids/1": b"{"}, (), "cannot be understood"),
         ({}, (Asked("c3:9093", is_ready=None),), "c3:9093 does not answer"),
-        ({"/migration": mark(9), "/controller": KRAFT}, (READY, UNREADY), "would be left behind"),
+        ({"/migration": mark(9), "/controller": KRAFT}, (READY, UNREADY), "leave them behind"),
     ],
 )
 def test_what_may_go_wrong_is_said(changed: dict[str, Any], controllers: tuple[Asked, ...], risk: str) -> None:

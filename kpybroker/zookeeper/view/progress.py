@@ -123,7 +123,10 @@ def _risks(phase: Phase, tree: Snapshot, controllers: list[Asked]) -> Iterator[s
     if phase is Phase.DUAL_WRITE and len(ready) > 1:
         yield "some controllers are without the flag: when one of them becomes active, the migration is final"
         if tree.brokers:
-            yield f"the brokers {_listed(sorted(tree.brokers))} are in ZooKeeper mode, and would be left behind"
+            yield (
+                f"the brokers {_listed(sorted(tree.brokers))} are in ZooKeeper mode: a controller of Apache Kafka "
+                "would leave them behind, one of kpybroker would stop"
+            )
     if phase in (Phase.IN_ZOOKEEPER, Phase.PREPARED):
         for topic in tree.topics:
             if topic.topic_id is None:
