@@ -351,8 +351,8 @@ class QuorumHost:
         if left:
             self._fail(
                 f"The migration from ZooKeeper cannot be finalised: the brokers {', '.join(map(str, left))} are still "
-                "in ZooKeeper mode. Set zookeeper.metadata.migration.enable and zookeeper.connect again, or restart these "
-                "brokers as KRaft brokers first"
+                "in ZooKeeper mode. Set zookeeper.metadata.migration.enable and zookeeper.connect again, or restart "
+                "these brokers as KRaft brokers first"
             )
             return
         self._reign = Reign(
