@@ -22,7 +22,7 @@ from kpybroker.assembly.ports import BoundPorts, listening_on
 from kpybroker.assembly.quorum import QuorumParts, build_quorum
 from kpybroker.assembly.quotas import follow_quotas
 from kpybroker.assembly.replication import build_kept
-from kpybroker.assembly.security import build_security, fetch_keys, read_keys
+from kpybroker.assembly.security import Security, build_security, fetch_keys, read_keys
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.broker import Broker
 from kpybroker.config.broker import BrokerConfig
@@ -181,24 +181,14 @@ class Node:
             quorum.host.subscribe(role.apply)
             monitoring.show_controller(role, server, controllers)
         platform.ends.callback(server.close)
-        for listener in config.listeners:
-            serves = controllers if listener in config.controller_listeners else clients
-            with listening_on(listener):
-                dispatch, open_channel = security.guarded(listener, serves), security.channel_of(listener)
-                self.ports[listener.name] = server.listen(
-                    listener.name, ports[listener], dispatch, open_channel, listener.protocol
-                )
+        self._listen(ports, security, server, controllers, clients)
         if self._lifecycle is not None:
             self._lifecycle.limit()
             platform.ends.callback(self._lifecycle.close)
         monitoring.stage = "catching up with the metadata"
         server.start(security.starts_early(config))  # without them the other voters could form no quorum
         caught_up: asyncio.Future[None] = platform.loop.create_future()
-        if config.migrates_from_zookeeper:
-            from kpybroker.assembly.migration import build_migration  # not of a plain start
-
-            self._migrating = build_migration(config, platform, self._simulated, quorum, stored)
-            self._migrating.start()
+        self._begin_migration(quorum, stored)
         quorum.membership.start()
         quorum.host.start(lambda: _release(caught_up))
         await caught_up
@@ -209,6 +199,25 @@ class Node:
             await self._join(broker, self._lifecycle)
         server.start()
         monitoring.started()
+
+    def _listen(
+        self, ports: BoundPorts, security: Security, server: Server, controllers: Dispatcher, clients: Dispatcher
+    ) -> None:
+        for listener in self.config.listeners:
+            serves = controllers if listener in self.config.controller_listeners else clients
+            with listening_on(listener):
+                dispatch, open_channel = security.guarded(listener, serves), security.channel_of(listener)
+                self.ports[listener.name] = server.listen(
+                    listener.name, ports[listener], dispatch, open_channel, listener.protocol
+                )
+
+    def _begin_migration(self, quorum: QuorumParts, stored: StoredNode) -> None:
+        """Begin the migration from ZooKeeper, if this controller is configured for it. Raises StartRefused."""
+        if self.config.migrates_from_zookeeper:
+            from kpybroker.assembly.migration import build_migration  # not of a plain start
+
+            self._migrating = build_migration(self.config, self.platform, self._simulated, quorum, stored)
+            self._migrating.start()
 
     def _second_port(self) -> "Protection | None":
         """The protection of the second port; None if it has none. Raises StartRefused."""

@@ -126,7 +126,7 @@ _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decisi
 _OF_THIS_PROCESS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decision]] = {
     migration.Copied: migration.copied
 }
-"""What stands in the place of a request, and never comes over the network."""
+"""Decisions about things that stand in the place of a request, and never come over the network."""
 
 _WITH_TIMEOUT = (CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, ElectLeadersRequest)
 

@@ -35,9 +35,9 @@ class Progress(NamedTuple):
     phase: Phase
     facts: dict[str, object]
     left: list[str]
-    """What somebody has to do, in order."""
+    """The next things that somebody has to do, in order."""
     risks: list[str]
-    """What may go wrong next."""
+    """The next things that may go wrong."""
 
 
 def progress_of(tree: Snapshot, brokers: Mapping[int, Asked], controllers: list[Asked]) -> Progress:
