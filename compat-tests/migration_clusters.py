@@ -32,10 +32,14 @@ LISTENERS: Final = {
 SESSIONS: Final = {"broker.heartbeat.interval.ms": "500", "broker.session.timeout.ms": "4000"}
 
 
+START_S: Final = 180.0
+
+
 class Controller(BrokerProcess):
     """One KRaft controller of kpybroker, which migrates a cluster."""
 
     program = "kpybroker"
+    start_timeout_s = stop_timeout_s = START_S
 
     def __init__(
         self, node_id: int, cluster_id: str, properties: Mapping[str, str], directory: Path, port: int
@@ -123,6 +127,8 @@ class MigratingCluster(ZooKeeperCluster):
         super().__init__(
             directory, brokers, {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT", **(properties or {})}
         )
+        for each in self.brokers.values():
+            each.start_timeout_s = each.stop_timeout_s = START_S
         self._directory = directory
         self._controller_of = controller_of
         self._ports = {node_id: free_port() for node_id in quorum}

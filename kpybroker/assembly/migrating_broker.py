@@ -46,11 +46,16 @@ class MigratingBroker(NamedTuple):
 
 def forget_metadata_log(disk: Disk, directory: str) -> None:
     """Remove the copy of the metadata log that an earlier start left. It may be of another quorum, from before the
-    cluster went back to ZooKeeper."""
-    path = metadata_log_path(os.path.abspath(directory))
-    if disk.status(path) is not None:
+    cluster went back to ZooKeeper. A directory that another process uses stays as it is: the start is refused later."""
+    directory = os.path.abspath(directory)
+    path = metadata_log_path(directory)
+    if disk.status(path) is None:
+        return
+    lock = disk.lock(f"{directory}/.lock")
+    if lock is not None:
         for _ in remove_tree(disk, path):
             pass
+        lock.release()
 
 
 def build_migrating(  # noqa: PLR0913

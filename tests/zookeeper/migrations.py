@@ -103,7 +103,7 @@ class World:
     """The cluster, the log and the controllers."""
 
     def __init__(self, seed: int, topics: int = 3) -> None:
-        self.rng = random.Random(seed)
+        self.rng = random.Random(seed ^ 0x5EED)  # another one than that of the cluster
         self.log: list[str] = []
         self.loss = 0.0
         """How often the answer to a write is lost."""

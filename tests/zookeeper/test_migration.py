@@ -63,8 +63,8 @@ def test_the_controller_in_zookeeper_that_was_replaced_writes_nothing_more() -> 
     assert world.cluster.admin.ask(Get(paths.topic("topic-0"))).data == tree
 
 
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32), actions=st.lists(st.integers(0, 9), min_size=20, max_size=250))
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32), actions=st.lists(st.integers(0, 9), min_size=20, max_size=150))
 def test_whatever_fails_zookeeper_ends_up_with_what_the_metadata_say(seed: int, actions: list[int]) -> None:
     """Controllers change, sessions end, and answers are lost in every phase, while the metadata change."""
     world = World(seed, topics=2)
@@ -261,7 +261,7 @@ def test_a_broker_that_restarts_as_a_kraft_broker_gets_no_more_orders() -> None:
     assert {each.broker_id for each in alive} == {1, 2, 3}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), changes=st.integers(0, 40))
 def test_an_image_that_went_through_zookeeper_is_the_same(seed: int, changes: int) -> None:
     world = migrated(seed, topics=1)

@@ -75,35 +75,26 @@ def _parents(change: Change, known: set[str], acl_of: AclOf) -> Iterator[Change]
 
 def _changed(path: str, held: Held | None, want: Wanted, acl_of: AclOf) -> Change | None:
     if held is not None and _same(path, held, want):
-        if want.version is None or held.version == want.version:
+        is_far = want.version is not None and abs(held.version - want.version) > MOST_REPEATED
+        if want.version in (None, held.version) or is_far:
             return None
-        if abs(held.version - want.version) > MOST_REPEATED:
-            return None
-    operations = [*_content(path, held, want, acl_of), *_notices(path, held, want.data, acl_of)]
-    version = 0 if held is None else held.version + 1
-    if want.version is not None and abs(version - want.version) <= MOST_REPEATED:
-        version = want.version
-    return Change(path, tuple(operations), Held(want.data, version))
+    operations, version = _content(path, held, want, acl_of)
+    return Change(path, (*operations, *_notices(path, held, want.data, acl_of)), Held(want.data, version))
 
 
-def _content(path: str, held: Held | None, want: Wanted, acl_of: AclOf) -> list[Write]:
-    """The operations that give a znode its content and its version."""
-    goal = want.version
+def _content(path: str, held: Held | None, want: Wanted, acl_of: AclOf) -> tuple[list[Write], int]:
+    """The operations that give a znode its content and its version, and the version after them."""
     operations: list[Write] = []
     version = -1 if held is None else held.version
-    is_near = goal is not None and abs(goal - version) <= MOST_REPEATED
-    if held is not None and is_near and goal is not None and version >= goal:
+    goal = want.version if want.version is not None and abs(want.version - version) <= MOST_REPEATED else version + 1
+    if version >= goal:
         operations.append(Delete(path, version))
         version = -1
     if version < 0:
         operations.append(Create(path, want.data, acl_of(path)))
         version = 0
-    else:
-        operations.append(Set(path, want.data, version))
-        version += 1
-    if is_near and goal is not None:
-        operations += [Set(path, want.data, each) for each in range(version, goal)]
-    return operations
+    operations += [Set(path, want.data, each) for each in range(version, goal)]
+    return operations, max(version, goal)
 
 
 def _removed(path: str, held: Held, acl_of: AclOf) -> list[Change]:

@@ -92,11 +92,11 @@ def _add_children(tree: Tree, parent: str, without: Sequence[str] | frozenset[st
 
 
 def _add_partitions(tree: Tree, topic: TopicAssignment) -> Steps[None]:
+    """Read the states of a topic's partitions, and of those that a lost write has left."""
     parent = f"{paths.topic(topic.name)}/partitions"
-    wanted = [parent]
-    for number in topic.replicas:
-        wanted += [f"{parent}/{number}", paths.partition_state(topic.name, number)]
-    yield from _add(tree, wanted)
+    numbers = dict.fromkeys([*map(str, topic.replicas), *(yield from children(parent))])
+    below = [path for number in numbers for path in (f"{parent}/{number}", f"{parent}/{number}/state")]
+    yield from _add(tree, [parent, *below])
 
 
 def _add(tree: Tree, wanted: Iterable[str]) -> Steps[None]:
