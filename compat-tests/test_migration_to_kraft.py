@@ -151,6 +151,8 @@ def test_the_way_back_from_dual_write(program: Any, tmp_path: Path) -> None:
             assert json.loads(tree.get("/controller")[0])["brokerid"] in (1, 2)
             tree.stop()
             tree.close()
+            create_soon(admin, "back")
+            until(lambda: is_in_sync(admin, "back"))
             for broker_id in (1, 2):
                 cluster.to_zookeeper(broker_id, takes_part=False)
                 until(lambda: is_in_sync(admin, "load") and is_in_sync(admin, "during"))
