@@ -193,7 +193,11 @@ class MigratingCluster(ZooKeeperCluster):
         """Restart a broker as a broker in ZooKeeper mode."""
         modes = {"zookeeper.connect": self.connect, "broker.id": str(broker_id), "zookeeper.session.timeout.ms": "4000"}
         flag = {FLAG: "true"} if takes_part else {}
-        without = ["process.roles", "node.id", *([] if takes_part else [FLAG, "controller.quorum.voters"])]
+        without = [
+            "process.roles",
+            "node.id",
+            *([] if takes_part else [FLAG, "controller.quorum.voters", "controller.listener.names"]),
+        ]
         self.change(broker_id, {**modes, **flag}, without)
 
     def finalise(self) -> None:
