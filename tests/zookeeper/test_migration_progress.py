@@ -1,11 +1,16 @@
 """``kpybroker migrate status``: the phase of a migration, what is left, and what may go wrong next."""
 
+import json
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from test_view import BROKER, STATE, TOPIC, tree_of
 
+from kpybroker.cli import migrate, zookeeper
+from kpybroker.cli.options import NOT_IN_ORDER
 from kpybroker.zookeeper.view.progress import Asked, Phase, Progress, progress_of
+from kpybroker.zookeeper.view.snapshot import Node
 
 KRAFT = {"version": 2, "brokerid": 3000, "timestamp": "1", "kraftControllerEpoch": 4}
 READY, UNREADY = Asked("c1:9093", is_ready=True), Asked("c2:9093", is_ready=False)
@@ -78,3 +83,25 @@ def test_nothing_is_wrong_with_a_whole_cluster() -> None:
     assert progress().risks == []
     assert progress().facts["brokers in ZooKeeper mode"] == [1, 2]
     assert BROKER["version"] == 5
+
+
+def test_the_command_prints_it_for_people_and_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = tree_of(**{"/migration": mark(9), "/controller": KRAFT})
+
+    async def read(connect: str, timeout_s: float) -> dict[str, Node]:
+        assert (connect, timeout_s) == ("zk/kafka", 10.0)
+        return tree.nodes
+
+    monkeypatch.setattr(zookeeper, "read_znodes", read)
+    shown = CliRunner().invoke(migrate.command, ["status", "zk/kafka", "--no-brokers"])
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.startswith("Phase: dual write")
+    assert "brokers in ZooKeeper mode: 1, 2" in shown.output
+    assert "- restart the brokers 1, 2 one by one" in shown.output
+    assert "Nothing is known that may go wrong next." in shown.output
+    words = ["status", "zk/kafka", "--no-brokers", "--json", "--bootstrap-controller", "127.0.0.1:1"]
+    found = CliRunner().invoke(migrate.command, words)
+    assert found.exit_code == NOT_IN_ORDER
+    document = json.loads(found.output)
+    assert document["phase"] == "dual_write"
+    assert document["risks"] == ["the controller 127.0.0.1:1 does not answer"]
