@@ -96,7 +96,7 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
         inter_broker_listener_name=config.inter_broker_listener_name,
         migrates_from_zookeeper=config.migrates_from_zookeeper,
         configured_voters=tuple(config.quorum_voters),
-        tokens=_tokens(config),
+        tokens=token_settings(config),
         quota_windows=(
             config["controller.quota.window.num"],
             config["controller.quota.window.size.seconds"] * 1_000,
@@ -123,7 +123,7 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
     )
 
 
-def _tokens(config: BrokerConfig) -> TokenSettings | None:
+def token_settings(config: BrokerConfig) -> TokenSettings | None:
     secret = token_secret(config)
     if secret is None:
         return None
