@@ -96,7 +96,7 @@ KIPS = {
     853: "Voters of the quorum in its log, changed while it runs",
     858: "Several log directories with KRaft",
     860: "Reassignments that may not change the replication factor",
-    866: "Metadata of ZooKeeper as records of the metadata log",
+    866: "Migration from ZooKeeper to KRaft",
     868: "Transactions of metadata records",
     890: "Transactions, second generation: an epoch for each, partitions added and verified by brokers",
     903: "Fetches of brokers carry their epoch",

@@ -73,7 +73,7 @@ class Times(NamedTuple):
 class Lifecycle:
     """One broker's registration. ``metadata_offset`` is how far this broker has applied the metadata log."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         scheduler: Scheduler,
         send: Send,
@@ -82,7 +82,11 @@ class Lifecycle:
         directories: ReportedDirectories,
         refused: Callable[[str], None],
         times: Times,
+        *,
+        knows_cordons: Callable[[], bool] = lambda: True,
     ) -> None:
+        """``knows_cordons``: whether controllers of this ``metadata.version`` know of directories that take no new
+        logs. Heartbeats to those of Kafka 3.9 must not name them."""
         self.scheduler = scheduler
         self.send = send
         self.registration = registration
@@ -90,6 +94,7 @@ class Lifecycle:
         self.directories = directories
         self.refused = refused
         self.times = times
+        self._knows_cordons = knows_cordons
         self.state = BrokerState.STARTING
         self.broker_epoch = -1
         self._unfenced: list[Callable[[], None]] = []
@@ -189,7 +194,7 @@ class Lifecycle:
                 want_fence=False,
                 want_shut_down=self._may_stop is not None,
                 offline_log_dirs=offline,
-                cordoned_log_dirs=self.directories.cordoned_ids(),
+                cordoned_log_dirs=self.directories.cordoned_ids() if self._knows_cordons() else None,
             ),
             partial(self._heard, offline),
         )

@@ -22,7 +22,7 @@ from kpybroker.assembly.ports import BoundPorts, listening_on
 from kpybroker.assembly.quorum import QuorumParts, build_quorum
 from kpybroker.assembly.quotas import follow_quotas
 from kpybroker.assembly.replication import build_kept
-from kpybroker.assembly.security import build_security, fetch_keys, read_keys
+from kpybroker.assembly.security import Security, build_security, fetch_keys, read_keys
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.broker import Broker
 from kpybroker.config.broker import BrokerConfig
@@ -54,6 +54,7 @@ from kpywire.errors import Malformed
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
     from kpybroker.http.server import Protection
+    from kpybroker.zookeeper.migrating.migrating import Migrating
     from kpybroker.zookeeper_node import ZooKeeperNode
 
     Started = Callable[["Node | ZooKeeperNode"], None]
@@ -102,9 +103,11 @@ class Node:
         self.encryption: Encryption | None = None
         """The TLS of the listeners; None if none has it."""
         self._intercept = intercept
+        self._simulated = simulated
         self._stored: StoredNode | None = None
         self._quorum_parts: QuorumParts | None = None
         self._lifecycle: Lifecycle | None = None
+        self._migrating: Migrating | None = None
         self._monitoring = Monitoring(config)
         self._progress_said_ms = self.scheduler.monotonic_ms()
 
@@ -176,19 +179,14 @@ class Node:
             monitoring.show_controller(role, server, controllers)
         self._serve_console(broker or role, server, clients)
         platform.ends.callback(server.close)
-        for listener in config.listeners:
-            serves = controllers if listener in config.controller_listeners else clients
-            with listening_on(listener):
-                dispatch, open_channel = security.guarded(listener, serves), security.channel_of(listener)
-                self.ports[listener.name] = server.listen(
-                    listener.name, ports[listener], dispatch, open_channel, listener.protocol
-                )
+        self._listen(ports, security, server, controllers, clients)
         if self._lifecycle is not None:
             self._lifecycle.limit()
             platform.ends.callback(self._lifecycle.close)
         monitoring.stage = "catching up with the metadata"
         server.start(security.starts_early(config))  # without them the other voters could form no quorum
         caught_up: asyncio.Future[None] = platform.loop.create_future()
+        self._begin_migration(quorum, stored)
         quorum.membership.start()
         quorum.host.start(lambda: _release(caught_up))
         await caught_up
@@ -199,6 +197,25 @@ class Node:
             await self._join(broker, self._lifecycle)
         server.start()
         monitoring.started()
+
+    def _listen(
+        self, ports: BoundPorts, security: Security, server: Server, controllers: Dispatcher, clients: Dispatcher
+    ) -> None:
+        for listener in self.config.listeners:
+            serves = controllers if listener in self.config.controller_listeners else clients
+            with listening_on(listener):
+                dispatch, open_channel = security.guarded(listener, serves), security.channel_of(listener)
+                self.ports[listener.name] = server.listen(
+                    listener.name, ports[listener], dispatch, open_channel, listener.protocol
+                )
+
+    def _begin_migration(self, quorum: QuorumParts, stored: StoredNode) -> None:
+        """Begin the migration from ZooKeeper, if this controller is configured for it. Raises StartRefused."""
+        if self.config.migrates_from_zookeeper:
+            from kpybroker.assembly.migration import build_migration  # not of a plain start
+
+            self._migrating = build_migration(self.config, self.platform, self._simulated, quorum, stored)
+            self._migrating.start()
 
     def _serve_console(self, role: Broker | ControllerRole, server: Server, clients: Dispatcher) -> None:
         """Serve the console on the second port, if there is one."""
@@ -286,6 +303,8 @@ class Node:
 
     async def _let_go(self) -> None:
         """Serve no more requests and stop all work; the contents of the disk stay as they are."""
+        if self._migrating is not None:
+            await self._migrating.stop()
         self.platform.ends.close()
         await self._monitoring.stop()
         await self.scheduler.close()

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.assembly import zookeeper
 from kpybroker.assembly.limits import socket_limits
@@ -47,6 +47,9 @@ from kpystorage.session import NO_BROKER_EPOCH
 from kpywire import error_codes
 from kpywire.messages.controlled_shutdown import ControlledShutdownRequest
 
+if TYPE_CHECKING:
+    from kpybroker.assembly.migrating_broker import MigratingBroker
+
 log = logging.getLogger("kpybroker")
 
 MOST_WAIT_MS: Final = 30_000
@@ -78,6 +81,7 @@ class ZooKeeperNode:
         self._controlling: Controlling | None = None
         self._protection: ZooKeeperProtection | None = None
         self._stored: StoredNode | None = None
+        self._migrating: MigratingBroker | None = None
         self._monitoring = Monitoring(config)
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
@@ -112,6 +116,10 @@ class ZooKeeperNode:
         monitoring.stage = "connecting to ZooKeeper"
         metadata = await self._join(disk)
         config = self.config
+        if config.migrates_from_zookeeper:
+            from kpybroker.assembly.migrating_broker import forget_metadata_log  # not of a plain start
+
+            forget_metadata_log(disk, config.metadata_log_dir)
         stored = self._stored = await open_storage(
             config,
             disk,
@@ -134,7 +142,15 @@ class ZooKeeperNode:
         current.when_changed(lambda changed: server.change_limits(socket_limits(changed)))
         controlling = self._controlling = build_controller(current, platform, joined, self._begin)
         joined.controller.control = controlling.take
-        broker = self.broker = zookeeper.build_broker(current, platform, joined, security, kept, server, self._begin)
+        if config.migrates_from_zookeeper:
+            from kpybroker.assembly.migrating_broker import build_migrating  # not of a plain start
+
+            self._migrating = build_migrating(
+                config, platform, stored, joined, security, kept, ports.numbers, lambda: self._is_ruled
+            )
+        broker = self.broker = zookeeper.build_broker(
+            current, platform, joined, security, kept, server, self._begin, self._migrating
+        )
         clients = Dispatcher(broker, zookeeper.load, zookeeper.served_versions())
         follow_quotas(config, platform.scheduler, clients, server, metadata)
         office, connect = controlling.office, self._simulated.connect
@@ -146,6 +162,8 @@ class ZooKeeperNode:
         self._listen(ports, security, server, clients)
         monitoring.stage = "registering in ZooKeeper"
         await self._register(joined, broker)
+        if self._migrating is not None:
+            self._migrating.start()
         server.start()
         monitoring.started()
 
@@ -231,6 +249,12 @@ class ZooKeeperNode:
         self._office.happened(event.path)
 
     @property
+    def _is_ruled(self) -> bool:
+        """Whether a KRaft controller, to which this cluster migrates, gives the orders."""
+        broker = self.broker
+        return broker is not None and broker.orders is not None and broker.orders.is_of_kraft
+
+    @property
     def _office(self) -> Office:
         assert self._controlling is not None
         return self._controlling.office
@@ -284,7 +308,8 @@ class ZooKeeperNode:
         if broker is not None and joined is not None:
             broker.replicas.checkpoint_high_watermarks()
             if controlled and self.config["controlled.shutdown.enable"]:
-                wait_ms = NO_CONTROLLER_WAIT_MS if joined.known.leader_endpoint is None else MOST_WAIT_MS
+                has_none = joined.known.leader_endpoint is None and not self._is_ruled
+                wait_ms = NO_CONTROLLER_WAIT_MS if has_none else MOST_WAIT_MS
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._let_leaderships_go(joined), wait_ms / 1000)
         await self._let_go(leave=True)
@@ -296,6 +321,12 @@ class ZooKeeperNode:
 
     async def _let_leaderships_go(self, joined: Joined) -> None:
         """Ask the controller to move the leaderships of this broker away (ControlledShutdown)."""
+        if self._is_ruled and self._migrating is not None:
+            released: asyncio.Future[None] = self.platform.loop.create_future()
+            joined.registration.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+            self._migrating.lifecycle.stop(lambda: None if released.done() else released.set_result(None))
+            await released
+            return
         registration, config = joined.registration, self.config
         if registration.broker_epoch < 0:
             return

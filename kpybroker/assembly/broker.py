@@ -16,6 +16,7 @@ from kpybroker.config.endpoints import protocol_id
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.io.machine import name_of_this_machine
 from kpybroker.lifecycle import Lifecycle, Times
+from kpybroker.metadata import metadata_version
 from kpybroker.metadata.features import SUPPORTED
 from kpybroker.network.nodes import Nodes
 from kpybroker.quorum.host import QuorumHost
@@ -75,6 +76,7 @@ def build_lifecycle(
             config["initial.broker.registration.timeout.ms"],
             config["log.dir.failure.timeout.ms"],
         ),
+        knows_cordons=lambda: (quorum.host.image.metadata_version or 0) >= metadata_version.CORDONED_LOG_DIRS,
     )
 
 

@@ -80,6 +80,7 @@ def _identity(config: BrokerConfig, stored: StoredNode) -> Identity:
         next(iter(config.controller_listener_names), ""),
         config.is_controller,
         joins=config["controller.quorum.auto.join.enable"],
+        migrates=config.migrates_from_zookeeper,
         protocols={name: protocol_id(protocol) for name, protocol in config.listener_protocols.items()},
     )
 
@@ -93,6 +94,7 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
         broker_session_timeout_ms=config["broker.session.timeout.ms"],
         bootstrap_min_insync_replicas=config["min.insync.replicas"],
         inter_broker_listener_name=config.inter_broker_listener_name,
+        migrates_from_zookeeper=config.migrates_from_zookeeper,
         configured_voters=tuple(config.quorum_voters),
         tokens=token_settings(config),
         quota_windows=(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpybroker import handlers
 from kpybroker.assembly.hosting import build_coordinators
@@ -15,7 +15,7 @@ from kpybroker.assembly.platform import Platform
 from kpybroker.assembly.replication import Kept, build_partitions
 from kpybroker.assembly.security import Security
 from kpybroker.assembly.storage import Identify
-from kpybroker.broker import Broker, Cluster
+from kpybroker.broker import Broker, Cluster, Registered
 from kpybroker.calls.call import Call
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
@@ -26,11 +26,13 @@ from kpybroker.network.nodes import Nodes
 from kpybroker.network.peer import Connect
 from kpybroker.network.peers import connect_over
 from kpybroker.quorum.channel import ControllerChannel
-from kpybroker.quorum.first_start import NodeIdentity
+from kpybroker.quorum.first_start import NodeIdentity, configured_voters
+from kpybroker.quorum.formatter import new_uuid
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.raft.voters import Voter
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.server.listener import Server
+from kpybroker.serving.context import Controller
 from kpybroker.zookeeper.broker import apis, identity
 from kpybroker.zookeeper.broker.config_writes import ALTERED, ConfigWrites
 from kpybroker.zookeeper.broker.controller_requests import ControllerRequests, Held
@@ -51,6 +53,14 @@ from kpybroker.zookeeper.tree.passwords import KEY_BITS, KEY_FACTORY, Encoding, 
 from kpystorage.disk import Disk
 from kpystorage.disk_errors import in_words
 from kpywire import error_codes
+
+if TYPE_CHECKING:
+    from kpybroker.assembly.migrating_broker import MigratingBroker
+
+
+def _no_epoch() -> int:
+    """The epoch of a broker without a registration."""
+    return -1
 
 
 class Joined(NamedTuple):
@@ -76,8 +86,10 @@ class ZooKeeperBroker(Broker):
         """The orders of the controller."""
 
     def random_alive_broker(self) -> int:
-        """The controller: clients send it what only it can do."""
-        return -1 if self.orders is None else self.orders.controller_id
+        """The controller: clients send it what only it can do. If it is of a KRaft quorum, any broker will do."""
+        if self.orders is None:
+            return -1
+        return super().random_alive_broker() if self.orders.is_of_kraft else self.orders.controller_id
 
 
 def client_of(
@@ -179,15 +191,19 @@ def _of_zookeeper(config: BrokerConfig, name: str) -> Any:
 
 
 def identify_with(cluster_id: str) -> Identify:
-    """The function that finds out to which broker log directories belong, and gives new ones to it."""
+    """The function that finds out to which broker log directories belong, and gives new ones to it. The ids of the
+    directories of a broker that migrates to KRaft last."""
 
     def identify(
         config: BrokerConfig, disk: Disk, directories: Any, _metadata: str, rng: Any, *_rest: Any
     ) -> NodeIdentity:
         lines = identity.write_missing(disk, directories, cluster_id, config.node_id)
-        ids = identity.directory_ids(directories, rng)
+        if config.migrates_from_zookeeper:
+            ids = identity.lasting_directory_ids(disk, directories, lambda: new_uuid(rng))
+        else:
+            ids = identity.directory_ids(directories, rng)
         voter = Voter(config.node_id, next(iter(ids.values())), ())
-        return NodeIdentity(cluster_id, ids, voter, (), (), lines)
+        return NodeIdentity(cluster_id, ids, voter, configured_voters(config), (), lines)
 
     return identify
 
@@ -240,7 +256,7 @@ def _registration(config: BrokerConfig, ports: Mapping[str, int], now_ms: int) -
     return Registration(config.node_id, endpoints, dict(config.listener_protocols), config.rack, timestamp_ms=now_ms)
 
 
-def build_broker(
+def build_broker(  # noqa: PLR0913
     current: CurrentConfig,
     platform: Platform,
     joined: Joined,
@@ -248,13 +264,17 @@ def build_broker(
     kept: Kept,
     server: Server,
     begin: Callable[[Any], object],
+    migrating: "MigratingBroker | None" = None,
 ) -> ZooKeeperBroker:
-    """A broker that follows the orders of its controller. ``begin`` begins a task."""
+    """A broker that follows the orders of its controller. ``begin`` begins a task. ``migrating`` has its parts in the
+    KRaft quorum to which the cluster migrates."""
     config, metadata = current.config, joined.metadata
     nodes = Nodes(metadata.image, config.inter_broker_listener_name, platform.broker_peers(config, "brokers"))
     platform.ends.callback(nodes.close)
-    cluster = Cluster(joined.controller, nodes, joined.registration, security.authorizer)
-    partitions = build_partitions(current, platform, kept, cluster, joined.controller)
+    controller: Controller = joined.controller if migrating is None else migrating.controller
+    registered: Registered = joined.registration if migrating is None else migrating.registration
+    cluster = Cluster(controller, nodes, registered, security.authorizer)
+    partitions = build_partitions(current, platform, kept, cluster, controller)
     coordinators = build_coordinators(current, platform, metadata.image, cluster, partitions.replicas, server)
     broker = ZooKeeperBroker(
         config, platform.scheduler, platform.rng, metadata.image, cluster, partitions, coordinators
@@ -262,12 +282,21 @@ def build_broker(
     replicas = partitions.replicas
     replicas.begin_without_metadata(metadata.image)
     joined.registration.watch_directories(lambda: kept.directories.failed_paths)
-    requests = ControllerRequests(config.node_id, metadata.image, partial(_held, replicas), joined.registration.epoch)
+    requests = ControllerRequests(
+        config.node_id,
+        metadata.image,
+        partial(_held, replicas),
+        joined.registration.epoch,
+        _no_epoch if migrating is None else migrating.lifecycle.epoch,
+        partial(_every_replica, replicas),
+    )
     broker.orders = Orders(requests, metadata, joined.configs.read_topics, partial(_delete_log, replicas), begin)
     joined.controller.write = _writer_of_configs(current, joined, begin)
     current.when_changed(broker.reconfigure)
     metadata.subscribe(broker.note)
     metadata.order(broker.follow)
+    if migrating is not None:
+        broker.orders.when_sender_changes(migrating.controller.look)
     return broker
 
 
@@ -306,6 +335,10 @@ def _held(replicas: Replicas, topic: str, index: int) -> Held | None:
     if held is None or replica is None:
         return None
     return Held(held.id, replica.partition.leader_epoch, replica.offline)
+
+
+def _every_replica(replicas: Replicas) -> list[tuple[str, int]]:
+    return [(name, index) for name, held in replicas.topics.items() for index in held.replicas]
 
 
 def _delete_log(replicas: Replicas, topic: str, index: int) -> None:

@@ -33,6 +33,7 @@ COMMANDS = {
     "groups": "List, describe and delete consumer groups, reset their offsets.",
     "lake": "Keep topics as Delta or Iceberg tables, and check that table = topic.",
     "metadata": "Look around in a metadata log or snapshot.",
+    "migrate": "Follow the migration of a cluster from ZooKeeper to KRaft.",
     "offsets": "Show offsets of partitions and groups, delete old records.",
     "produce": "Write lines as records to a topic.",
     "quotas": "List, set and remove quotas of users, client ids and addresses.",

@@ -25,7 +25,7 @@ def command(connect: str, path: str, as_json: bool, no_brokers: bool, timeout: f
     from kpybroker.zookeeper.view import disagreements
     from kpybroker.zookeeper.view.snapshot import Snapshot
 
-    tree = Snapshot(asyncio.run(_read(connect, timeout)))
+    tree = Snapshot(asyncio.run(read_znodes(connect, timeout)))
     found = disagreements.in_the_tree(tree)
     if not no_brokers:
         found += _of_brokers(tree)
@@ -43,7 +43,8 @@ def command(connect: str, path: str, as_json: bool, no_brokers: bool, timeout: f
         raise SystemExit(NOT_IN_ORDER)
 
 
-async def _read(connect: str, timeout_s: float) -> dict[str, Any]:
+async def read_znodes(connect: str, timeout_s: float) -> dict[str, Any]:
+    """All znodes of a cluster, by path."""
     import random
 
     from kpybroker.io.scheduler import LoopScheduler

@@ -29,7 +29,7 @@ from kpybroker.config.properties import Property, read_properties
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.synonyms import broker_synonyms
 from kpybroker.config.topic import TopicConfig
-from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
+from kpybroker.config.zookeeper_configs import MIGRATE, ZOOKEEPER_CONFIGS
 
 KNOWN: Definitions = {**ZOOKEEPER_CONFIGS, **BROKER_CONFIGS, **OWN_CONFIGS}
 """Every config a file can set: Kafka's, with those of ZooKeeper mode, and our own."""
@@ -176,6 +176,7 @@ class BrokerConfig:
         self.process_roles: tuple[str, ...] = self["process.roles"]
         self.is_broker = "broker" in self.process_roles
         self.is_controller = "controller" in self.process_roles
+        self.migrates_from_zookeeper: bool = self[MIGRATE]
         self.rack: str | None = self["broker.rack"]
         self.log_dirs: tuple[str, ...] = self["log.dirs"] or self["log.dir"]
         self.metadata_log_dir: str = self["metadata.log.dir"] or (self.log_dirs[0] if self.log_dirs else "")

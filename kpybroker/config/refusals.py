@@ -21,6 +21,7 @@ from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.synonyms import base_of_listener_config
 from kpybroker.config.zookeeper_configs import (
     CONNECT,
+    MIGRATE,
     NEWEST_PROTOCOL,
     REFUSED_IN_ZOOKEEPER_MODE,
     ZOOKEEPER_CONFIGS,
@@ -171,7 +172,9 @@ def check_features(config: "BrokerConfig") -> list[str]:
     _refuse_missing_features(config)
     _check_zookeeper_mode(config)
     return [
-        *_unknown_keys(config.originals, in_zookeeper_mode=config.is_in_zookeeper_mode),
+        *_unknown_keys(
+            config.originals, in_zookeeper_mode=config.is_in_zookeeper_mode or config.migrates_from_zookeeper
+        ),
         *_foreign_classes(config),
         *_without_effect(config),
     ]
@@ -184,12 +187,10 @@ def _refuse_missing_features(config: "BrokerConfig") -> None:
 
 def _check_zookeeper_mode(config: "BrokerConfig") -> None:
     if not config.is_in_zookeeper_mode:
-        if config.originals.get(CONNECT):
-            raise ConfigError(
-                f"{CONNECT} together with process.roles migrates a cluster to KRaft, which is not available yet; "
-                "remove one of them"
-            )
+        _check_migrating_node(config)
         return
+    if config.migrates_from_zookeeper:
+        _check_migrating_broker(config)
     for name, why in REFUSED_IN_ZOOKEEPER_MODE.items():
         if config.is_set(name) and config[name] != (BROKER_CONFIGS.get(name) or ZOOKEEPER_CONFIGS[name]).default:
             raise ConfigError(f"{name}: {why}; remove it")
@@ -199,6 +200,39 @@ def _check_zookeeper_mode(config: "BrokerConfig") -> None:
             f"inter.broker.protocol.version={protocol}: brokers in ZooKeeper mode speak {NEWEST_PROTOCOL} here; raise "
             "it on all brokers first"
         )
+
+
+def _check_migrating_node(config: "BrokerConfig") -> None:
+    """Check the configs of a node in KRaft mode that names ZooKeeper: only a controller does, for a migration."""
+    if not config.migrates_from_zookeeper:
+        if config.originals.get(CONNECT):
+            raise ConfigError(f"{CONNECT} together with process.roles migrates a cluster to KRaft; set {MIGRATE} too")
+        return
+    if config.is_broker:
+        raise ConfigError(
+            f"{MIGRATE}: a broker in KRaft mode is migrated already, and a node that is broker and controller cannot "
+            f"migrate a cluster; remove {MIGRATE} and {CONNECT}, or the role broker"
+        )
+    if not config.originals.get(CONNECT):
+        raise ConfigError(f"If using `{MIGRATE}` in KRaft mode, `{CONNECT}` must also be set.")
+
+
+def _check_migrating_broker(config: "BrokerConfig") -> None:
+    """Check that a broker in ZooKeeper mode can find the controllers that it will follow."""
+    if not (config.quorum_voters or config.quorum_bootstrap_servers):
+        raise ConfigError(
+            f"If using {MIGRATE}, controller.quorum.bootstrap.servers or controller.quorum.voters must name the "
+            "controllers of the KRaft quorum"
+        )
+    if not config.controller_listener_names:
+        raise ConfigError(
+            "controller.listener.names must not be empty when running in ZooKeeper migration mode: "
+            f"{list(config.controller_listener_names)}"
+        )
+    if config["broker.id"] < 0:
+        raise ConfigError(f"broker.id: with {MIGRATE} it must be set; use the id in meta.properties")
+    if config["broker.id"] in config.quorum_voters:
+        raise ConfigError(f"broker.id: {config['broker.id']} is the id of a controller in controller.quorum.voters")
 
 
 def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:

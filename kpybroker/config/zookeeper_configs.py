@@ -7,6 +7,7 @@ from kpybroker.config.definition import BOOLEAN, HIGH, INT, LIST, LONG, LOW, MED
 from kpybroker.config.validators import at_least, one_of
 
 CONNECT: Final = "zookeeper.connect"
+MIGRATE: Final = "zookeeper.metadata.migration.enable"
 NEWEST_PROTOCOL: Final = "3.9"
 CIPHER: Final = "AES/CBC/PKCS5Padding"
 """The only cipher for passwords that is available here, and Kafka's default."""
@@ -18,7 +19,7 @@ ZOOKEEPER_CONFIGS: Final = define(
         ConfigKey("zookeeper.connection.timeout.ms", INT, None, HIGH),
         ConfigKey("zookeeper.max.in.flight.requests", INT, 10, HIGH, at_least(1)),
         ConfigKey("zookeeper.set.acl", BOOLEAN, False, HIGH),
-        ConfigKey("zookeeper.metadata.migration.enable", BOOLEAN, False, HIGH),
+        ConfigKey(MIGRATE, BOOLEAN, False, HIGH),
         ConfigKey("zookeeper.clientCnxnSocket", STRING, None, MEDIUM),
         ConfigKey("zookeeper.ssl.client.enable", BOOLEAN, False, MEDIUM),
         ConfigKey("zookeeper.ssl.keystore.location", STRING, None, MEDIUM),
@@ -49,7 +50,6 @@ ZOOKEEPER_CONFIGS: Final = define(
     )
 )
 REFUSED_IN_ZOOKEEPER_MODE: Final = {
-    "zookeeper.metadata.migration.enable": "the migration to KRaft is not available yet",
     "zookeeper.ssl.crl.enable": "revocation of certificates is not checked",
     "zookeeper.ssl.ocsp.enable": "revocation of certificates is not checked",
     "control.plane.listener.name": "requests of the controller come by the listener of brokers",

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
+from kpybroker.controller import migration
 from kpybroker.controller.configs import one_min_insync_replicas
 from kpybroker.controller.state import ControllerState
 from kpybroker.metadata import metadata_version
-from kpybroker.metadata.image import ELR_VERSION
+from kpybroker.metadata.image import ELR_VERSION, PRE_MIGRATION
 from kpywire.metadata_records.abort_transaction_record import AbortTransactionRecord
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from kpywire.metadata_records.end_transaction_record import EndTransactionRecord
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
+from kpywire.metadata_records.zk_migration_state_record import ZkMigrationStateRecord
 
 
 def activation_records(state: ControllerState, bootstrap_records: list[Any]) -> list[Any]:
@@ -20,11 +22,13 @@ def activation_records(state: ControllerState, bootstrap_records: list[Any]) -> 
     if state.image.transaction_offset >= 0:
         records.append(AbortTransactionRecord(reason="Controller failover"))
     if state.image.metadata_version is not None:
-        return records
+        return [*records, *migration.records_of_activation(state)]
     in_transaction = bootstrap_level(bootstrap_records) >= metadata_version.TRANSACTIONS
     if in_transaction:
         records.append(BeginTransactionRecord(name="Bootstrap records"))
     records += bootstrap_records
+    if state.settings.migrates_from_zookeeper:
+        records.append(ZkMigrationStateRecord(zk_migration_state=PRE_MIGRATION))
     if bootstrap_levels(bootstrap_records).get(ELR_VERSION, 0) > 0:
         records += one_min_insync_replicas(state)
     if in_transaction:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, TypeVar
 
+from kpybroker.controller import migration
 from kpybroker.controller.heartbeats import Session
 from kpybroker.controller.partition_change import Election, PartitionChange
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
@@ -47,9 +48,7 @@ def register_broker(state: ControllerState, request: ControllerRequest, now_ms: 
     same_incarnation = existing is not None and existing.incarnation_id == message.incarnation_id
     if existing is not None and not same_incarnation:
         _check_session_is_over(state, existing, message, now_ms)
-    if message.is_migrating_zk_broker:
-        text = "Controller does not support registering ZK brokers."
-        raise KafkaError(error_codes.BROKER_ID_NOT_REGISTERED, text)
+    migration.check_broker(state, message)
     with_directories = state.image.level >= metadata_version.DIRECTORY_ASSIGNMENT
     if with_directories:
         _check_directories(state, message)
@@ -94,6 +93,7 @@ def _registration(message: BrokerRegistrationRequest, *, with_directories: bool)
     return RegisterBrokerRecord(
         broker_epoch=-1,
         broker_id=message.broker_id,
+        is_migrating_zk_broker=message.is_migrating_zk_broker,
         incarnation_id=message.incarnation_id,
         rack=message.rack,
         end_points=_endpoints(message, BrokerEndpoint),
@@ -361,7 +361,7 @@ def register_controller(state: ControllerState, request: ControllerRequest, _now
     record = RegisterControllerRecord(
         controller_id=message.controller_id,
         incarnation_id=message.incarnation_id,
-        zk_migration_ready=False,
+        zk_migration_ready=message.zk_migration_ready,
         end_points=_endpoints(message, ControllerEndpoint),
         features=_features(message, ControllerFeature),
     )

@@ -16,6 +16,7 @@ from kpybroker.controller import (
     delegation_tokens,
     directories,
     features,
+    migration,
     partitions,
     producer_ids,
     reassignments,
@@ -122,6 +123,10 @@ _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decisi
     UnregisterBrokerRequest: brokers.unregister_broker,
     UpdateFeaturesRequest: features.update_features,
 }
+_OF_THIS_PROCESS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decision]] = {
+    migration.Copied: migration.copied
+}
+"""Decisions about things that stand in the place of a request, and never come over the network."""
 
 _WITH_TIMEOUT = (CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, ElectLeadersRequest)
 
@@ -227,9 +232,12 @@ class Controller:
 
     def _answer_in_steps(self, request: ControllerRequest, now_ms: int) -> Generator[None, None, Effects]:
         try:
+            migration.check_request(self.state, type(request.message))
             if isinstance(request.message, _WITH_TIMEOUT) and request.message.timeout_ms <= 0:
                 raise KafkaError(error_codes.REQUEST_TIMED_OUT)  # whose time is up before it began is not begun
-            decision = _DECIDERS[type(request.message)](self.state, request, now_ms)
+            kind = type(request.message)
+            decide = _DECIDERS.get(kind) or _OF_THIS_PROCESS[kind]
+            decision = decide(self.state, request, now_ms)
             records, response = decision if isinstance(decision, tuple) else (yield from decision)
         except KafkaError as error:
             return Effects(

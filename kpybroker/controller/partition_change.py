@@ -37,9 +37,10 @@ class PartitionChange:
         elr_enabled: bool,
         may_lead: Callable[[int], bool],
         default_directory: Callable[[int], bytes],
+        with_zookeeper: bool = False,
     ) -> None:
         """``may_lead`` tells which brokers can lead now; ``default_directory`` tells where a broker puts a new
-        replica."""
+        replica. ``with_zookeeper`` is set while brokers in ZooKeeper mode may be in the cluster."""
         self._topic_id = topic_id
         self._partition_id = partition_id
         self._partition = partition
@@ -48,6 +49,7 @@ class PartitionChange:
         self._elr_enabled = elr_enabled
         self._may_lead = may_lead
         self._default_directory = default_directory
+        self._with_zookeeper = with_zookeeper
         self._elr = list(partition.elr)
         self._directories = dict(zip(partition.replicas, partition.directories, strict=True))
         self.election = Election.ONLINE
@@ -159,8 +161,10 @@ class PartitionChange:
             record.eligible_leader_replicas = self._elr
 
     def _raise_leader_epoch_of_old_levels(self, record: PartitionChangeRecord) -> None:
-        """Raise the leader epoch when the ISR shrinks, as levels before 3.6 require (KAFKA-15021)."""
-        if self._level >= metadata_version.ISR_SHRINK_KEEPS_LEADER_EPOCH or record.leader != NO_LEADER_CHANGE:
+        """Raise the leader epoch when the ISR shrinks, as levels before 3.6 require (KAFKA-15021), and brokers in
+        ZooKeeper mode, which take an order for its epoch."""
+        keeps = self._level >= metadata_version.ISR_SHRINK_KEEPS_LEADER_EPOCH and not self._with_zookeeper
+        if keeps or record.leader != NO_LEADER_CHANGE:
             return
         if record.isr is not None and not set(self._partition.isr) <= set(record.isr):
             record.leader = self._partition.leader

@@ -22,7 +22,15 @@ from kpybroker.errors import KafkaError
 from kpybroker.journal import ProducerEpoch
 from kpybroker.metadata.broker import Broker
 from kpybroker.metadata.delta import ConfigResource
-from kpybroker.metadata.image import BROKER_RESOURCE, KRAFT_VERSION, TOPIC_RESOURCE, InvalidMetadata, MetadataImage
+from kpybroker.metadata.image import (
+    BROKER_RESOURCE,
+    KRAFT_VERSION,
+    MIGRATION,
+    PRE_MIGRATION,
+    TOPIC_RESOURCE,
+    InvalidMetadata,
+    MetadataImage,
+)
 from kpybroker.metadata.topic import (
     MIGRATING_DIRECTORY,
     UNASSIGNED_DIRECTORY,
@@ -66,6 +74,8 @@ class Settings(NamedTuple):
     quota_windows: tuple[int, int] = (11, 1_000)
     """``controller.quota.window.num``, and ``controller.quota.window.size.seconds`` in milliseconds."""
     topic_bounds: TopicBounds = TopicBounds()
+    migrates_from_zookeeper: bool = False
+    """``zookeeper.metadata.migration.enable``."""
 
 
 class ControllerRequest(NamedTuple):
@@ -142,6 +152,11 @@ class ControllerState:
         if producer is not None:
             raise InvalidMetadata(f"A record of producer {producer.producer_id} at {offset} of the metadata log")
         self.image.apply(record, offset, self)
+
+    @property
+    def is_migrating(self) -> bool:
+        """Whether brokers in ZooKeeper mode may be in the cluster (KIP-866)."""
+        return self.settings.migrates_from_zookeeper and self.image.zk_migration_state in (PRE_MIGRATION, MIGRATION)
 
     def broker(self, broker_id: int, epoch: int) -> Broker:
         """Return a registered broker. Raises STALE_BROKER_EPOCH unless it is registered in that epoch."""
@@ -221,6 +236,7 @@ class ControllerState:
             elr_enabled=self.image.elr_enabled,
             may_lead=lambda broker_id: able(broker_id) and self.has_online_log(broker_id, partition),
             default_directory=self.default_directory,
+            with_zookeeper=self.is_migrating,
         )
 
     def topic_config(self, topic_name: str, config: str) -> str:

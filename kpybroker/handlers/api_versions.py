@@ -53,6 +53,7 @@ def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersi
             for name, (first, last) in broker.supported_features.items()
             if first > 0 or call.api_version >= 4
         ],
+        zk_migration_ready=broker.config.migrates_from_zookeeper,
         finalized_features_epoch=image.next_offset - 1,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)

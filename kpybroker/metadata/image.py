@@ -48,6 +48,12 @@ ELR_VERSION = "eligible.leader.replicas.version"
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 
+ZK_MIGRATION = "zk.migration.state"
+"""The name under which deltas report a change of the state of the migration from ZooKeeper."""
+NO_MIGRATION, MIGRATION, PRE_MIGRATION, POST_MIGRATION = 0, 1, 2, 3
+"""The states of ZkMigrationStateRecord: the cluster never had ZooKeeper, it has everything and writes to both, it waits
+for brokers, ZooKeeper is no longer needed."""
+
 QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
@@ -76,6 +82,7 @@ class MetadataImage:
         "topics",
         "topics_by_id",
         "transaction_offset",
+        "zk_migration_state",
     )
 
     def __init__(self, cluster_id: str) -> None:
@@ -100,6 +107,8 @@ class MetadataImage:
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.scram_credentials: dict[tuple[int, str], UserScramCredentialRecord] = {}
         self.delegation_tokens: dict[str, DelegationTokenRecord] = {}
+        self.zk_migration_state = NO_MIGRATION
+        """The progress of the cluster's migration from ZooKeeper (KIP-866)."""
         self.transaction_offset = -1
         """The offset where the open transaction began; -1 if none is open."""
         self._held_back: list[tuple[Any, int]] = []
@@ -314,9 +323,12 @@ class MetadataImage:
         self.delegation_tokens.pop(record.token_id, None)
         changes.kept_changed("delegation_tokens", record.token_id)
 
+    def _apply_migration_state(self, record: ZkMigrationStateRecord, _offset: int, changes: Changes) -> None:
+        self.zk_migration_state = record.zk_migration_state
+        changes.feature_changed(ZK_MIGRATION)  # it is a part of Kafka's FeaturesImage
+
     def _apply_nothing(self, _record: object, _offset: int, _changes: Changes) -> None:
-        """Ignore a record: NoOpRecord, and the remains of a migration from ZooKeeper, which have no meaning since Kafka
-        4.0."""
+        """Ignore a NoOpRecord."""
 
     def _begin_transaction(self, _record: BeginTransactionRecord, offset: int, _changes: Changes) -> None:
         if self.transaction_offset >= 0:
@@ -362,7 +374,7 @@ _APPLY: dict[type, Callable[[MetadataImage, Any, int, Changes], None]] = {
     AccessControlEntryRecord: MetadataImage._apply_acl,
     RemoveAccessControlEntryRecord: MetadataImage._apply_remove_acl,
     NoOpRecord: MetadataImage._apply_nothing,
-    ZkMigrationStateRecord: MetadataImage._apply_nothing,
+    ZkMigrationStateRecord: MetadataImage._apply_migration_state,
     RemoveUserScramCredentialRecord: MetadataImage._apply_remove_scram,
     BeginTransactionRecord: MetadataImage._begin_transaction,
     EndTransactionRecord: MetadataImage._end_transaction,

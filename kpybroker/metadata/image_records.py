@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kpybroker.metadata import metadata_version
-from kpybroker.metadata.image import MetadataImage
+from kpybroker.metadata.image import NO_MIGRATION, MetadataImage
 from kpywire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
 from kpywire.metadata_records.client_quota_record import ClientQuotaRecord, EntityData
 from kpywire.metadata_records.config_record import ConfigRecord
@@ -18,6 +18,7 @@ from kpywire.metadata_records.partition_change_record import PartitionChangeReco
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.producer_ids_record import ProducerIdsRecord
 from kpywire.metadata_records.register_broker_record import RegisterBrokerRecord
+from kpywire.metadata_records.zk_migration_state_record import ZkMigrationStateRecord
 
 
 def record_version(record: Any, level: int) -> int:
@@ -48,6 +49,8 @@ def image_records(image: MetadataImage) -> Iterator[Any]:
     yield FeatureLevelRecord(name=metadata_version.FEATURE_NAME, feature_level=level)
     for name, feature_level in image.features.items():
         yield FeatureLevelRecord(name=name, feature_level=feature_level)
+    if image.zk_migration_state != NO_MIGRATION:
+        yield ZkMigrationStateRecord(zk_migration_state=image.zk_migration_state)
     for broker in image.brokers.values():
         yield broker.to_record(level)
     if level >= metadata_version.CONTROLLER_REGISTRATION:

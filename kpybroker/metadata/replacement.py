@@ -5,7 +5,7 @@ Invariant: afterwards the image equals the newer one, and a receiver of all chan
 
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.delta import Changes
-from kpybroker.metadata.image import MetadataImage
+from kpybroker.metadata.image import ZK_MIGRATION, MetadataImage
 
 KEPT = ("acls", "client_quotas", "delegation_tokens", "scram_credentials")
 
@@ -29,6 +29,8 @@ def replace(image: MetadataImage, newer: MetadataImage, changes: Changes) -> Non
         for name in were.keys() | are.keys():
             if were.get(name) != are.get(name):
                 changes.config_changed(resource, name)
+    if before.zk_migration_state != image.zk_migration_state:
+        changes.feature_changed(ZK_MIGRATION)
     if before.metadata_version != image.metadata_version:
         changes.feature_changed(metadata_version.FEATURE_NAME)
     for name in before.features.keys() | image.features.keys():

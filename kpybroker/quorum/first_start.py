@@ -60,7 +60,8 @@ def identify(
 
     Blocks; raises StartRefused, CorruptFile, Malformed, OSError.
     """
-    found = read_identities(disk, directories, config.node_id)
+    may_be_migrated = not config.is_controller
+    found = read_identities(disk, directories, config.node_id, may_be_migrated=may_be_migrated)
     formatted: list[str] = []
     if not found:
         formatted = _format_new_node(config, disk, directories, metadata_directory, rng, now_ms)
@@ -74,13 +75,18 @@ def identify(
             )
     cluster_id = found[metadata_directory].cluster_id
     assert cluster_id is not None
-    static_voters = [
-        Voter(node_id, ZERO_UUID, (VoterEndpoint("CONTROLLER", host, port),))
-        for node_id, (host, port) in config.quorum_voters.items()
-    ]
+    static_voters = configured_voters(config)
     voter = Voter(config.node_id, ids[metadata_directory], controller_endpoints(config, this_machine))
     records = read_bootstrap_records(disk, metadata_directory)
     return NodeIdentity(cluster_id, ids, voter, static_voters, records, formatted)
+
+
+def configured_voters(config: "BrokerConfig") -> list[Voter]:
+    """The voters that ``controller.quorum.voters`` names."""
+    return [
+        Voter(node_id, ZERO_UUID, (VoterEndpoint("CONTROLLER", host, port),))
+        for node_id, (host, port) in config.quorum_voters.items()
+    ]
 
 
 def controller_endpoints(config: "BrokerConfig", this_machine: str = "localhost") -> tuple[VoterEndpoint, ...]:
@@ -129,5 +135,5 @@ def _directory_id(
     if properties.directory_id is not None:
         return properties.directory_id
     directory_id = new_uuid(rng, frozenset(other.directory_id for other in found.values()))
-    meta_properties.write(disk, directory, properties._replace(directory_id=directory_id, version=1))
+    meta_properties.write(disk, directory, properties._replace(directory_id=directory_id))
     return directory_id

@@ -209,10 +209,15 @@ def bootstrap_records(levels: Mapping[str, int]) -> list[FeatureLevelRecord]:
 
 
 def read_identities(
-    disk: Disk, directories: Sequence[str], node_id: int, cluster_id: str | None = None
+    disk: Disk,
+    directories: Sequence[str],
+    node_id: int,
+    cluster_id: str | None = None,
+    *,
+    may_be_migrated: bool = False,
 ) -> dict[str, MetaProperties]:
     """Read the ``meta.properties`` of the directories that are formatted. All must belong to one cluster and to this
-    node.
+    node. ``may_be_migrated``: whether they may be those of a broker that was in ZooKeeper mode.
 
     Raises StartRefused in Kafka's words if they do not, CorruptFile if one cannot be read.
     """
@@ -223,10 +228,10 @@ def read_identities(
         if properties is None:
             continue
         path = f"{directory}/meta.properties"
-        if properties.version == 0:
+        if properties.version == 0 and not may_be_migrated:
             raise StartRefused(
-                f"{directory} belongs to a broker in ZooKeeper mode ({path} is of version 0). Migrate the cluster to "
-                "KRaft with Apache Kafka 3.9 first."
+                f"{directory} belongs to a broker in ZooKeeper mode ({path} is of version 0). Only a broker of a "
+                "cluster that was migrated to KRaft may use it, without the role of a controller: see docs/zookeeper.md"
             )
         if properties.cluster_id is None:
             raise StartRefused(f"cluster.id was not specified in {path}")

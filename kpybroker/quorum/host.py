@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kpybroker.calls.call import Call as ClientCall
 from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.controller.heartbeats import Session
+from kpybroker.controller.migration import Copied, left_behind
 from kpybroker.controller.state import ControllerRequest
 from kpybroker.metadata import features
 from kpybroker.metadata.image import KRAFT_VERSION, MetadataImage
@@ -26,7 +27,7 @@ from kpybroker.quorum.leaderless import Leaderless
 from kpybroker.quorum.metadata_log import MetadataLog
 from kpybroker.quorum.peers import QuorumPeers, Whereabouts
 from kpybroker.quorum.recovery import Recovered, StartRefused, recover
-from kpybroker.quorum.reign import Call, ControllerParts, Reign, Timings
+from kpybroker.quorum.reign import Call, ControllerParts, CopiedTicket, Reign, Timings
 from kpybroker.quorum.shell import Outcomes, QuorumShell, Reply
 from kpybroker.quorum.snapshot_writer import SnapshotWriter
 from kpybroker.quorum.snapshotting import DEFAULT_POLICY, SnapshotPolicy
@@ -70,6 +71,8 @@ class Identity(NamedTuple):
     """The listener for requests to controllers: the first of ``controller.listener.names``."""
     is_controller: bool = True
     """Whether this node may lead; a broker alone only observes."""
+    migrates: bool = False
+    """Whether it is configured for the migration of a cluster from ZooKeeper (KIP-866)."""
     joins: bool = False
     """Whether it asks to be made a voter (``controller.quorum.auto.join.enable``)."""
     protocols: Mapping[str, int] = MappingProxyType({})
@@ -243,6 +246,19 @@ class QuorumHost:
             request, reply, api_version=call.api_version, principal=call.principal, client_id=call.client_id or ""
         )
 
+    def commit_copied(self, records: list[Any], done: Callable[[int | None], object]) -> None:
+        """Commit records that were copied from ZooKeeper. ``done`` gets the offset after them, or None if they were not
+        written: this node's controller is not active."""
+        if self._reign is None:
+            done(None)
+        else:
+            self._reign.submit(ControllerRequest(CopiedTicket(done), Copied(records), 0))
+
+    @property
+    def active_epoch(self) -> int | None:
+        """The epoch of this node's controller; None while it accepts no requests."""
+        return None if self._reign is None else self._reign.epoch
+
     def heard(self, broker_id: int, broker_epoch: int, connection: Heard) -> None:
         """A heartbeat came over this connection: if the connection closes, the broker may have ended."""
         if self._reign is not None:
@@ -330,6 +346,14 @@ class QuorumHost:
         leader = self._quorum.role
         committed_offset = self._committed.published_offset
         if not isinstance(leader, Leader) or committed_offset <= leader.epoch_start_offset:
+            return
+        left = [] if self._controller_parts.settings.migrates_from_zookeeper else left_behind(self.image)
+        if left:
+            self._fail(
+                f"The migration from ZooKeeper cannot be finalised: the brokers {', '.join(map(str, left))} are still "
+                "in ZooKeeper mode. Set zookeeper.metadata.migration.enable and zookeeper.connect again, or restart "
+                "these brokers as KRaft brokers first"
+            )
             return
         self._reign = Reign(
             self._scheduler, self._shell, self._committed, self.image, self._controller_parts, self._broken

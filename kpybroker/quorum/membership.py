@@ -56,7 +56,9 @@ class Membership:
         self._scheduler = scheduler
         self._quorum = quorum
         self._send = send
-        self._registration = OwnRegistration(scheduler, identity.voter, identity.protocols, rng, self._ask)
+        self._registration = OwnRegistration(
+            scheduler, identity.voter, identity.protocols, rng, self._ask, migrates=identity.migrates
+        )
         self._auto_join: AutoJoin | None = None
         if not identity.is_controller:
             return

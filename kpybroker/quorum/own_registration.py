@@ -28,16 +28,24 @@ class OwnRegistration:
     """The registration of one start."""
 
     def __init__(
-        self, scheduler: "Scheduler", local: Voter, protocols: Mapping[str, int], rng: "Random", ask: Ask
+        self,
+        scheduler: "Scheduler",
+        local: Voter,
+        protocols: Mapping[str, int],
+        rng: "Random",
+        ask: Ask,
+        *,
+        migrates: bool = False,
     ) -> None:
-        """``protocols`` are the numbers of the listeners' security protocols, by their names."""
+        """``protocols`` are the numbers of the listeners' security protocols, by their names. ``migrates``: whether
+        this controller is configured for a migration from ZooKeeper."""
         self._scheduler = scheduler
         self._ask = ask
         self._is_asking = self._is_stopped = False
         self._request = ControllerRegistrationRequest(
             controller_id=local.id,
             incarnation_id=rng.randbytes(UUID_BYTES),
-            zk_migration_ready=False,
+            zk_migration_ready=migrates,
             listeners=[
                 Listener(name=name, host=host, port=port, security_protocol=protocols.get(name, PLAINTEXT))
                 for name, host, port in local.endpoints

@@ -80,6 +80,24 @@ class Call:
         self._reply(plain_error_response(self._request, self._api_version, error_code))
 
 
+class CopiedTicket:
+    """The ticket of records that were copied from ZooKeeper."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self, done: Callable[[int | None], object]) -> None:
+        self._done = done
+
+    def answer(self, message: int) -> None:
+        """They are committed."""
+        self._done(message)
+
+    def fail(self, error_code: int) -> None:
+        """They are not written."""
+        log.warning("Records that were copied from ZooKeeper were not written: %s", error_codes.name(error_code))
+        self._done(None)
+
+
 class ControllerParts(NamedTuple):
     """The settings that every reign on this node begins with."""
 

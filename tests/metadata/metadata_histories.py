@@ -209,7 +209,7 @@ def _small(draw: st.DrawFn, image: MetadataImage) -> Any:
                 ),
                 FeatureLevelRecord(name=draw(st.sampled_from(["x", "y", KRAFT_VERSION])), feature_level=draw(IDS)),
                 NoOpRecord(),
-                ZkMigrationStateRecord(zk_migration_state=0),
+                ZkMigrationStateRecord(zk_migration_state=draw(st.integers(0, 3))),
                 ProducerIdsRecord(broker_id=1, broker_epoch=2, next_producer_id=10**9 + draw(st.integers(0, 10**9)))
                 if image.next_producer_id < 0 and image.transaction_offset < 0
                 else NoOpRecord(),

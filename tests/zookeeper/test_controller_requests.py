@@ -201,3 +201,47 @@ def test_replicas_hear_of_what_was_ordered_and_clients_of_everything() -> None:
     assert (told[-1], list(known[-1])) == ({}, [TOPIC])
     side.lead(2)
     assert list(told[-1]) == [TOPIC]
+
+
+def full(side: Side, *topics: tuple[str, bytes]) -> None:
+    """The requests with which a KRaft controller takes over: those that name everything (KIP-866)."""
+    shared = {"controller_id": 3000, "is_kraft_controller": True, "type": 2, "controller_epoch": 1, "broker_epoch": 301}
+    ordered = LeaderAndIsrRequest(topic_states=[], live_leaders=[], **shared)
+    decision = side.requests.leader_and_isr(ordered)
+    side.metadata.apply(decision.records, decision.ordered)
+    named = [
+        UpdateMetadataTopicState(topic_name=name, topic_id=topic_id, partition_states=[state(3, 0, 0)])
+        for name, topic_id in topics
+    ]
+    decision = side.requests.update_metadata(UpdateMetadataRequest(topic_states=named, live_brokers=[], **shared))
+    side.metadata.apply(decision.records, decision.ordered)
+
+
+def test_a_full_request_of_a_kraft_controller_ends_what_it_does_not_name() -> None:
+    side = Side()
+    side.requests = ControllerRequests(
+        NODE, side.image, lambda *place: side.held.get(place), lambda: 50, lambda: 301, lambda: list(side.held)
+    )
+    side.lead(1)
+    side.update(state(3, 0, 0), topic_id=TOPIC)
+    assert NODE in side.image.topics["t"].partitions[0].replicas
+    full(side, ("t", TOPIC))
+    assert NODE not in side.image.topics["t"].partitions[0].replicas
+    assert (side.requests.controller_id, side.requests.is_of_kraft) == (3000, True)
+    full(side)
+    assert "t" not in side.image.topics
+
+
+def test_each_controller_names_the_epoch_of_its_own_registration() -> None:
+    side = Side()
+    side.requests = ControllerRequests(NODE, side.image, lambda *_place: None, lambda: 50, lambda: 301)
+    for is_kraft, epoch, code in (
+        (True, 300, error_codes.STALE_BROKER_EPOCH),
+        (True, 301, error_codes.NONE),
+        (False, 49, error_codes.STALE_BROKER_EPOCH),
+        (False, 50, error_codes.NONE),
+    ):
+        request = UpdateMetadataRequest(
+            controller_id=1, is_kraft_controller=is_kraft, controller_epoch=1, broker_epoch=epoch, live_brokers=[]
+        )
+        assert side.requests.update_metadata(request).response.error_code == code

@@ -8,12 +8,13 @@ Invariants: a request of a controller whose reign is over changes nothing, and n
 earlier life of this broker. The leader epoch of a replica never goes back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.zookeeper.broker import translation
 from kpybroker.zookeeper.broker.translation import Record
+from kpybroker.zookeeper.controller.batch import FULL
 from kpybroker.zookeeper.tree.controller import NO_CONTROLLER
 from kpybroker.zookeeper.tree.topics import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_EPOCH
 from kpywire import error_codes
@@ -66,20 +67,28 @@ class ControllerRequests:
         image: MetadataImage,
         find: Callable[[str, int], Held | None],
         broker_epoch: Callable[[], int],
+        kraft_epoch: Callable[[], int] = lambda: NO_EPOCH,
+        held: Callable[[], Iterable[tuple[str, int]]] = tuple,
     ) -> None:
-        """``find`` finds a replica of this broker by topic and partition."""
+        """``find`` finds a replica of this broker by topic and partition. ``broker_epoch`` is that of the registration
+        in ZooKeeper, ``kraft_epoch`` that of the one with a KRaft quorum. ``held`` lists all replicas."""
         self.controller_epoch = 0
         self.controller_id = NO_CONTROLLER
         """The sender of the last UpdateMetadata, which clients learn as the controller; -1 before the first."""
         self._node_id = node_id
         self._image = image
         self._find = find
+        self.is_of_kraft = False
+        """Whether that controller is of a KRaft quorum to which this cluster migrates."""
         self._broker_epoch = broker_epoch
+        self._kraft_epoch = kraft_epoch
+        self._held = held
 
     def _refusal(self, request: Any) -> int:
         """The error of a whole request. A broker epoch that is newer than the one known here is accepted: the
         controller may learn of a registration before its broker does (KAFKA-9839)."""
-        if NO_EPOCH != request.broker_epoch < self._broker_epoch():
+        own_epoch = self._kraft_epoch() if request.is_kraft_controller else self._broker_epoch()
+        if NO_EPOCH != request.broker_epoch < own_epoch:
             return error_codes.STALE_BROKER_EPOCH
         if request.controller_epoch < self.controller_epoch:
             return error_codes.STALE_CONTROLLER_EPOCH
@@ -123,7 +132,25 @@ class ControllerRequests:
                     ],
                 )
             )
+        if request.is_kraft_controller and request.type == FULL:
+            named = {
+                (topic.topic_name, each.partition_index)
+                for topic in request.topic_states
+                for each in topic.partition_states
+            }
+            for name, index in self._held():
+                if (name, index) not in named:
+                    self._stop(name, index, records, ordered)
         return Decision(LeaderAndIsrResponse(error_code=error_codes.NONE, topics=answers), records, frozenset(ordered))
+
+    def _stop(self, name: str, index: int, records: list[Record], ordered: list[Place]) -> None:
+        """Stop a replica that a full request does not name, and delete its log: it is not of this broker any more."""
+        held = self._find(name, index)
+        known = None if held is None else self._image.topics_by_id.get(held.topic_id)
+        before = None if known is None else known.partitions.get(index)
+        if held is not None and before is not None and self._node_id in before.replicas:
+            records.append(translation.stopped_partition(held.topic_id, index, before, self._node_id, deleted=True))
+            ordered.append((held.topic_id, index))
 
     def _why_not(self, topic: LeaderAndIsrTopicState, state: LeaderAndIsrPartitionState, *, is_kraft: bool) -> int:
         held = self._find(topic.topic_name, state.partition_index)
@@ -182,8 +209,12 @@ class ControllerRequests:
         code = self._refusal(request)
         if code:
             return Decision(UpdateMetadataResponse(error_code=code))
-        self.controller_id = request.controller_id
+        self.controller_id, self.is_of_kraft = request.controller_id, request.is_kraft_controller
         records = translation.brokers(self._image, request.live_brokers)
+        if request.is_kraft_controller and request.type == FULL:
+            named = {topic.topic_name for topic in request.topic_states}
+            gone = [topic for topic in self._image.topics.values() if topic.name not in named]
+            records += [translation.removed(topic.id) for topic in gone]
         for topic in request.topic_states:
             known = self._image.topics.get(topic.topic_name)
             states = [state for state in topic.partition_states if state.leader != LEADER_DURING_DELETE]

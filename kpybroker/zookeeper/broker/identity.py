@@ -1,7 +1,7 @@
 """The identity of a broker in ZooKeeper mode: its id, and ``meta.properties`` of version 0 in each log directory."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
@@ -56,3 +56,17 @@ def write_missing(disk: Disk, directories: Sequence[str], cluster_id: str, broke
 def directory_ids(directories: Sequence[str], rng: Random) -> dict[str, bytes]:
     """Ids for the directories, which last for one run: ZooKeeper mode has none."""
     return {directory: rng.randbytes(16) for directory in directories}
+
+
+def lasting_directory_ids(disk: Disk, directories: Sequence[str], new_id: Callable[[], bytes]) -> dict[str, bytes]:
+    """The ids of the directories of a broker that migrates to KRaft. They are written where they are missing."""
+    ids = {}
+    for directory in directories:
+        found = meta_properties.read(disk, directory)
+        assert found is not None, "meta.properties was written before"
+        if found.directory_id is None:
+            found = found._replace(directory_id=new_id())
+            meta_properties.write(disk, directory, found)
+        assert found.directory_id is not None
+        ids[directory] = found.directory_id
+    return ids

@@ -40,12 +40,22 @@ class Orders:
         self._begin = begin
         self._waiting: deque[tuple[Any, Pending]] = deque()
         self._is_working = False
+        self._changed: Callable[[], object] = _nothing
 
     @property
     def controller_id(self) -> int:
         """The controller that clients learn; -1 before its first UpdateMetadata. While another one is elected, it is
         still the one before, as with Kafka."""
         return self._requests.controller_id
+
+    @property
+    def is_of_kraft(self) -> bool:
+        """Whether that controller is of a KRaft quorum to which this cluster migrates."""
+        return self._requests.is_of_kraft
+
+    def when_sender_changes(self, changed: Callable[[], object]) -> None:
+        """Call ``changed`` when the kind of that controller may be another one."""
+        self._changed = changed
 
     def take(self, request: Any) -> Any:
         """The answer to a request: at once, or a `Pending` if configs must be read first."""
@@ -79,6 +89,7 @@ class Orders:
 
     def _do(self, request: Any) -> Any:
         decision = self._decide(request)
+        self._changed()
         self._metadata.apply(decision.records, decision.ordered)
         for topic, index in decision.deleted:
             self._delete_log(topic, index)
@@ -90,3 +101,7 @@ class Orders:
         if isinstance(request, StopReplicaRequest):
             return self._requests.stop_replica(request)
         return self._requests.update_metadata(request)
+
+
+def _nothing() -> None:
+    """Nobody is interested."""

@@ -15,6 +15,9 @@ from kpybroker.zookeeper.tree.brokers import Registration
 from kpybroker.zookeeper.tree.requests import TopicPartition
 from kpybroker.zookeeper.tree.topics import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_EPOCH
 
+UNKNOWN, INCREMENTAL, FULL = 0, 1, 2
+"""The kinds of LeaderAndIsr and UpdateMetadata. A full request says what the receiver is to hold, and nothing else."""
+
 
 class LeaderAndIsrPartition(NamedTuple):
     """The facts that a broker learns of a partition that it leads or follows."""
@@ -50,6 +53,10 @@ class BrokerRequest:
     receiver: int
     controller_epoch: int
     broker_epoch: int
+    is_of_kraft: bool = field(default=False, kw_only=True)
+    """Whether a KRaft controller sends it to a broker that is not migrated yet (KIP-866)."""
+    kind: int = field(default=UNKNOWN, kw_only=True)
+    """Whether it names everything (``AbstractControlRequest.Type``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kpybroker.zookeeper.client.operations import OPEN_ACL, Acl, Get
+from kpybroker.zookeeper.client.operations import OPEN_ACL, Acl, Get, Set
 from kpybroker.zookeeper.controller import election, events
 from kpybroker.zookeeper.controller.alter_partition import Outcome, alter_partition, broker_error
 from kpybroker.zookeeper.controller.assignment import BrokerIds, ReplicaAssignment
@@ -15,11 +15,11 @@ from kpybroker.zookeeper.controller.leader_elections import ElectionType, Leader
 from kpybroker.zookeeper.controller.producer_ids import next_block
 from kpybroker.zookeeper.controller.reassignment import Errors, Reassignments
 from kpybroker.zookeeper.controller.reign import ControllerSettings, Reign
-from kpybroker.zookeeper.controller.steps import AclOf, ControllerMoved, Pen, Steps, children, read
+from kpybroker.zookeeper.controller.steps import AclOf, ControllerMoved, Pen, Steps, children, expected, read
 from kpybroker.zookeeper.controller.topics import RandomBytes, Topics
 from kpybroker.zookeeper.tree import paths, requests
 from kpybroker.zookeeper.tree.cluster import ProducerIdBlock
-from kpybroker.zookeeper.tree.controller import NO_CONTROLLER
+from kpybroker.zookeeper.tree.controller import NO_CONTROLLER, encode_epoch
 from kpybroker.zookeeper.tree.requests import TopicPartition
 from kpywire import error_codes
 
@@ -189,7 +189,10 @@ class _Reigning:
         context.brokers.update((yield from self._brokers.read()))
         self._on_brokers()
         yield from self._topics.load()
-        yield from reign.refresh_leadership(list(context.all_partitions()))
+        newest_epoch = yield from reign.refresh_leadership(list(context.all_partitions()))
+        if newest_epoch > context.epoch:
+            yield from self._outrank(newest_epoch)
+            yield from reign.refresh_leadership(list(context.all_partitions()))
         marked = yield from self._topics.deletions()
         yield from reign.deletion.begin_reign(marked, self._topics.waiting_for_deletion())
         reign.inform_all()
@@ -197,6 +200,18 @@ class _Reigning:
         yield from self.reassignments.begin_reign()
         yield from reign.deletion.resume()
         yield from self.elections.requested()
+
+    def _outrank(self, newest_epoch: int) -> Steps[None]:
+        """Take an epoch above those in the states of partitions, which a controller would not change otherwise.
+
+        Kafka's KRaft controllers write the epoch of their quorum there while a cluster migrates. If it goes back to
+        ZooKeeper, that epoch may be the larger one (KAFKA-20488).
+        """
+        context, pen, epoch = self.reign.context, self.reign.pen, newest_epoch + 1
+        write = Set(paths.CONTROLLER_EPOCH, encode_epoch(epoch), pen.epoch_version)
+        (stat,) = yield from pen.write([write])
+        pen.epoch_version, context.epoch = expected(stat, paths.CONTROLLER_EPOCH).version, epoch
+        self.reign.log(f"The epoch of the controller is {epoch}, above those in the states of partitions")
 
     def _begin_states(self) -> Steps[None]:
         reign, context = self.reign, self.reign.context

@@ -21,6 +21,8 @@ class Read(NamedTuple):
 
     found: dict[TopicPartition, Leadership]
     failed: dict[TopicPartition, Exception]
+    newest_epoch: int = 0
+    """The largest epoch of a controller that wrote one of them."""
 
 
 class Updated(NamedTuple):
@@ -37,11 +39,13 @@ def read_states(context: ControllerContext, partitions: Iterable[TopicPartition]
     znodes = yield from read([Get(state_path(each)) for each in wanted])
     found: dict[TopicPartition, Leadership] = {}
     failed: dict[TopicPartition, Exception] = {}
+    newest_epoch = 0
     for partition, znode in zip(wanted, znodes, strict=True):
         if znode is None or not znode.data:
             failed[partition] = StateChangeFailed(f"{name(partition)} has no state in ZooKeeper")
             continue
         state = PartitionState.decode(state_path(partition), znode.data)
+        newest_epoch = max(newest_epoch, state.controller_epoch)
         if state.controller_epoch > context.epoch:
             failed[partition] = StateChangeFailed(
                 f"{name(partition)} was written by the controller of epoch {state.controller_epoch}, "
@@ -49,7 +53,7 @@ def read_states(context: ControllerContext, partitions: Iterable[TopicPartition]
             )
         else:
             found[partition] = Leadership(state, znode.stat.version)
-    return Read(found, failed)
+    return Read(found, failed, newest_epoch)
 
 
 def write_states(pen: Pen, states: Mapping[TopicPartition, Leadership]) -> Steps[Updated]:

@@ -85,6 +85,8 @@ def event_of_stop_replica(broker_id: int, sent: StopReplica, answer: StopReplica
 def _leader_and_isr(request: LeaderAndIsr, controller_id: int, listener: str) -> LeaderAndIsrRequest:
     return LeaderAndIsrRequest(
         controller_id=controller_id,
+        is_kraft_controller=request.is_of_kraft,
+        type=request.kind,
         controller_epoch=request.controller_epoch,
         broker_epoch=request.broker_epoch,
         topic_states=[
@@ -128,6 +130,8 @@ def _live_leaders(leaders: Iterable[Registration], listener: str) -> list[Leader
 def _update_metadata(request: UpdateMetadata, controller_id: int) -> UpdateMetadataRequest:
     return UpdateMetadataRequest(
         controller_id=controller_id,
+        is_kraft_controller=request.is_of_kraft,
+        type=request.kind,
         controller_epoch=request.controller_epoch,
         broker_epoch=request.broker_epoch,
         topic_states=[
@@ -178,6 +182,7 @@ def live_brokers(registrations: Iterable[Registration]) -> list[UpdateMetadataBr
 def _stop_replica(request: StopReplica, controller_id: int) -> StopReplicaRequest:
     return StopReplicaRequest(
         controller_id=controller_id,
+        is_kraft_controller=request.is_of_kraft,
         controller_epoch=request.controller_epoch,
         broker_epoch=request.broker_epoch,
         topic_states=[

@@ -82,10 +82,12 @@ class Reign:
         yield from self.partitions.elect_for_offline(partitions)
         self.end_batch()
 
-    def refresh_leadership(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """Read the states of partitions again. Those without a state are not changed."""
+    def refresh_leadership(self, partitions: Iterable[TopicPartition]) -> Steps[int]:
+        """Read the states of partitions again. Those without a state are not changed. Return the largest epoch of a
+        controller in them."""
         states = yield from read_states(self.context, partitions)
         self.context.leadership.update(states.found)
+        return states.newest_epoch
 
     def replicas_went_offline(self, replicas: list[PartitionReplica]) -> Steps[None]:
         """Replicas are lost with their broker or directory: others lead, and they leave the ISR

@@ -60,6 +60,11 @@ class Senders:
             if queue is not None:
                 queue.add(request, messages.message_of(request, self._controller_id, self._listener))
 
+    def command(self, brokers: Mapping[int, LiveBroker], requests: Iterable[BrokerRequest]) -> None:
+        """Send requests to brokers that may have changed."""
+        self.follow(brokers)
+        self.send(requests)
+
     def close(self) -> None:
         """Send nothing more."""
         self.follow({})

@@ -6,6 +6,7 @@ Some are normal for a moment, while the controller works; one that stays is a pr
 from collections.abc import Iterator
 
 from kpybroker.zookeeper.tree import paths
+from kpybroker.zookeeper.tree.controller import ElectedController
 from kpybroker.zookeeper.tree.topics import PartitionState, TopicAssignment
 from kpybroker.zookeeper.view.snapshot import Snapshot
 from kpywire.messages.metadata import MetadataResponse
@@ -27,7 +28,7 @@ def _of_the_controller(tree: Snapshot) -> Iterator[str]:
         return
     if controller_id is None:
         yield f"{paths.CONTROLLER} is missing: the cluster has no controller, or it is being elected"
-    elif controller_id not in tree.brokers:
+    elif controller_id not in tree.brokers and not _is_of_kraft(tree):
         yield f"{paths.CONTROLLER} names broker {controller_id}, which is not registered"
     ahead = [
         path for path, value in tree.values.items() if isinstance(value, PartitionState) and _is_ahead(value, epoch)
@@ -40,6 +41,12 @@ def _of_the_controller(tree: Snapshot) -> Iterator[str]:
     for path in tree.nodes:
         if path.startswith(f"{paths.DELETE_TOPICS}/"):
             yield f"topic {paths.last(path)} is to be deleted; the controller or a broker may be away"
+
+
+def _is_of_kraft(tree: Snapshot) -> bool:
+    """Whether a KRaft controller has taken over: it is no broker."""
+    elected = tree.values.get(paths.CONTROLLER)
+    return isinstance(elected, ElectedController) and elected.is_kraft
 
 
 def _is_ahead(state: PartitionState, epoch: int | None) -> bool:

@@ -1,0 +1,61 @@
+"""The migration from ZooKeeper of a node that is a controller, made of its parts."""
+
+from kpybroker.assembly.platform import Platform, Simulated
+from kpybroker.assembly.quorum import QuorumParts
+from kpybroker.assembly.storage import StoredNode
+from kpybroker.assembly.zookeeper import client_of
+from kpybroker.assembly.zookeeper_controller import LEVEL_OF_3_9
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.controller.activation import bootstrap_levels
+from kpybroker.metadata import metadata_version
+from kpybroker.metadata.image import MIGRATION, NO_MIGRATION, PRE_MIGRATION
+from kpybroker.quorum.formatter import new_uuid
+from kpybroker.quorum.host import QuorumHost
+from kpybroker.quorum.recovery import StartRefused
+from kpybroker.zookeeper.broker.layout import Acls
+from kpybroker.zookeeper.controlling.senders import Senders
+from kpybroker.zookeeper.migrating.migrating import Migrating, note
+from kpybroker.zookeeper.migration.driver import MigrationDriver
+
+
+def build_migration(
+    config: BrokerConfig, platform: Platform, simulated: Simulated, quorum: QuorumParts, stored: StoredNode
+) -> Migrating:
+    """The migration of this controller. Raises StartRefused."""
+    host = quorum.host
+    _check_level(host, stored)
+    client = client_of(config, platform, simulated.connect)
+    peers = platform.broker_peers(config, "controller-to-broker")
+    senders = Senders(platform.scheduler, peers, config.node_id, config.inter_broker_listener_name)
+    platform.ends.callback(peers.close)
+    platform.ends.callback(senders.close)
+    driver = MigrationDriver(
+        config.node_id,
+        host.image,
+        voters=lambda: list(host.voters.voters),
+        send=senders.command,
+        log=note,
+        acl_of=Acls(is_secure=config["zookeeper.set.acl"]).of,
+        new_id=lambda: new_uuid(platform.rng),
+    )
+    migrating = Migrating(
+        driver, client, platform.scheduler, host.commit_copied, stored.identity.cluster_id, platform.failed
+    )
+    host.subscribe(migrating.published)
+    host.when_leader_changes(lambda: migrating.active_epoch_is(host.active_epoch))
+    return migrating
+
+
+def _check_level(host: QuorumHost, stored: StoredNode) -> None:
+    """Check that brokers in ZooKeeper mode could register: they have one level of ``metadata.version``."""
+    image = host.image
+    if image.zk_migration_state not in (NO_MIGRATION, PRE_MIGRATION, MIGRATION):
+        return
+    level = image.metadata_version
+    if level is None:
+        level = bootstrap_levels(stored.identity.bootstrap_records).get(metadata_version.FEATURE_NAME, LEVEL_OF_3_9)
+    if level != LEVEL_OF_3_9:
+        raise StartRefused(
+            f"metadata.version is {metadata_version.name_of(level)}, but brokers in ZooKeeper mode have "
+            f"{metadata_version.name_of(LEVEL_OF_3_9)}; format the controllers with --release-version 3.9"
+        )

@@ -1,0 +1,286 @@
+"""The driver of the migration to KRaft, on a simulated ZooKeeper: what it copies, what it writes back, and who may."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from migrations import VOTERS, World, open_acl
+
+from kpybroker.metadata.delta import MetadataDelta
+from kpybroker.metadata.image import MIGRATION, PRE_MIGRATION, MetadataImage
+from kpybroker.zookeeper.client.operations import Create, Delete, Failed, Get, GetChildren, Set
+from kpybroker.zookeeper.controller.batch import FULL, LeaderAndIsr, StopReplica, UpdateMetadata
+from kpybroker.zookeeper.controller.reign import ControllerSettings
+from kpybroker.zookeeper.migration import differences, records, wanted
+from kpybroker.zookeeper.migration.driver import Phase
+from kpybroker.zookeeper.migration.reading import Held, Metadata
+from kpybroker.zookeeper.tree import configs, controller, paths
+from kpybroker.zookeeper.tree.topics import PartitionState
+
+
+def migrated(seed: int = 1, topics: int = 3) -> World:
+    world = World(seed, topics)
+    world.elect(3000)
+    for broker_id in (1, 2, 3):
+        world.register(broker_id)
+    world.controllers[3000].settle()
+    return world
+
+
+def test_a_migration_copies_takes_over_and_rules() -> None:
+    world = World(1)
+    world.elect(3000)
+    leader = world.controllers[3000]
+    for _ in range(50):
+        leader.turn()
+    assert leader.driver.phase is Phase.WAIT_FOR_BROKERS
+    assert "brokers 1, 2, 3" in leader.driver.obstacle
+    assert world.image.zk_migration_state == PRE_MIGRATION
+    before = {name: world.cluster.state(name) for name in ("topic-0", "topic-1", "topic-2")}
+    for broker_id in (1, 2, 3):
+        world.register(broker_id)
+    leader.settle()
+    world.check()
+    assert world.image.zk_migration_state == MIGRATION
+    elected = controller.ElectedController.decode(world.cluster.admin.ask(Get(paths.CONTROLLER)).data)
+    assert (elected.broker_id, elected.is_kraft) == (3000, True)
+    assert {name: world.cluster.state(name) for name in before} == before, "nothing was written that did not change"
+    kinds = [(type(each), each.receiver, each.kind) for each in leader.sent if not isinstance(each, StopReplica)]
+    for broker_id in (1, 2, 3):
+        own = [(kind, full) for kind, receiver, full in kinds if receiver == broker_id]
+        assert own == [(UpdateMetadata, 0), (LeaderAndIsr, FULL), (UpdateMetadata, FULL)]
+    assert all(each.is_of_kraft for each in leader.sent)
+
+
+def test_the_controller_in_zookeeper_that_was_replaced_writes_nothing_more() -> None:
+    world = migrated()
+    candidate = world.cluster.candidates[0]
+    tree = world.cluster.admin.ask(Get(paths.topic("topic-0"))).data
+    world.cluster.kill(3)
+    candidate.catch_up()
+    assert not candidate.controller.is_active
+    assert world.cluster.admin.ask(Get(paths.topic("topic-0"))).data == tree
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32), actions=st.lists(st.integers(0, 9), min_size=20, max_size=150))
+def test_whatever_fails_zookeeper_ends_up_with_what_the_metadata_say(seed: int, actions: list[int]) -> None:
+    """Controllers change, sessions end, and answers are lost in every phase, while the metadata change."""
+    world = World(seed, topics=2)
+    world.loss = 0.2
+    world.elect(VOTERS[0])
+    rng = random.Random(seed)
+    for broker_id in (1, 2, 3):
+        world.register(broker_id)
+    for action in actions:
+        if action == 0:
+            world.elect(rng.choice(VOTERS))
+        elif action == 1:
+            world.controllers[rng.choice(VOTERS)].interrupt()
+        elif action in (2, 3) and world.image.zk_migration_state == MIGRATION:
+            world.change()
+        else:
+            world.controllers[rng.choice([world.leader, rng.choice(VOTERS)])].turn()
+    for each in world.controllers.values():
+        each.settle()
+    world.check()
+
+
+def test_a_controller_in_zookeeper_mode_goes_on_after_the_way_back() -> None:
+    """KAFKA-20488: the epoch of the quorum is far ahead of ZooKeeper's, and the states can be changed all the same."""
+    world = World(2)
+    world.epoch = 50
+    world.elect(3000)
+    for broker_id in (1, 2, 3):
+        world.register(broker_id)
+    world.controllers[3000].settle()
+    for _ in range(30):
+        world.change()
+        world.controllers[3000].settle()
+    world.check()
+    world.controllers[3000].driver.follow()
+    for path in (paths.CONTROLLER, paths.MIGRATION):
+        assert not isinstance(world.cluster.admin.ask(Delete(path)), Failed)
+    candidate = world.cluster.candidate(2, ControllerSettings())
+    world.cluster.settle()
+    assert candidate.controller.is_active
+    topics = [name for name, topic in world.image.topics.items() if topic.partitions]
+    assert topics
+    before = {name: world.cluster.state(name) for name in topics}
+    world.cluster.kill(1)
+    world.cluster.settle()
+    for name in topics:
+        state = world.cluster.state(name)
+        assert 1 not in state.isr or state.isr == (1,)
+        assert state.leader != 1 or before[name].leader != 1
+    assert not [line for line in candidate.log if "epoch" in line.lower()], candidate.log
+
+
+def test_a_controller_in_zookeeper_mode_outranks_the_states_that_apache_kafka_left() -> None:
+    world = World(5, topics=0)
+    world.cluster.create_topic("ours", [[1, 2]])
+    world.cluster.settle()
+    path = paths.partition_state("ours", 0)
+    left = PartitionState(1, 7, (1, 2), controller_epoch=90)
+    world.cluster.admin.ask(Set(path, left.encode()))
+    world.cluster.admin.ask(Delete(paths.CONTROLLER))
+    world.cluster.settle()
+    world.cluster.kill(1)
+    world.cluster.settle()
+    assert world.cluster.state("ours").leader != 1
+    epoch = controller.decode_epoch(world.cluster.admin.ask(Get(paths.CONTROLLER_EPOCH)).data)
+    assert world.cluster.state("ours").controller_epoch == epoch > 90
+
+
+def test_states_that_a_later_epoch_wrote_are_written_again() -> None:
+    path = paths.partition_state("t", 0)
+    old = PartitionState(1, 4, (1,), controller_epoch=90)
+    held = {path: Held(old.encode(), 7)}
+    goal = {path: wanted.Wanted(PartitionState(1, 4, (1,), controller_epoch=12).encode(), 7)}
+    (change,) = differences.difference(held, goal, open_acl)
+    assert change.after == Held(goal[path].data, 7)
+
+
+def test_a_migration_that_somebody_undid_is_not_taken_up_again() -> None:
+    world = migrated()
+    for path in (paths.CONTROLLER, paths.MIGRATION):
+        world.cluster.admin.ask(Delete(path))
+    world.cluster.candidate(2)
+    world.cluster.settle()
+    world.cluster.create_topic("later", [[1, 2]])
+    world.cluster.settle()
+    world.elect(3001)
+    other = world.controllers[3001]
+    for _ in range(50):
+        other.turn()
+    assert other.driver.phase is Phase.WAIT_FOR_CONTROLLER_QUORUM
+    assert "went back to ZooKeeper" in other.driver.obstacle
+    assert world.cluster.is_there(paths.topic("later"))
+
+
+def test_a_broker_that_takes_the_office_stops_the_dual_write() -> None:
+    world = migrated()
+    for path in (paths.CONTROLLER, paths.MIGRATION):
+        world.cluster.admin.ask(Delete(path))
+    world.cluster.candidate(2)
+    world.cluster.settle()
+    before = world.cluster.children(paths.TOPICS)
+    leader = world.controllers[3000]
+    for _ in range(5):
+        world.change()
+    for _ in range(50):
+        leader.turn()
+    assert leader.driver.phase is not Phase.DUAL_WRITE
+    assert world.cluster.children(paths.TOPICS) == before
+
+
+def test_topics_that_are_being_deleted_are_not_copied_and_go() -> None:
+    world = World(3)
+    world.cluster.candidates[0].controller.abdicate()
+    world.cluster.delete_topic("topic-1")
+    world.elect(3000)
+    for broker_id in (1, 2, 3):
+        world.register(broker_id)
+    world.controllers[3000].settle()
+    assert sorted(world.image.topics) == ["topic-0", "topic-2"]
+    for path in (paths.topic("topic-1"), "/config/topics/topic-1", paths.delete_topic("topic-1")):
+        assert not world.cluster.is_there(path)
+    world.check()
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "fault"),
+    [
+        ("/config/brokers/1", b'{"version":1,"config":{"x":"encryptedPassword:AA"}}', "encrypted password"),
+        ("/config/users/alice", b'{"version":1,"config":{"SCRAM-SHA-256":"salt=%"}}', "SCRAM-SHA-256 credential"),
+        ("/config/users/alice", b'{"version":1,"config":{"producer_byte_rate":"many"}}', "no number"),
+        ("/brokers/topics/topic-0", b'{"version":3,"partitions":{"0":[1]}}', "has no topic_id"),
+        ("/brokers/topics/topic-0", b"{", "is not JSON"),
+    ],
+)
+def test_what_cannot_be_copied_stops_the_migration_with_one_line(path: str, content: bytes, fault: str) -> None:
+    world = World(4, topics=1)
+    if isinstance(world.cluster.admin.ask(Set(path, content)), Failed):
+        world.cluster.admin.ask(Create(path, content))
+    world.elect(3000)
+    for broker_id in (1, 2, 3):
+        world.register(broker_id)
+    for _ in range(100):
+        world.controllers[3000].turn()
+    driver = world.controllers[3000].driver
+    assert driver.phase in (Phase.WAIT_FOR_BROKERS, Phase.ZK_MIGRATION)
+    assert fault in driver.obstacle
+    assert world.image.zk_migration_state == PRE_MIGRATION
+
+
+def test_brokers_learn_of_changes_by_orders_and_notices() -> None:
+    world = migrated()
+    leader = world.controllers[3000]
+    leader.sent.clear()
+    noticed = len(world.cluster.children(paths.CONFIG_CHANGES))
+    world.rng.seed(0)
+    while not any(isinstance(each, StopReplica) for each in leader.sent):
+        world.change()
+        leader.settle()
+    assert {each.receiver for each in leader.sent} == {1, 2, 3}
+    deleted = [each for each in leader.sent if isinstance(each, StopReplica)]
+    assert all(stop.deletes and stop.leader_epoch == -2 for each in deleted for stop in each.partitions.values())
+    forgotten = [
+        state
+        for each in leader.sent
+        if isinstance(each, UpdateMetadata)
+        for state in each.partitions.values()
+        if state.leader == -2
+    ]
+    assert forgotten
+    quota = ("user", "al ice")
+    while (quota,) not in world.image.client_quotas:
+        world.change()
+        leader.settle()
+    names = world.cluster.admin.ask(GetChildren(paths.CONFIG_CHANGES)).names
+    assert len(names) > noticed
+    notices = [
+        configs.decode_change("", world.cluster.admin.ask(Get(f"{paths.CONFIG_CHANGES}/{each}")).data) for each in names
+    ]
+    assert "users/al%20ice" in {each.entity_path for each in notices}
+
+
+def test_a_broker_that_restarts_as_a_kraft_broker_gets_no_more_orders() -> None:
+    world = migrated()
+    leader = world.controllers[3000]
+    world.cluster.kill(2)
+    world.register(2, is_migrating=False)
+    leader.settle()
+    leader.sent.clear()
+    for _ in range(20):
+        world.change()
+        leader.settle()
+    assert {each.receiver for each in leader.sent} == {1, 3}
+    alive = [each for each in leader.sent if isinstance(each, UpdateMetadata)][-1].live_brokers
+    assert {each.broker_id for each in alive} == {1, 2, 3}
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32), changes=st.integers(0, 40))
+def test_an_image_that_went_through_zookeeper_is_the_same(seed: int, changes: int) -> None:
+    world = migrated(seed, topics=1)
+    for _ in range(changes):
+        world.change()
+    tree = {
+        path: Held(each.data, each.version or 0)
+        for path, each in wanted.of_image(world.image, 5).items()
+        if each is not None
+    }
+    again = MetadataImage("cluster")
+    ids = iter(range(1_000_000))
+    for record in records.records_of(Metadata(tree, frozenset()), lambda: next(ids).to_bytes(16, "big")):
+        again.apply(record, 0, MetadataDelta())
+    for name in ("topics", "configs", "client_quotas", "scram_credentials", "delegation_tokens"):
+        assert getattr(again, name) == getattr(world.image, name), name
+    assert again.next_producer_id == world.image.next_producer_id
+
+    def shown(image: MetadataImage) -> list[str]:
+        return sorted(f"{each.resource_name} {each.pattern_type} {each.principal}" for each in image.acls.values())
+
+    assert shown(again) == shown(world.image)
