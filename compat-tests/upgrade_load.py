@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from access import Access
-from clusters import Cluster
+from clusters import Nodes
 from failover.faults import wait_for_in_sync
 from failover.producing import ConfluentWriter
 from failover.run import PARTITIONS, TOPIC
@@ -147,7 +147,7 @@ class Load:
         return self.writer.failures + self.reader.failures + self.transactions.failures
 
 
-def create_topics(cluster: Cluster) -> None:
+def create_topics(cluster: Nodes) -> None:
     """The topics that they use, in sync on all nodes."""
     admin = AdminClient(cluster.access.librdkafka)
     config, size = {"min.insync.replicas": "2"}, len(cluster.nodes)

@@ -1,0 +1,22 @@
+"""Tests of the suites that are not played on ``--target kpybroker-zookeeper``, with the reason for each."""
+
+from collections.abc import Mapping
+from typing import Final
+
+SKIPPED: Final[Mapping[str, tuple[str, ...]]] = {
+    "share groups need KRaft mode": ("test_share_groups.py",),
+    "there is no quorum in ZooKeeper mode": ("test_quorum_requests.py", "test_protocol_controller.py"),
+    "starts clusters of its own, whatever the target": (
+        "test_zookeeper_controller.py",
+        "test_zookeeper_mode.py",
+        "test_failover.py",
+        "test_replacement.py",
+    ),
+}
+"""By the reason: files, or tests as ``file::test``, also by their beginnings."""
+
+
+def reason(node_id: str) -> str | None:
+    """Why the test of this id is not played; None if it is."""
+    name = node_id.rpartition("/")[2] if "::" not in node_id else node_id[node_id.rfind("/", 0, node_id.find("::")) + 1 :]
+    return next((why for why, beginnings in SKIPPED.items() if name.startswith(beginnings)), None)
