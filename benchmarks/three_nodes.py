@@ -177,9 +177,7 @@ def main(rounds: int, warm: int, kpybroker: Path | None, only: str | None) -> No
         play({name: ROWS[name] for name in rows}, sides, rounds, warm)
 
 
-def play(
-    rows: Mapping[str, Callable[[Asked], Figures]], sides: Sequence[Asked], rounds: int, warm: int
-) -> None:
+def play(rows: Mapping[str, Callable[[Asked], Figures]], sides: Sequence[Asked], rounds: int, warm: int) -> None:
     """Play rows on both sides in turns, and print what was measured. Rounds of ``warm`` do not count."""
     console = Console()
     measured: dict[tuple[str, str], list[Figures]] = {}

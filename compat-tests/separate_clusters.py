@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from clusters import SHARED, Nodes, NodeOf, Place
+from clusters import SHARED, NodeOf, Nodes, Place
 from oracle import BrokerProcess, free_port
 
 FIRST_CONTROLLER: Final = 101

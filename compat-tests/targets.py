@@ -18,7 +18,6 @@ from oracle.process import HOST
 from oracle.zookeeper import KafkaOnZooKeeper, ZooKeeper
 from zookeeper_clusters import KpyOnZooKeeper
 
-
 ON_ZOOKEEPER: Final = "kpybroker-zookeeper"
 KAFKA_ON_ZOOKEEPER: Final = "apache-kafka-zookeeper"
 """Kafka 3.9, the last one with ZooKeeper mode."""

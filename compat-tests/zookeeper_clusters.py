@@ -164,7 +164,6 @@ class ZooKeeperCluster(Nodes):
             broker.start()
 
 
-
 def placed(network: Network | None, number: int) -> dict[str, Any]:
     """The place of a process as keywords of its class: nowhere special without a network."""
     if network is None:

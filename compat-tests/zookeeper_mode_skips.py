@@ -18,5 +18,6 @@ SKIPPED: Final[Mapping[str, tuple[str, ...]]] = {
 
 def reason(node_id: str) -> str | None:
     """Why the test of this id is not played; None if it is."""
-    name = node_id.rpartition("/")[2] if "::" not in node_id else node_id[node_id.rfind("/", 0, node_id.find("::")) + 1 :]
+    file, _, test = node_id.partition("::")
+    name = f"{file.rpartition('/')[2]}::{test}"
     return next((why for why, beginnings in SKIPPED.items() if name.startswith(beginnings)), None)

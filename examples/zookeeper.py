@@ -24,7 +24,9 @@ MOST_REPLICAS: Final = 3
 
 @click.command()
 @click.option("--brokers", type=click.IntRange(1, 9), default=3, show_default=True, help="The number of brokers.")
-@click.option("--kafka", type=click.IntRange(0, 9), default=0, show_default=True, help="How many of them are Apache Kafka 3.9.")
+@click.option(
+    "--kafka", type=click.IntRange(0, 9), default=0, show_default=True, help="How many of them are Apache Kafka 3.9."
+)
 @click.option("--port", type=click.IntRange(1, 65_000), default=9092, show_default=True, help="The first broker's.")
 @click.option("--zookeeper-port", type=click.IntRange(1, 65_535), default=2181, show_default=True)
 @click.option("--data", type=click.Path(path_type=Path), help="Keep everything here; else it is deleted at the end.")
@@ -75,6 +77,7 @@ def begin(
         "offsets.topic.replication.factor": str(replicas),
         "transaction.state.log.replication.factor": str(replicas),
         "transaction.state.log.min.isr": str(min(2, replicas)),
+        "controlled.shutdown.retry.backoff.ms": "200",
     }
     connect = f"{zookeeper.bootstrap_servers}{CHROOT}"
     started: list[BrokerProcess] = []

@@ -295,7 +295,9 @@ class ZooKeeperNode:
         if registration.broker_epoch < 0:
             return
         registration.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
-        for attempt in range(config["controlled.shutdown.max.retries"] + 1):
+        for attempt in range(config["controlled.shutdown.max.retries"]):
+            if attempt:
+                await asyncio.sleep(config["controlled.shutdown.retry.backoff.ms"] / 1000)
             request = ControlledShutdownRequest(broker_id=config.node_id, broker_epoch=registration.broker_epoch)
             response = await self._answer(joined, request)
             if response.error_code == error_codes.NONE and not response.remaining_partitions:
@@ -306,7 +308,6 @@ class ZooKeeperNode:
                 error_codes.name(response.error_code),
                 len(response.remaining_partitions),
             )
-            await asyncio.sleep(config["controlled.shutdown.retry.backoff.ms"] / 1000)
         log.warning("Proceeding to do an unclean shutdown as all the controlled shutdown attempts failed")
 
     async def _answer(self, joined: Joined, request: Any) -> Any:

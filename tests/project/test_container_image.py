@@ -174,7 +174,7 @@ class WithoutEngine(KafkaContainer):
     def get_container_host_ip(self) -> str:
         return "127.0.0.1"
 
-    def get_exposed_port(self, port: int) -> int:
+    def get_exposed_port(self, port: int) -> int:  # noqa: ARG002
         return self.exposed
 
     def create_file(self, content: bytes, path: str) -> None:
