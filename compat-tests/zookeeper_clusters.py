@@ -34,6 +34,8 @@ REPLICATED: Final = {
     "min.insync.replicas": "2",
 }
 """For clusters of three, which lose a broker and go on."""
+BUSY_START_S: Final = 180.0
+"""For a JVM to start on a machine that does much else."""
 OF_AN_ENSEMBLE: Final = {"initLimit": "20", "syncLimit": "10", "standaloneEnabled": "false"}
 
 
@@ -193,7 +195,10 @@ def zookeeper_cluster(
 ) -> ZooKeeperCluster:
     """Three brokers of a program, or of both, and three servers of ZooKeeper; any one of each may fail."""
     configs = {**REPLICATED, **(properties or {})}
-    return ZooKeeperCluster(directory, ON_ZOOKEEPER[program], configs, servers=3, network=network)
+    cluster = ZooKeeperCluster(directory, ON_ZOOKEEPER[program], configs, servers=3, network=network)
+    for process in cluster.processes:
+        process.start_timeout_s = max(process.start_timeout_s, BUSY_START_S)
+    return cluster
 
 
 __all__ = [

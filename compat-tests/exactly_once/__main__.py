@@ -130,10 +130,7 @@ def cluster(target: str, directory: Path, *, secured: bool = False) -> Cluster:
 
 def on_zookeeper(target: str, directory: Path) -> ZooKeeperCluster:
     """Three brokers in ZooKeeper mode that are not started yet."""
-    nodes = zookeeper_cluster(target, directory, SETTINGS)
-    for node in nodes.nodes.values():
-        node.start_timeout_s = max(node.start_timeout_s, BUSY_START_S)
-    return nodes
+    return zookeeper_cluster(target, directory, SETTINGS)
 
 
 @contextmanager

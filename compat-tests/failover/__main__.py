@@ -13,7 +13,7 @@ from rich.progress import Progress, TaskID
 from clusters import PROGRAMS, Cluster, KpyNode, Nodes
 from failover import zookeeper_faults
 from failover.faults import FAULTS, NEED_NETWORK
-from failover.producing import WRITERS
+from failover.producing import WRITERS, Sender
 from failover.run import Fault, Outcome, run
 from failover.zookeeper_faults import ZOOKEEPER_FAULTS
 from namespaces import Network, why_no_namespaces
@@ -37,6 +37,9 @@ ON_A_NETWORK: Final = (*NEED_NETWORK, *zookeeper_faults.NEED_NETWORK)
     "--records", type=click.IntRange(1), default=1_000_000, show_default=True, help="The records of each fault."
 )
 @click.option("--seed", type=int, default=1, show_default=True)
+@click.option(
+    "--pause-ms", type=float, default=1000 * Sender.turn_s, show_default=True, help="Of each client, after 50 records."
+)
 @click.option("--secured", is_flag=True, help="TLS and SASL between nodes, and for clients.")
 @click.option("--zookeeper", is_flag=True, help="In ZooKeeper mode, with three servers of ZooKeeper.")
 def main(
@@ -46,6 +49,7 @@ def main(
     clients: tuple[str, ...],
     records: int,
     seed: int,
+    pause_ms: float,
     secured: bool,
     zookeeper: bool,
 ) -> None:
@@ -55,6 +59,7 @@ def main(
     """
     if kpybroker is not None:
         KpyNode.path = KpyOnZooKeeper.path = kpybroker
+    Sender.turn_s = pause_ms / 1000
     if zookeeper and secured:
         raise click.UsageError("--secured is not for --zookeeper")
     if program not in PROGRAMS and not zookeeper:

@@ -14,10 +14,16 @@ from kpybroker.calls.pending import Pending
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.network.peers import connect_over
 from kpybroker.quorum.recovery import StartRefused
+from kpybroker.zookeeper.broker.known_controller import ZooKeeperController
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper_node import ZooKeeperNode
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
+from kpywire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
 from kpywire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
 from kpywire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 
@@ -127,6 +133,30 @@ def test_it_registers_leads_by_order_loses_its_session_and_leaves() -> None:
 
         await node.stop()
         assert world.znode(paths.broker(5)) is None
+
+    played(story)
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_a_controlled_shutdown_is_asked_for_as_often_as_kafka_does(
+    retries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody takes the partitions over."""
+    asked: list[ControlledShutdownRequest] = []
+    left = [RemainingPartition(topic_name="t", partition_index=0)]
+    answer = ControlledShutdownResponse(error_code=error_codes.NONE, remaining_partitions=left)
+
+    def send(_way: ZooKeeperController, request: Any, answered: Callable[[Any], object]) -> None:
+        asked.append(request)
+        answered(answer)
+
+    async def story(world: World) -> None:
+        settings = {"controlled_shutdown_enable": "true", "controlled_shutdown_retry_backoff_ms": "1"}
+        node = world.node(**settings, controlled_shutdown_max_retries=str(retries))
+        await node.start(world.disk)
+        monkeypatch.setattr(ZooKeeperController, "send", send)
+        await node.stop()
+        assert [each.broker_id for each in asked] == [5] * retries
 
     played(story)
 
