@@ -33,11 +33,9 @@ from kpybroker.zookeeper.broker import identity, layout
 from kpybroker.zookeeper.broker.identity import IdentityRefused
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.zookeeper.broker.registration import RegistrationRefused
-from kpybroker.zookeeper.broker.translation import brokers
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
 from kpybroker.zookeeper.client.frames import WatchedEvent
 from kpybroker.zookeeper.client.session import State
-from kpybroker.zookeeper.controller.messages import live_brokers
 from kpybroker.zookeeper.controlling.office import Office
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.contents import InvalidZnode
@@ -48,6 +46,8 @@ from kpywire.messages.controlled_shutdown import ControlledShutdownRequest
 
 log = logging.getLogger("kpybroker")
 
+FIRST_METADATA_WAIT_MS: Final = 5_000
+"""A broker that has not heard of a controller by then has started all the same."""
 MOST_WAIT_MS: Final = 30_000
 """The longest time of a controlled shutdown."""
 NO_CONTROLLER_WAIT_MS: Final = 2_000
@@ -142,6 +142,7 @@ class ZooKeeperNode:
         monitoring.stage = "registering in ZooKeeper"
         await self._register(joined, broker)
         server.start()
+        await self._hear_of_cluster(joined)
         monitoring.started()
 
     async def _join(self, disk: Disk) -> ZooKeeperMetadata:
@@ -190,17 +191,24 @@ class ZooKeeperNode:
     async def _register(self, joined: Joined, broker: ZooKeeperBroker) -> None:
         """Register for the first time, and follow the session from now on."""
         client = joined.client
-        registered = await joined.registration.check_addresses()
+        await joined.registration.check_addresses()
         client.on_event = self._happened
         client.on_state = self._state_changed
         await joined.registration.register()
         joined.known.look()
         self._office.look()
         await joined.configs.look()
-        # Clients that come before the controller's first UpdateMetadata would find no broker at all.
-        joined.metadata.apply(brokers(joined.metadata.image, live_brokers(registered)))
         broker.start()
         self.platform.ends.callback(broker.stop)
+
+    async def _hear_of_cluster(self, joined: Joined) -> None:
+        """Wait until the controller has sent metadata. Before that, clients see no brokers, as with Kafka, and ask
+        again; one that saw brokers without a controller might wait for long."""
+        heard = asyncio.Event()
+        joined.metadata.subscribe(lambda *_: heard.set())
+        with suppress(TimeoutError):
+            if not joined.metadata.image.brokers:
+                await asyncio.wait_for(heard.wait(), FIRST_METADATA_WAIT_MS / 1000)
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
         self._monitoring.stage = f"recovering {directory}: {done} of {total} logs are done"

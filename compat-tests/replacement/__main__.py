@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from clusters import KpyNode
+from failover.producing import Sender
 from replacement.kinds import KINDS
 from replacement.run import Turn, run
 from zookeeper_clusters import KpyOnZooKeeper
@@ -18,8 +19,11 @@ SHOWN: Final = 20
 @click.option("--kind", "kinds", type=click.Choice(list(KINDS)), multiple=True, help="Only these; all without.")
 @click.option("--rounds", type=click.IntRange(1), default=1, show_default=True, help="How often, there and back.")
 @click.option("--java", "with_java", is_flag=True, help="A producer in Java, too.")
+@click.option(
+    "--pause-ms", type=float, default=1000 * Sender.turn_s, show_default=True, help="Of the writer, after 50 records."
+)
 @click.option("--kpybroker", type=click.Path(path_type=Path), help="The command to start, if not this environment's.")
-def main(kinds: tuple[str, ...], rounds: int, with_java: bool, kpybroker: Path | None) -> None:
+def main(kinds: tuple[str, ...], rounds: int, with_java: bool, pause_ms: float, kpybroker: Path | None) -> None:
     """Replace live clusters of Apache Kafka by kpybroker node by node, and back, under idempotent, transactional and
     group clients; ends with code 1 if they noticed more than retries.
 
@@ -27,6 +31,7 @@ def main(kinds: tuple[str, ...], rounds: int, with_java: bool, kpybroker: Path |
     """
     if kpybroker is not None:
         KpyNode.path = KpyOnZooKeeper.path = kpybroker
+    Sender.turn_s = pause_ms / 1000
     wrong = False
     for kind in kinds or tuple(KINDS):
         with tempfile.TemporaryDirectory(prefix="replacement-") as directory:

@@ -117,6 +117,7 @@ def test_it_registers_leads_by_order_loses_its_session_and_leaves() -> None:
         broker = node.broker
         assert broker is not None
         assert (broker.lifecycle.epoch(), registration.version) == (registration.czxid, 1)
+        assert (broker.random_alive_broker(), [*broker.image.brokers]) == (5, [5]), "clients see brokers and controller"
         assert world.disk.read("/data/meta.properties").count(b"version=0") == 1
         answer = await ordered(node, lead(0, registration.czxid))
         assert answer.topics[0].partition_errors[0].error_code == error_codes.NONE
