@@ -104,6 +104,8 @@ OF_KRAFT: Final = (
 class KafkaOnZooKeeper(ApacheKafka):
     """A broker of Apache Kafka 3.9 in ZooKeeper mode, small if nothing else is said."""
 
+    start_timeout_s = 180.0
+
     def __init__(
         self,
         broker_id: int,

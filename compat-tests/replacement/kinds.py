@@ -16,7 +16,8 @@ from secured import SECURED, between_nodes, for_clients, secured_access, secured
 from separate_clusters import SeparateCluster
 from zookeeper_clusters import KpyOnZooKeeper, zookeeper_cluster
 
-PATIENCE_S: Final = 180.0
+PATIENCE_S: Final = 600.0
+"""For a JVM to start on a machine that does much else."""
 OF_KPYBROKER: Final = "kpybroker."
 """The beginning of keys that Apache Kafka does not know."""
 

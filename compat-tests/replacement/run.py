@@ -60,10 +60,11 @@ def run(
     told: Callable[[Turn], object] = lambda _turn: None,
 ) -> Outcome:
     """Replace all nodes by kpybroker and then by Apache Kafka again, ``rounds`` times."""
-    with KINDS[kind](directory) as cluster:
+    cluster = KINDS[kind](directory)
+    for node in cluster.processes:
+        node.start_timeout_s = node.stop_timeout_s = PATIENCE_S
+    with cluster:
         let_in(cluster)
-        for node in cluster.processes:
-            node.start_timeout_s = node.stop_timeout_s = PATIENCE_S
         kept.lay_down(cluster.access)
         create_topics(cluster)
         load = Load(cluster.access)
