@@ -206,9 +206,10 @@ class ZooKeeperNode:
         again; one that saw brokers without a controller might wait for long."""
         heard = asyncio.Event()
         joined.metadata.subscribe(lambda *_: heard.set())
-        with suppress(TimeoutError):
-            if not joined.metadata.image.brokers:
-                await asyncio.wait_for(heard.wait(), FIRST_METADATA_WAIT_MS / 1000)
+        timer = self.scheduler.call_later(FIRST_METADATA_WAIT_MS, heard.set)
+        if not joined.metadata.image.brokers:
+            await heard.wait()
+        timer.cancel()
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
         self._monitoring.stage = f"recovering {directory}: {done} of {total} logs are done"
