@@ -23,6 +23,8 @@ IN_TRANSACTIONS: Final = "in-transactions"
 GROUP: Final = "upgrade-readers"
 PATIENCE_S: Final = 60
 ABORTED_EACH: Final = 4
+SESSION_MS: Final = 300_000
+"""Longer than any node is away, also on a machine that does much else: a member that is too slow is not the subject."""
 PAUSE_S: Final = 0.02
 
 
@@ -60,7 +62,13 @@ class GroupReader(Client):
         self.read: dict[int, list[int]] = defaultdict(list)
         """The offsets of each partition, as they came."""
         self._consumer = Consumer(
-            {**access.librdkafka, "group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+            {
+                **access.librdkafka,
+                "group.id": GROUP,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": SESSION_MS,
+            }
         )
 
     def work(self) -> None:
