@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 SLOW := slow or java or spark
 # A busy machine may make one test late; what fails twice is a failure, and each rerun is counted in the summary.
 TESTS := $(PYTEST) tests --reruns 1
-COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 1
+COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 2
 PARTS := test-slow compat-java compat-rest compat-spark
 LOGS := $(PARTS:%=build/%.log)
 CHECKED := kpybroker pyspark_kpybroker wire storage compat-tests benchmarks tests examples docker release conftest.py hatch_build.py
