@@ -1,5 +1,5 @@
-"""Tests of the suites that are not played in ZooKeeper mode, with the reason for each. Requests in versions that are not
-served there are skipped by `raw_client`."""
+"""Tests of the suites that are not played in ZooKeeper mode, with the reason for each. `raw_client` skips requests in
+versions that are not served there."""
 
 from collections.abc import Mapping
 from typing import Final
