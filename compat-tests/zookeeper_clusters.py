@@ -14,6 +14,7 @@ from oracle.zookeeper import KafkaOnZooKeeper, ZooKeeper
 SESSION_TIMEOUT_MS: Final = 4_000
 SHARED: Final = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "zookeeper.connection.timeout.ms": "60000",
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "2",
     "transaction.state.log.num.partitions": "4",

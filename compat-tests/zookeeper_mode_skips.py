@@ -25,6 +25,8 @@ SKIPPED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Apache Kafka 3.9 in ZooKeeper mode answers otherwise than KRaft, too": (
         "test_protocol_admin.py::test_partitions_with_their_preferred_leader_need_no_election",
+        "test_confluent_admin.py::test_partitions_with_their_preferred_leader_need_no_election",
+        "test_protocol_admin.py::test_no_partition_is_moving",
         "test_protocol_admin.py::test_of_all_partitions_only_elected_ones_are_listed",
         "test_protocol_admin.py::test_an_election_without_time_or_of_an_unknown_type_is_refused",
         "test_protocol_topics.py::test_a_request_without_time_is_not_begun",

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +26,9 @@ from kpywire.messages.controlled_shutdown import (
     RemainingPartition,
 )
 from kpywire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
+from kpywire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kpywire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
+from raw_requests import creation, topic_named
 
 EPOCH = 1_000
 """The epoch of the controller that a test plays: it is later than that of the node's own."""
@@ -158,6 +161,31 @@ def test_a_controlled_shutdown_is_asked_for_as_often_as_kafka_does(
         monkeypatch.setattr(ZooKeeperController, "send", send)
         await node.stop()
         assert [each.broker_id for each in asked] == [5] * retries
+
+    played(story)
+
+
+def test_refusals_have_the_words_of_kafka() -> None:
+    async def story(world: World) -> None:
+        node = world.node()
+        await node.start(world.disk)
+
+        async def asked(request: Any, version: int) -> Any:
+            answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            client = SimpleNamespace(principal="User:ANONYMOUS")
+            call: Any = SimpleNamespace(api_key=type(request).KEY, api_version=version, client=client)
+            assert node.broker is not None
+            node.broker.controller.forward(request, call, answered.set_result)
+            return await asyncio.wait_for(answered, 20)
+
+        (refused,) = (await asked(creation(topic_named("many", 10_001)), 7)).topics
+        assert refused.error_code == error_codes.POLICY_VIOLATION
+        assert refused.error_message == "Excessively large number of partitions per request."
+        (late,) = (await asked(creation(topic_named("late"), timeout_ms=0), 7)).topics
+        assert (late.error_code, late.error_message) == (error_codes.REQUEST_TIMED_OUT, None)
+        moving = await asked(ListPartitionReassignmentsRequest(timeout_ms=1_000, topics=None), 0)
+        assert (moving.error_code, moving.error_message) == (error_codes.NONE, "")
+        await node.stop()
 
     played(story)
 
