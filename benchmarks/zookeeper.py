@@ -45,6 +45,13 @@ def cluster_of(asked: Asked) -> ZooKeeperCluster:
     return cast("ZooKeeperCluster", asked.cluster)
 
 
+def led_by(asked: Asked, topic: str, partition: int = 0) -> int:
+    """The leader of a partition, as soon as the asked broker knows one."""
+    while (leader := leader_of(asked.cluster, topic, partition)) < 0:
+        time.sleep(LOOK_EVERY_S)
+    return leader
+
+
 def gap_ms(asked: Asked, topic: str, fault: Callable[[], object]) -> float:
     """The longest time without an acknowledgement around a fault."""
     writer = ConfluentWriter("writer", asked.cluster.access, topic, PARTITIONS)
@@ -67,7 +74,7 @@ def leader_failover(asked: Asked) -> Figures:
     """SIGKILL of a leader that is not the controller."""
     topic = asked.create_topic()
     controller = controller_of(cluster_of(asked))
-    leader = next(each for each in (leader_of(asked.cluster, topic, index) for index in range(3)) if each != controller)
+    leader = next(each for each in (led_by(asked, topic, index) for index in range(PARTITIONS)) if each != controller)
     node = asked.cluster.nodes[leader]
     gap = gap_ms(asked, topic, node.kill)
     come_back(asked, node, topic)
@@ -112,7 +119,7 @@ def created_s(asked: Asked, began_s: float) -> float:
 def controlled_shutdown(asked: Asked) -> Figures:
     """SIGTERM of a broker that leads a third of some hundred partitions: until it has ended."""
     topic = asked.create_topic(LED)
-    node = asked.cluster.nodes[leader_of(asked.cluster, topic)]
+    node = asked.cluster.nodes[led_by(asked, topic)]
     took_s = node.stop()
     node.start()
     wait_for_in_sync(asked.cluster, topic, NODES)

@@ -16,9 +16,10 @@ PAUSE_S: Final = 12.0
 
 
 def leader_of(cluster: Nodes, topic: str, partition: int = 0) -> int:
-    """The node that leads a partition now; -1 if nobody does."""
+    """The node that leads a partition now; -1 if nobody does, or the asked node does not know the topic yet."""
     admin = AdminClient(cluster.access.librdkafka)
-    return int(admin.list_topics(topic, timeout=30).topics[topic].partitions[partition].leader)
+    found = admin.list_topics(topic, timeout=30).topics[topic].partitions.get(partition)
+    return -1 if found is None else int(found.leader)
 
 
 def wait_for_in_sync(cluster: Nodes, topic: str, size: int, timeout_s: float = 120.0) -> None:
