@@ -63,6 +63,12 @@ def gap_ms(asked: Asked, topic: str, fault: Callable[[], object]) -> float:
     return longest_gap_s(writer.times_s) * 1000
 
 
+def wait_for_brokers(asked: Asked) -> None:
+    """Wait until the controller knows all brokers."""
+    while len(asked.admin.list_topics(timeout=60).brokers) < NODES:
+        time.sleep(LOOK_EVERY_S)
+
+
 def come_back(asked: Asked, node: BrokerProcess, topic: str) -> None:
     """Start a node that was killed, and wait until its replicas are in sync."""
     time.sleep(asked.cluster.forgotten_after_s)
@@ -219,6 +225,8 @@ def main(rounds: int, warm: int, partitions: int, kpybroker: Path | None, only: 
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-zookeeper-")))
             brokers = dict.fromkeys(range(1, NODES + 1), broker_of)
             sides.append(Asked(name, stack.enter_context(ZooKeeperCluster(directory, brokers, REPLICATED))))
+        for side in sides:
+            wait_for_brokers(side)
         play(chosen, sides, rounds, warm)
 
 

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from clusters import Nodes
 from namespaces import Network
+from oracle import BrokerProcess
 
 AWAY_S: Final = 2.0
 PAUSE_S: Final = 12.0
@@ -67,18 +68,26 @@ def kill(cluster: Nodes, node_id: int) -> None:
 
 def stop_leader(cluster: Nodes, topic: str, rng: random.Random) -> None:
     """SIGTERM of the leader of a partition."""
-    node = cluster.nodes[some_leader(cluster, topic, rng)]
-    node.stop()
+    stop(cluster.nodes[some_leader(cluster, topic, rng)])
+
+
+def stop(process: BrokerProcess) -> None:
+    """SIGTERM of a process, which is then started again."""
+    process.stop()
     time.sleep(AWAY_S)
-    node.start()
+    process.start()
 
 
 def pause_leader(cluster: Nodes, topic: str, rng: random.Random) -> None:
     """SIGSTOP of the leader of a partition, for longer than its session: then it wakes and thinks that it leads."""
-    node = cluster.nodes[some_leader(cluster, topic, rng)]
-    node.pause()
+    pause(cluster.nodes[some_leader(cluster, topic, rng)])
+
+
+def pause(process: BrokerProcess) -> None:
+    """SIGSTOP of a process for longer than its session."""
+    process.pause()
     time.sleep(PAUSE_S)
-    node.resume()
+    process.resume()
 
 
 def rolling(cluster: Nodes, topic: str, _rng: random.Random) -> None:

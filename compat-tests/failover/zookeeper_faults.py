@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 
 from failover import faults
-from failover.faults import kill, some_leader
+from failover.faults import kill, pause, some_leader, stop
 from namespaces import Network
 from zookeeper_clusters import ZooKeeperCluster
 
@@ -38,18 +38,12 @@ def kill_controller(cluster: ZooKeeperCluster, _topic: str, _rng: random.Random)
 
 def pause_controller(cluster: ZooKeeperCluster, _topic: str, _rng: random.Random) -> None:
     """SIGSTOP of the controller for longer than its session: then it wakes and thinks that it still is."""
-    controller = cluster.nodes[controller_of(cluster)]
-    controller.pause()
-    time.sleep(faults.PAUSE_S)
-    controller.resume()
+    pause(cluster.nodes[controller_of(cluster)])
 
 
 def stop_controller(cluster: ZooKeeperCluster, _topic: str, _rng: random.Random) -> None:
     """SIGTERM of the controller."""
-    controller = cluster.nodes[controller_of(cluster)]
-    controller.stop()
-    time.sleep(faults.AWAY_S)
-    controller.start()
+    stop(cluster.nodes[controller_of(cluster)])
 
 
 def kill_zookeeper(cluster: ZooKeeperCluster, _topic: str, _rng: random.Random) -> None:
@@ -62,10 +56,7 @@ def kill_zookeeper(cluster: ZooKeeperCluster, _topic: str, _rng: random.Random) 
 
 def pause_zookeeper(cluster: ZooKeeperCluster, _topic: str, _rng: random.Random) -> None:
     """SIGSTOP of the server of ZooKeeper that leads, until another one does and longer."""
-    server = cluster.servers[leading_server(cluster)]
-    server.pause()
-    time.sleep(faults.PAUSE_S)
-    server.resume()
+    pause(cluster.servers[leading_server(cluster)])
 
 
 def kill_all_zookeepers(cluster: ZooKeeperCluster, _topic: str, _rng: random.Random) -> None:
