@@ -87,6 +87,18 @@ promtool: ## fetch promtool, of Debian's package prometheus, into build/ (as roo
 	mkdir -p build/prometheus && cd build/prometheus && apt-get -qq update && apt-get -qq download prometheus && \
 	dpkg-deb --extract prometheus_*.deb . && rm -f prometheus_*.deb usr/bin/prometheus
 
+# The chart's tests ask helm itself, and Kubernetes' own definitions, where these are there. Building helm takes minutes, and
+# the definitions are 100 MB, so continuous integration does without both.
+
+HELM := helm.sh/helm/v3/cmd/helm@v3.16.4
+
+.PHONY: helm
+helm: setup ## build helm with Go into build/, and install kubernetes-validate: the tests of the chart then ask them too
+	@$(BIN)/python -m pip install --quiet kubernetes-validate; \
+	if command -v helm > /dev/null || [ -x build/helm/helm ]; then exit 0; fi; \
+	command -v go > /dev/null || { echo "no Go: the chart is rendered by a stand-in alone"; exit 0; }; \
+	GOBIN=$(CURDIR)/build/helm go install $(HELM)
+
 .PHONY: browser
 browser: setup ## install what the tests of the console need: Debian's Chromium (as root, with apt-get)
 	@if ! command -v chromium > /dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; \
@@ -189,6 +201,10 @@ readme-figures: setup $(BENCHED)/bin/kpybroker ## play the rows that README.md s
 pictures: setup ## takes the pictures of docs/console.md again, with Chromium
 	PYTHONPATH=compat-tests $(BIN)/python tests/console/pictures.py
 
+.PHONY: recording
+recording: setup ## records a terminal for README.md again, while real commands run on the usual ports
+	$(BIN)/python release/recording.py
+
 .PHONY: budget
 budget: setup ## what a request costs in calls and memory, beside the budget that the tests hold
 	$(BIN)/python -m tests.budget
@@ -220,8 +236,12 @@ sink-kills: setup ## a Spark query writes exactly once while its driver, workers
 	PYTHONPATH=.:compat-tests $(BIN)/python -m sink_kills --target $(TARGET) --kills $(KILLS) $(OPTIONS)
 
 .PHONY: upgrade
-upgrade: setup ## a cluster of the version before is upgraded under load, and back, and again (UPGRADES=5); then clusters of older levels
+upgrade: setup ## clusters of the last versions are upgraded under load, and back, and again (UPGRADES=5); then clusters of older levels
 	$(BIN)/python -m pytest compat-tests/test_rolling_upgrade.py compat-tests/test_cluster_levels.py -q --upgrades $(UPGRADES)
+
+.PHONY: earlier
+earlier: setup ## write again the data directories of earlier versions that tests open, with these versions (tests/moving/left)
+	PYTHONPATH=.:compat-tests:tests/moving $(BIN)/python tests/moving/earlier.py
 
 .PHONY: mixed
 mixed: setup ## one cluster of both programs: Apache Kafka and kpybroker lead and follow one another, byte for byte
@@ -261,7 +281,7 @@ transactions: setup ## many more random transactions: beside Kafka's coordinator
 sim: setup ## whole nodes on a simulated clock, network and disk (SEEDS=0-999, OPTIONS='--nodes 3 --trace')
 	$(PYTEST) tests/sim -o timeout=0 -k once_failed --kept-seeds 1
 	$(PYTEST) tests/raft tests/replication -o timeout=0 -k whatever_happens --more-seeds 5
-	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(if $(filter file,$(origin SEEDS)),--lending 0-99 --beating 0-99) $(OPTIONS)
+	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(if $(filter file,$(origin SEEDS)),--lending 0-99 --beating 0-99 --streaming 0-99 --sharing 0-99) $(OPTIONS)
 
 .PHONY: sim-mutants
 sim-mutants: setup ## the same with planted bugs: which are found, and by which seed (OPTIONS='--only fsync,vote --write')
@@ -291,8 +311,15 @@ audit: setup ## planted faults in generated logs of 1 TB and in many small clust
 # A release: docs/releasing.md has the order.
 
 .PHONY: wheels
-wheels: ## compiled wheels for Linux (in containers) or macOS, CPython 3.11 to 3.14, into dist/; `make wheel` builds this machine's
-	$(BIN)/python -m pip install --quiet cibuildwheel && $(BIN)/python -m cibuildwheel --output-dir dist
+wheels: setup ## compiled wheels for Linux (in containers) or macOS, CPython 3.11 to 3.14, into dist/; `make wheel` builds this machine's
+	$(BIN)/python -m cibuildwheel --output-dir dist
+
+# The Pythons that the wheels are tried with: this environment's, and those of pyenv. INTERPRETERS=/path/to/python names others.
+INTERPRETERS ?= $(CURDIR)/$(BIN)/python $(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
+
+.PHONY: wheels-here
+wheels-here: setup ## build the wheels with every Python of this machine, and try each: its tests, its broker with real clients
+	$(PYTEST) tests/project/test_packaging.py tests/project/test_compiled_wheel.py $(INTERPRETERS:%=--interpreter %)
 
 .PHONY: site
 site: setup ## the documents as a site, with its links checked, into build/site
@@ -301,6 +328,10 @@ site: setup ## the documents as a site, with its links checked, into build/site
 .PHONY: deb
 deb: setup ## the Debian package, with wheels of all dependencies for this machine, into dist/
 	rm -rf build/deb && $(BIN)/python -m pip wheel --quiet --wheel-dir build/deb . && $(BIN)/python release/debian.py --wheels build/deb --output dist
+
+.PHONY: deb-installed
+deb-installed: deb ## the life of the Debian package in a throwaway root: installed, used, upgraded, removed, purged (as root)
+	$(PYTEST) tests/project/test_debian_installed.py --deb $$(ls -t dist/kpybroker_*.deb | head -1)
 
 .PHONY: sbom
 sbom: setup ## the bill of materials of a plain installation and of the wheels in dist/, as CycloneDX

@@ -6,6 +6,8 @@ Generated inputs differ from run to run, except with ``HYPOTHESIS_PROFILE=repeat
 import importlib.util
 import os
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -49,6 +51,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kept-seeds", type=int, default=3, help="every nth seed that once failed is played; 1: all")
     group = parser.getgroup("audit")
     group.addoption("--audit-gib", type=int, default=9, help="the size of the generated logs that are audited, in GiB")
+    group = parser.getgroup("releases")
+    group.addoption(
+        "--interpreter",
+        action="append",
+        type=Path,
+        default=[],
+        help="a Python to try packages with, in place of this one",
+    )
+    group.addoption("--deb", type=Path, help="the Debian package that is installed in a throwaway root")
     group = parser.getgroup("transactions")
     group.addoption("--transaction-seeds", type=int, default=40, help="how many simulations of transactions")
     group.addoption(
@@ -61,6 +72,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if marker is not None:
         first, count = marker.args
         metafunc.parametrize("seed", range(first, first + count * metafunc.config.getoption("--more-seeds")))
+    if "interpreter" in metafunc.fixturenames:
+        chosen = metafunc.config.getoption("--interpreter") or [Path(sys.executable)]
+        metafunc.parametrize("interpreter", chosen, scope="module", ids=[str(path) for path in chosen])
 
 
 def missing_for_java() -> str | None:

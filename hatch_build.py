@@ -50,6 +50,7 @@ COMPILERS = ["mypy>=2.4", "setuptools>=65"]
 PACKAGES = ("kpybroker", "pyspark_kpybroker", "wire/kpywire", "storage/kpystorage")
 MODULES = (
     "kpybroker.answered_errors",
+    "kpybroker.authorization.acl_authorizer",
     "kpybroker.authorization.audit",
     "kpybroker.authorization.authorizer",
     "kpybroker.authorization.index",
@@ -95,6 +96,7 @@ MODULES = (
     "kpybroker.groups.consumer.consumer_group",
     "kpybroker.groups.coordinator",
     "kpybroker.groups.decision",
+    "kpybroker.groups.epoch_members",
     "kpybroker.groups.group",
     "kpybroker.groups.offsets.commit",
     "kpybroker.groups.offsets.committed",

@@ -15,9 +15,8 @@ from confluent_kafka.cimpl import NewTopic
 from clusters import PROGRAMS, Cluster, KafkaNode, KpyNode
 from java_tools import JavaTools
 from kpybroker.metadata import metadata_version
-from kpywire.messages.api_versions import ApiVersionsRequest
 from oracle import java
-from raw_client import RawClient
+from upgrading import finalized
 from waiting import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -56,13 +55,6 @@ def cluster(target: str, release: str, tmp_path: Path) -> Iterator[Cluster]:
         node.start_timeout_s = PATIENCE_S
     with cluster:
         yield cluster
-
-
-def finalized(port: int) -> dict[str, int]:
-    """The levels of features that a node tells, those at 0 left out."""
-    with RawClient(port) as client:
-        answer = client.call(ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 4)
-    return {each.name: each.max_version_level for each in answer.finalized_features}
 
 
 def write(cluster: Cluster, begin: int) -> None:

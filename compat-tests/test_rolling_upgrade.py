@@ -1,4 +1,4 @@
-"""A cluster of the version before becomes one of this version, node by node, while clients go on (`make upgrade`)."""
+"""A cluster of an earlier version becomes one of this version, node by node, while clients go on (`make upgrade`)."""
 
 import shutil
 import time
@@ -12,13 +12,13 @@ from clusters import Cluster
 from failover.faults import wait_for_in_sync
 from failover.run import TOPIC, read_all
 from failover.verdict import judge
+from kpybroker import __version__
 from kpywire import error_codes
-from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from oracle import BrokerProcessError
 from raw_client import RawClient
 from upgrade_load import Load, committed_numbers, create_topics
-from upgrading import PREVIOUS, NoSuchVersion, VersionedNode, nodes_of, sources_of
+from upgrading import FIRST, VERSIONS, NoSuchVersion, VersionedNode, finalized, nodes_of, sources_of
 from waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -26,22 +26,21 @@ UPGRADE, SAFE_DOWNGRADE = 1, 2
 MOMENT_S = 0.5
 
 
-@pytest.fixture(scope="module")
-def previous(target: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources of version 0.1.0."""
+@pytest.fixture
+def version() -> str:
+    """The version that a cluster begins with."""
+    return FIRST
+
+
+@pytest.fixture
+def earlier(target: str, version: str, tmp_path: Path) -> Path:
+    """The sources of that version."""
     if target != "kpybroker":
         pytest.skip("upgrades kpybroker")
     try:
-        return sources_of(PREVIOUS, tmp_path_factory.mktemp("previous") / "sources")
+        return sources_of(version, tmp_path / "earlier")
     except NoSuchVersion as reason:
         pytest.skip(str(reason))
-
-
-def finalized(node: VersionedNode) -> dict[str, int]:
-    """The levels of features, as this node knows them."""
-    with RawClient(node.port) as client:
-        answer = client.call(ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 4)
-    return {each.name: each.max_version_level for each in answer.finalized_features}
 
 
 def update(node: VersionedNode, how: int = UPGRADE, **levels: int) -> tuple[int, str | None]:
@@ -68,12 +67,13 @@ def restart(cluster: Cluster, restarted: Iterable[VersionedNode], sources: Path 
         wait_for_in_sync(cluster, TOPIC, len(cluster.nodes))
 
 
-def test_a_cluster_of_the_version_before_is_upgraded_and_nobody_notices(
-    previous: Path, tmp_path: Path, request: pytest.FixtureRequest
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_cluster_of_an_earlier_version_is_upgraded_and_nobody_notices(
+    earlier: Path, version: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    with Cluster(nodes_of(previous, "--release-version", "3.9"), tmp_path) as cluster:
+    with Cluster(nodes_of(earlier, "--release-version", "3.9"), tmp_path) as cluster:
         first = nodes(cluster)[0]
-        assert first.version == "0.1.0"
+        assert first.version.startswith(version.partition("-")[0])
         create_topics(cluster)
         load = Load(cluster.access)
         load.start()
@@ -81,12 +81,14 @@ def test_a_cluster_of_the_version_before_is_upgraded_and_nobody_notices(
             eventually(lambda: load.is_under_way, "all clients to have begun")
             for _ in range(request.config.getoption("--upgrades") - 1):
                 restart(cluster, nodes(cluster), None)
-                restart(cluster, nodes(cluster), previous)
+                restart(cluster, nodes(cluster), earlier)
             restart(cluster, nodes(cluster), None)
-            assert first.version != "0.1.0"
-            assert finalized(first)["metadata.version"] == 21
+            assert first.version == __version__
+            assert finalized(first.port)["metadata.version"] == 21
             assert update(first, metadata_version=30, transaction_version=2)[0] == error_codes.NONE
-            eventually(lambda: all(finalized(each)["metadata.version"] == 30 for each in nodes(cluster)), "the level")
+            eventually(
+                lambda: all(finalized(each.port)["metadata.version"] == 30 for each in nodes(cluster)), "the level"
+            )
             restart(cluster, [first], None)
             time.sleep(MOMENT_S)
         finally:
@@ -100,11 +102,11 @@ def test_a_cluster_of_the_version_before_is_upgraded_and_nobody_notices(
 
 
 def test_a_level_waits_for_the_last_node_that_does_not_know_it_and_then_keeps_it_out(
-    previous: Path, tmp_path: Path
+    earlier: Path, tmp_path: Path
 ) -> None:
-    """The version before knows all levels of this one; its sources are made to know one less."""
+    """The earlier version knows all levels of this one; its sources are made to know one less."""
     older = tmp_path / "older"
-    shutil.copytree(previous, older)
+    shutil.copytree(earlier, older)
     levels = older / "kpybroker" / "metadata" / "metadata_version.py"
     text = levels.read_text()
     levels.write_text(text.replace("LATEST = VERSIONS[-1].level", "LATEST = VERSIONS[-2].level"))
@@ -124,7 +126,7 @@ def test_a_level_waits_for_the_last_node_that_does_not_know_it_and_then_keeps_it
         code, message = update(one, SAFE_DOWNGRADE, metadata_version=29)
         assert code == error_codes.INVALID_UPDATE_VERSION
         assert "Unsupported metadata.version downgrade from 30 to 29." in (message or "")
-        eventually(lambda: finalized(other).get("metadata.version") == 30, "the level")
+        eventually(lambda: finalized(other.port).get("metadata.version") == 30, "the level")
         other.stop()
         other.sources = older
         with pytest.raises(BrokerProcessError, match=r"does not have these finalised features: metadata\.version=30"):

@@ -1,6 +1,6 @@
 """Nodes of one cluster that run different versions of kpybroker, each from sources of its own.
 
-The version before is not installed anywhere: its sources come out of the repository's history.
+Earlier versions are not installed anywhere: their sources come out of the repository's history.
 """
 
 import subprocess
@@ -10,10 +10,18 @@ from pathlib import Path
 from typing import Final
 
 from clusters import KpyNode, Place
+from kpywire.messages.api_versions import ApiVersionsRequest
+from raw_client import RawClient
 
 ROOT: Final = Path(__file__).parents[1]
-PREVIOUS: Final = "53d201a5c05cd28deba4ab11111b9f3c991216a0"
-"""The commit that is version 0.1.0."""
+VERSIONS: Final[Mapping[str, str]] = {
+    "0.1.0": "53d201a5c05cd28deba4ab11111b9f3c991216a0",
+    "0.2.0-security": "221e8d98d0a15c49b0e7eed0c551a572f01746a4",
+    "0.2.0-groups": "5f9cbbd9f71f316ff1358ffa1681a78c2b5fdb15",
+}
+"""The commits of the last three versions. Until there are three releases, states between them count: those that first
+wrote new kinds of records, here ACLs, users, quotas and tokens, and then groups of the newer protocols."""
+FIRST: Final = "0.1.0"
 SOURCES: Final = ("kpybroker", "wire", "storage")
 
 
@@ -21,30 +29,37 @@ class NoSuchVersion(Exception):
     """The repository's history does not reach back so far, or there is none; the text says which."""
 
 
-def sources_of(commit: str, directory: Path) -> Path:
-    """The sources of a commit below a directory; raises NoSuchVersion."""
+def sources_of(version: str, directory: Path) -> Path:
+    """The sources of a version below a directory; raises NoSuchVersion."""
+    commit = VERSIONS[version]
     archived = subprocess.run(
         ["git", "-C", str(ROOT), "archive", "--format=tar", commit, *SOURCES], capture_output=True, check=False
     )
     if archived.returncode != 0:
         said = archived.stderr.decode(errors="replace").strip().splitlines()
-        raise NoSuchVersion(f"needs the sources of {commit[:7]}: {said[-1] if said else 'git archive failed'}")
+        raise NoSuchVersion(
+            f"needs the sources of {version}, {commit[:7]}: {said[-1] if said else 'git archive failed'}"
+        )
     directory.mkdir(parents=True)
     subprocess.run(["tar", "-x", "-C", str(directory)], input=archived.stdout, check=True)
     return directory
+
+
+def program_of(sources: Path) -> tuple[str, ...]:
+    """The words that begin a command line of the program with these sources."""
+    path = ":".join(str(sources / each) for each in ("", *SOURCES[1:]))
+    return ("env", f"--chdir={sources}", f"PYTHONPATH={path}", sys.executable, "-m", "kpybroker")
 
 
 class VersionedNode(KpyNode):
     """A node that runs the program of ``sources``; None is the checkout's, as installed."""
 
     sources: Path | None = None
+    start_timeout_s = 180.0
 
     @property
     def words(self) -> tuple[str, ...]:
-        if self.sources is None:
-            return super().words
-        path = ":".join(str(self.sources / each) for each in ("", *SOURCES[1:]))
-        return ("env", f"--chdir={self.sources}", f"PYTHONPATH={path}", sys.executable, "-m", "kpybroker")
+        return super().words if self.sources is None else program_of(self.sources)
 
     @property
     def version(self) -> str:
@@ -62,3 +77,10 @@ def nodes_of(sources: Path | None, *formatting: str) -> Callable[[Place, Mapping
         return node
 
     return node_of
+
+
+def finalized(port: int) -> dict[str, int]:
+    """The levels of features that a node tells, those at 0 left out."""
+    with RawClient(port) as client:
+        answer = client.call(ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 4)
+    return {each.name: each.max_version_level for each in answer.finalized_features}

@@ -21,6 +21,7 @@ from kpybroker.assembly.security import Security, build_security, fetch_keys, re
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.assembly.zookeeper import Joined, ZooKeeperBroker
 from kpybroker.assembly.zookeeper_controller import Controlling, build_controller
+from kpybroker.assembly.zookeeper_protection import ZooKeeperProtection, build_protection
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.dispatching.dispatcher import Dispatcher
@@ -75,6 +76,7 @@ class ZooKeeperNode:
         self._client: Client | None = None
         self._joined: Joined | None = None
         self._controlling: Controlling | None = None
+        self._protection: ZooKeeperProtection | None = None
         self._stored: StoredNode | None = None
         self._monitoring = Monitoring(config)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -125,7 +127,6 @@ class ZooKeeperNode:
         metadata.subscribe(current.apply)
         current.when_changed(platform.ways.reconfigure)
         security = build_security(config, metadata, encryption, token_checks)
-        security.caught_up()
         current.when_changed(security.reconfigure)
         await joined.configs.read_brokers()
         kept = build_kept(config, platform, stored, disk)
@@ -136,6 +137,10 @@ class ZooKeeperNode:
         broker = self.broker = zookeeper.build_broker(current, platform, joined, security, kept, server, self._begin)
         clients = Dispatcher(broker, zookeeper.load, zookeeper.served_versions())
         follow_quotas(config, platform.scheduler, clients, server, metadata)
+        office, connect = controlling.office, self._simulated.connect
+        self._protection = build_protection(config, platform, joined, security, office, self._begin, connect)
+        await self._protection.open()
+        security.caught_up()
         monitoring.show_broker(broker, server, (clients,))
         platform.ends.callback(server.close)
         self._listen(ports, security, server, clients)
@@ -148,17 +153,10 @@ class ZooKeeperNode:
     async def _join(self, disk: Disk) -> ZooKeeperMetadata:
         """Connect to ZooKeeper, and find out the ids of the cluster and of this broker."""
         config, connect = self.config, self._simulated.connect
-        timeout_ms = config["zookeeper.connection.timeout.ms"] or config["zookeeper.session.timeout.ms"]
+        timeout_ms = zookeeper.connection_timeout_ms(config)
         acls = layout.Acls(is_secure=config["zookeeper.set.acl"])
+        await zookeeper.make_chroot(config, self.platform, connect, timeout_ms)
         client = self._client = zookeeper.client_of(config, self.platform, connect)
-        chroot = client.session.chroot
-        if chroot:
-            outside = zookeeper.client_of(config, self.platform, connect, in_chroot=False)
-            await zookeeper.connected(outside, timeout_ms)
-            try:
-                await layout.make_path(outside, acls, chroot)
-            finally:
-                await outside.close()
         await zookeeper.connected(client, timeout_ms)
         await layout.make_top_level(client, acls)
         cluster_id = await layout.cluster_id(client, acls, self.platform.rng)
@@ -198,6 +196,8 @@ class ZooKeeperNode:
         joined.known.look()
         self._office.look()
         await joined.configs.look()
+        assert self._protection is not None
+        await self._protection.look()
         broker.start()
         self.platform.ends.callback(broker.stop)
 
@@ -234,7 +234,9 @@ class ZooKeeperNode:
         if event.path == paths.CONTROLLER:
             joined.known.look()
         elif event.path == paths.CONFIG_CHANGES:
-            self._begin(self._look_at_configs(joined))
+            self._begin(self._look(joined.configs.look))
+        elif self._protection is not None and self._protection.follows(event.path):
+            self._begin(self._look(self._protection.look))
         self._office.happened(event.path)
 
     @property
@@ -242,14 +244,15 @@ class ZooKeeperNode:
         assert self._controlling is not None
         return self._controlling.office
 
-    async def _look_at_configs(self, joined: Joined) -> None:
+    async def _look(self, look: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Handle new notices."""
         async with self._looking:
             try:
-                await joined.configs.look()
+                await look()
             except NoAnswer:
                 return  # the next session looks again
             except ZooKeeperError as error:
-                log.error("Changes of configs cannot be followed: %s", error)
+                log.error("Changes in ZooKeeper cannot be followed: %s", error)
 
     def _state_changed(self, state: State) -> None:
         joined = self._joined
@@ -275,6 +278,8 @@ class ZooKeeperNode:
                 await joined.configs.read_brokers()
                 await joined.configs.read_topics(list(joined.metadata.image.topics))
                 await joined.configs.look()
+                if self._protection is not None:
+                    await self._protection.begin()
         except NoAnswer:
             return  # this session has ended too, and the next one begins
         except (RegistrationRefused, ZooKeeperError) as error:
@@ -338,6 +343,8 @@ class ZooKeeperNode:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._protection is not None:
+            await self._protection.close(leave=leave)
         if self._client is not None and leave:
             await self._client.close()
         await self._monitoring.stop()

@@ -1,8 +1,11 @@
 """Builds the Debian package: ``python release/debian.py --wheels DIR --output DIR``.
 
 The package carries wheels, kpybroker's own and those it depends on, and its installation makes a virtual environment of
-them in /opt/kpybroker without a network. So it depends on nothing but Debian's Python. DIR is what
-``pip wheel --wheel-dir DIR .`` fills. Two builds with the same SOURCE_DATE_EPOCH are equal.
+them in /opt/kpybroker/VERSION without a network. So it depends on nothing but Debian's Python, of the version that the
+wheels are for. DIR is what ``pip wheel --wheel-dir DIR .`` fills. Two builds with the same SOURCE_DATE_EPOCH are equal.
+
+An upgrade leaves the environment of a running node alone until the node is restarted. Removal leaves configuration and
+data. Purge deletes them, and the user.
 """
 
 import argparse
@@ -22,7 +25,7 @@ Package: kpybroker
 Version: {version}
 Architecture: {architecture}
 Maintainer: {maintainer}
-Depends: python3 (>= 3.11), python3-venv, adduser
+Depends: {python}, python3-venv, adduser
 Section: net
 Priority: optional
 Installed-Size: {kilobytes}
@@ -38,14 +41,16 @@ if [ "$1" = configure ]; then
         adduser --system --group --home /var/lib/kpybroker --no-create-home kpybroker
     fi
     install -d -m 0750 -o kpybroker -g kpybroker /var/lib/kpybroker
-    python3 -m venv --clear /opt/kpybroker
-    /opt/kpybroker/bin/python -m pip install --quiet --no-index --find-links /usr/share/kpybroker/wheels kpybroker
-    ln -sf /opt/kpybroker/bin/kpybroker /usr/bin/kpybroker
+    home=/opt/kpybroker/{version}
+    python3 -m venv --clear $home
+    $home/bin/python -m pip install --quiet --no-index --find-links /usr/share/kpybroker/wheels kpybroker
+    ln -sf $home/bin/kpybroker /usr/bin/kpybroker
     if [ -d /run/systemd/system ]; then
         systemctl daemon-reload
         # A new installation is not started: its owner reads /etc/kpybroker/server.properties first.
         if [ -n "$2" ]; then systemctl try-restart kpybroker.service; fi
     fi
+    find /opt/kpybroker -mindepth 1 -maxdepth 1 ! -name {version} -exec rm -rf {} +
 fi
 """
 PRERM = """\
@@ -57,11 +62,31 @@ if [ "$1" = remove ]; then
     rm -f /usr/bin/kpybroker
 fi
 """
+POSTRM = """\
+#!/bin/sh
+set -e
+if [ "$1" = purge ]; then
+    rm -rf /var/lib/kpybroker /etc/kpybroker
+    if getent passwd kpybroker > /dev/null; then userdel kpybroker; fi
+fi
+if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+"""
+SCRIPTS = {"postinst": POSTINST, "prerm": PRERM, "postrm": POSTRM}
+BOUND = re.compile(r"-cp3(\d+)-cp3\d+t?-")
+"""The tag of a wheel that fits one minor version of CPython only."""
 
 
 def debian_version(version: str) -> str:
     """A version of Python's form in Debian's, where a development version comes before its release."""
     return re.sub(r"\.?(dev|a|b|rc)(\d)", r"~\1\2", version)
+
+
+def python_for(wheels: list[Path]) -> str:
+    """The Python that these wheels can be installed with, as a dependency."""
+    minors = sorted({int(found[1]) for wheel in wheels if (found := BOUND.search(wheel.name))})
+    if len(minors) > 1:
+        sys.exit(f"the wheels are for several versions of Python: {', '.join(f'3.{minor}' for minor in minors)}")
+    return f"python3 (>= 3.{minors[0]}), python3 (<< 3.{minors[0] + 1})" if minors else "python3 (>= 3.11)"
 
 
 def lay_out(tree: Path, wheels: list[Path], version: str, architecture: str) -> None:
@@ -81,12 +106,12 @@ def lay_out(tree: Path, wheels: list[Path], version: str, architecture: str) -> 
     control = tree / "DEBIAN"
     control.mkdir()
     fields = {"version": version, "architecture": architecture, "maintainer": MAINTAINER, "kilobytes": kilobytes}
-    (control / "control").write_text(CONTROL.format(**fields))
+    (control / "control").write_text(CONTROL.format(python=python_for(wheels), **fields))
     (control / "conffiles").write_text("/etc/kpybroker/server.properties\n")
-    for name, text in (("postinst", POSTINST), ("prerm", PRERM)):
-        (control / name).write_text(text)
+    for name, text in SCRIPTS.items():
+        (control / name).write_text(text.replace("{version}", version))
     for path in (tree, *tree.rglob("*")):
-        path.chmod(0o755 if path.is_dir() or path.name in ("postinst", "prerm") else 0o644)
+        path.chmod(0o755 if path.is_dir() or path.name in SCRIPTS else 0o644)
 
 
 def this_architecture() -> str:

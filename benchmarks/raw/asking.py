@@ -33,6 +33,10 @@ class Conversation:
         self._stream.close()
         self._connection.close()
 
+    def fileno(self) -> int:
+        """Its descriptor, for a selector. Between two answers nothing is left to read."""
+        return self._connection.fileno()
+
     def ask(self, framed: bytes) -> bytes:
         """The answer without its size prefix. Raises OSError when the broker does not give a whole one."""
         self.send(framed)

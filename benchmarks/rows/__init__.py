@@ -15,6 +15,8 @@ from benchmarks.rows.requesting import request_rows
 from benchmarks.rows.restarting import restart_rows
 from benchmarks.rows.row import Effort, RoundError, Row
 from benchmarks.rows.securing import security_rows
+from benchmarks.rows.settling import Settle
+from benchmarks.rows.sharing import share_rows
 from benchmarks.rows.spark import SparkScanAndSink
 from benchmarks.rows.spark_source import spark_source_rows
 from benchmarks.rows.topics import topic_rows
@@ -35,6 +37,8 @@ def speed_rows(effort: Effort) -> list[Row]:
         TailBesideCold(effort),
         TailBesideCompaction(effort),
         *group_rows(effort),
+        Settle(effort),
+        *share_rows(effort),
         *transaction_rows(effort),
         *security_rows(effort),
         SparkScanAndSink(effort),

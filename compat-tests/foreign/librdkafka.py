@@ -23,8 +23,10 @@ ARCHIVE: Final = "confluentinc-kafka-javascript-1.10.1.tgz"
 SHA256: Final = "ada7d703bb1d3237e2292bfabf438d663b6160c9f1ac2a2406b5dc4257c81b66"
 DECLARED: Final = re.compile(r"_TEST\((\d{4}_\w+),\s*(\w+(?:\s*\|\s*\w+)*)(.*)")
 ELSEWHERE: Final = ("TEST_F_LOCAL", "TEST_F_KNOWN_ISSUE", "TEST_F_SOCKEM")
-APART: Final = re.compile(r"^[1-9]|_mock|_share_")
-"""Tests with needs of their own, those on librdkafka's mock broker without the flag that says so, and share groups."""
+APART: Final = re.compile(r"^[1-9]|_mock")
+"""Tests with needs of their own, and those on librdkafka's mock broker without the flag that says so."""
+SHARES: Final = "_share_"
+"""A part of the names of tests of share groups, which a suite of their own runs."""
 RESULT: Final = re.compile(r"\| (\d{4}_\w+) +\| +(PASSED|FAILED|SKIPPED|RUNNING) +\|[^|\n]*\|(.*)")
 FAILURE: Final = re.compile(r"### Test \"\w+\" failed at ([^#]*(?:###\s[^\[]*)?)")
 COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -35,6 +37,8 @@ SCRIPTS: Final = {
 }
 AT_ONCE = 3
 LIMIT_S = 240.0
+SHARE_LIMIT_S = 900.0
+"""The longest time of a test of share groups, which wait for locks of 15 s and more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,10 @@ class Librdkafka:
     broker: Mapping[str, str] = field(default_factory=dict)
     nodes: int = 1
     secured: bool = False
+    protocol: str = ""
+    """The protocol of consumer groups; librdkafka's default if it is empty."""
+    shares: bool = False
+    """Whether it runs the tests of share groups, whole, in place of all others in their quick form."""
 
     @property
     def _source(self) -> Path:
@@ -65,7 +73,9 @@ class Librdkafka:
         servers = os.environ["FOREIGN_SASL_SSL"] if self.secured else bootstrap_servers
         configs = {"metadata.broker.list": servers, "test.topic.random": "true", **(login() if self.secured else {})}
         (directory / "test.conf").write_text("".join(f"{key}={value}\n" for key, value in configs.items()))
-        chosen = sorted(only) if only else broker_tests((tests / "test.c").read_text(), self.scenario)
+        chosen = (
+            sorted(only) if only else broker_tests((tests / "test.c").read_text(), self.scenario, shares=self.shares)
+        )
         write_scripts(directory / "kafka" / "bin")
         outcomes = Outcomes()
         by_number = {number: list(names) for number, names in groupby(chosen, lambda test: test[:4])}
@@ -88,21 +98,24 @@ class Librdkafka:
             "TESTS": number,
             "KAFKA_PATH": str(directory / "kafka"),
             "BROKERS": bootstrap_servers,
+            **({"TEST_CONSUMER_GROUP_PROTOCOL": self.protocol} if self.protocol else {}),
         }
+        options = ("-L", "-p1", *(() if self.shares else ("-Q",)), "-s", self.scenario)
+        limit_s = SHARE_LIMIT_S if self.shares else LIMIT_S
         with open(log, "wb") as output:
             try:
                 subprocess.run(
-                    [str(tests / "test-runner"), "-L", "-p1", "-Q", "-s", self.scenario],
+                    [str(tests / "test-runner"), *options],
                     cwd=tests,
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    timeout=LIMIT_S,
+                    timeout=limit_s,
                     check=False,
                 )
             except subprocess.TimeoutExpired:
-                output.write(f"\nended after {LIMIT_S:g} s\n".encode())
+                output.write(f"\nended after {limit_s:g} s\n".encode())
         return COLOUR.sub("", log.read_text(errors="replace"))
 
 
@@ -126,12 +139,15 @@ def write_scripts(directory: Path) -> None:
         script.chmod(0o755)
 
 
-def broker_tests(declarations: str, scenario: str) -> list[str]:
-    """The tests in the table of test.c that talk to a real broker and belong to the scenario."""
+def broker_tests(declarations: str, scenario: str, *, shares: bool = False) -> list[str]:
+    """The tests in the table of test.c that talk to a real broker and belong to the scenario: those of share groups, or
+    all others."""
     chosen = []
     for declared in declarations.split("struct test tests[]", 1)[-1].split("_TEST(")[1:]:
         found = DECLARED.match("_TEST(" + " ".join(declared.partition("_TEST(")[0].split()))
         if found is None or any(flag in found[2] for flag in ELSEWHERE) or APART.search(found[1]):
+            continue
+        if (SHARES in found[1]) != shares:
             continue
         wants = re.search(r'\.scenario = "(\w+)"', found[3])
         if (wants[1] if wants else "default") == scenario:
@@ -166,3 +182,7 @@ LIBRDKAFKA_SECURED: Final = replace(
     LIBRDKAFKA, name="librdkafka-secured", broker={**BROKER, "connections.max.reauth.ms": SESSION_MS}, secured=True
 )
 """With SASL_SSL and short sessions: all tests log in again meanwhile, and those of logins and ACLs run too."""
+LIBRDKAFKA_CONSUMER: Final = replace(LIBRDKAFKA, name="librdkafka-consumer", protocol="consumer")
+"""All its groups speak the consumer protocol (KIP-848)."""
+LIBRDKAFKA_SHARE: Final = replace(LIBRDKAFKA, name="librdkafka-share", shares=True)
+"""Its tests of share groups (KIP-932)."""

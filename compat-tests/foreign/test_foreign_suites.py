@@ -116,9 +116,11 @@ def test_librdkafkas_table_names_tests_of_each_scenario() -> None:
               0,
               TEST_BRKVER(1, 0, 0, 0), .scenario = "special"),
         _TEST(0004_known, TEST_F_KNOWN_ISSUE | TEST_F_SOCKEM), _TEST(0005_mock, 0), _TEST(1000_apart, 0),
+        _TEST(0171_share_consumer, 0), _TEST(0182_share_consumer_mock, 0),
     };"""
     assert broker_tests(table, "default") == ["0001_plain"]
     assert broker_tests(table, "special") == ["0003_wide"]
+    assert broker_tests(table, "default", shares=True) == ["0171_share_consumer"]
 
 
 @pytest.mark.parametrize(

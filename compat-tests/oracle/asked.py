@@ -3,17 +3,19 @@
 import subprocess
 from pathlib import Path
 
-from oracle.jars import LOGGING, classpath, compile_java
+from oracle.jars import KAFKA_VERSION, LOGGING, classpath, compile_java
 
 HERE = Path(__file__).parent
 
 
 class AskedOracle:
-    """Runs ``main_class`` of ``source``, a file beside this one, until it is closed. ``others`` are files it needs."""
+    """Runs ``main_class`` of ``source``, a file beside this one, until it is closed. ``others`` are files it needs,
+    ``release`` is the version of Kafka."""
 
-    def __init__(self, source: str, main_class: str, *others: str) -> None:
+    def __init__(self, source: str, main_class: str, *others: str, release: str = KAFKA_VERSION) -> None:
         command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
-        command += ["-cp", classpath(compile_java(HERE / source, beside=[HERE / each for each in others])), main_class]
+        classes = compile_java(HERE / source, beside=[HERE / each for each in others], release=release)
+        command += ["-cp", classpath(classes, release=release), main_class]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

@@ -32,7 +32,7 @@ def classpath(*extra: Path, release: str = KAFKA_VERSION) -> str:
     return ":".join([*map(str, extra), str(HERE), f"{jars_directory(release)}/*"])
 
 
-def compile_java(source: Path, *extra: Path, beside: Sequence[Path] = ()) -> Path:
+def compile_java(source: Path, *extra: Path, beside: Sequence[Path] = (), release: str = KAFKA_VERSION) -> Path:
     """Compile one Java source file, and those ``beside`` it that it needs, against the jars and ``extra`` ones; the
     directory of its classes, made once.
 
@@ -44,7 +44,7 @@ def compile_java(source: Path, *extra: Path, beside: Sequence[Path] = ()) -> Pat
         with open(target / ".compiling", "w") as guard:
             fcntl.flock(guard, fcntl.LOCK_EX)
             if not _is_compiled(target, source, *beside):
-                _javac("-d", str(target), "-cp", classpath(*extra), str(source), *map(str, beside))
+                _javac("-d", str(target), "-cp", classpath(*extra, release=release), str(source), *map(str, beside))
                 (target / COMPILED).touch()
     return target
 

@@ -94,7 +94,7 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
         bootstrap_min_insync_replicas=config["min.insync.replicas"],
         inter_broker_listener_name=config.inter_broker_listener_name,
         configured_voters=tuple(config.quorum_voters),
-        tokens=_tokens(config),
+        tokens=token_settings(config),
         quota_windows=(
             config["controller.quota.window.num"],
             config["controller.quota.window.size.seconds"] * 1_000,
@@ -121,7 +121,7 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
     )
 
 
-def _tokens(config: BrokerConfig) -> TokenSettings | None:
+def token_settings(config: BrokerConfig) -> TokenSettings | None:
     secret = token_secret(config)
     if secret is None:
         return None

@@ -185,7 +185,12 @@ def _find_token(config: BrokerConfig, quorum: Metadata) -> "FindToken":
 def _authorizer(config: BrokerConfig) -> Authorizer | None:
     if not config[authorizer_configs.AUTHORIZER]:
         return None
-    return Authorizer(
+    new: type[Authorizer] = Authorizer
+    if config.is_in_zookeeper_mode:
+        from kpybroker.authorization.acl_authorizer import AclAuthorizer  # not of a plain start
+
+        new = AclAuthorizer
+    return new(
         authorizer_configs.super_users(config.originals),
         allows_without_acl=authorizer_configs.allows_without_acl(config.originals),
     )

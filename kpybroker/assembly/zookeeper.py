@@ -5,6 +5,8 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kpybroker import handlers
@@ -32,9 +34,10 @@ from kpybroker.server.listener import Server
 from kpybroker.zookeeper.broker import apis, identity
 from kpybroker.zookeeper.broker.config_writes import ALTERED, ConfigWrites
 from kpybroker.zookeeper.broker.controller_requests import ControllerRequests, Held
+from kpybroker.zookeeper.broker.encrypted_configs import EncryptedConfigs
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.zookeeper.broker.known_controller import KnownController, ZooKeeperController
-from kpybroker.zookeeper.broker.layout import Acls
+from kpybroker.zookeeper.broker.layout import Acls, make_path
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.zookeeper.broker.orders import Orders
 from kpybroker.zookeeper.broker.registration import ZooKeeperRegistration
@@ -44,6 +47,7 @@ from kpybroker.zookeeper.client.client import Client, NoAnswer, Settings
 from kpybroker.zookeeper.client.digest_md5 import DigestMd5
 from kpybroker.zookeeper.client.jaas_file import Login, login_of, place_of
 from kpybroker.zookeeper.tree.brokers import Registration, ZkEndpoint
+from kpybroker.zookeeper.tree.passwords import KEY_BITS, KEY_FACTORY, Encoding, is_key_factory
 from kpystorage.disk import Disk
 from kpystorage.disk_errors import in_words
 from kpywire import error_codes
@@ -59,6 +63,7 @@ class Joined(NamedTuple):
     known: KnownController
     controller: ZooKeeperController
     configs: FollowedConfigs
+    encrypted: EncryptedConfigs
 
 
 class ZooKeeperBroker(Broker):
@@ -75,10 +80,17 @@ class ZooKeeperBroker(Broker):
         return -1 if self.orders is None else self.orders.controller_id
 
 
-def client_of(config: BrokerConfig, platform: Platform, simulated: Connect | None, *, in_chroot: bool = True) -> Client:
-    """A client that has no session yet. Raises StartRefused."""
+def client_of(
+    config: BrokerConfig,
+    platform: Platform,
+    simulated: Connect | None,
+    *,
+    in_chroot: bool = True,
+    own: Mapping[str, Any] = MappingProxyType({}),
+) -> Client:
+    """A client that has no session yet. ``own`` are configs that it has otherwise. Raises StartRefused."""
     try:
-        servers = parse(config["zookeeper.connect"])
+        servers = parse(own.get("zookeeper.connect", config["zookeeper.connect"]))
     except BadConnect as error:
         raise StartRefused(str(error)) from None
     if not in_chroot:
@@ -90,10 +102,35 @@ def client_of(config: BrokerConfig, platform: Platform, simulated: Connect | Non
             "a certificate (zookeeper.ssl.keystore.location) says who owns the znodes"
         )
     new_exchange = None if login is None else lambda: DigestMd5(*login, secrets.token_hex(16))
-    timeout_ms, in_flight = config["zookeeper.session.timeout.ms"], config["zookeeper.max.in.flight.requests"]
+    numbers = ("zookeeper.session.timeout.ms", "zookeeper.max.in.flight.requests")
+    timeout_ms, in_flight = (own.get(name, config[name]) for name in numbers)
     settings = Settings(servers, timeout_ms, in_flight, new_exchange)
     connect = simulated or connect_over(platform.loop, open_stream=_stream(config))
     return Client(platform.scheduler, connect, settings, platform.rng)
+
+
+def connection_timeout_ms(config: BrokerConfig) -> int:
+    """The time for the first connection."""
+    return int(config["zookeeper.connection.timeout.ms"] or config["zookeeper.session.timeout.ms"])
+
+
+async def make_chroot(
+    config: BrokerConfig,
+    platform: Platform,
+    simulated: Connect | None,
+    timeout_ms: float,
+    own: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Create the chroot if there is one and it is missing. It takes a session without chroot. Raises StartRefused."""
+    chroot = client_of(config, platform, simulated, own=own).session.chroot
+    if not chroot:
+        return
+    outside = client_of(config, platform, simulated, in_chroot=False, own=own)
+    await connected(outside, timeout_ms)
+    try:
+        await make_path(outside, Acls(is_secure=config["zookeeper.set.acl"]), chroot)
+    finally:
+        await outside.close()
 
 
 def _login() -> Login | None:
@@ -173,7 +210,26 @@ def build_joined(
         metadata.apply(configs(metadata.image, resource_type, name, values))
 
     followed = FollowedConfigs(client, config.node_id, scheduler.now_ms, changed)
-    return Joined(client, metadata, acls, registration, known, ZooKeeperController(known, channel), followed)
+    encrypted = EncryptedConfigs(_encoding(config), platform.rng)
+    followed.decode = encrypted.decoded
+    controller = ZooKeeperController(known, channel)
+    return Joined(client, metadata, acls, registration, known, controller, followed, encrypted)
+
+
+def _encoding(config: BrokerConfig) -> Encoding | None:
+    """The encryption of passwords in ZooKeeper; None if none is configured. Raises StartRefused."""
+    secret = config["password.encoder.secret"]
+    if secret is None:
+        return None
+    if find_spec("cryptography") is None:
+        raise StartRefused("password.encoder.secret needs the library cryptography: pip install 'kpybroker[security]'")
+    key_factory = config["password.encoder.keyfactory.algorithm"] or KEY_FACTORY
+    bits, iterations = config["password.encoder.key.length"], config["password.encoder.iterations"]
+    if bits not in KEY_BITS:
+        raise StartRefused(f"password.encoder.key.length={bits}: AES has keys of 128, 192 and 256 bits")
+    if not is_key_factory(key_factory):
+        raise StartRefused(f"password.encoder.keyfactory.algorithm={key_factory}: use {KEY_FACTORY}")
+    return Encoding(secret, key_factory, bits, iterations)
 
 
 def _registration(config: BrokerConfig, ports: Mapping[str, int], now_ms: int) -> Registration:
@@ -225,6 +281,7 @@ def _writer_of_configs(
         joined.metadata.image,
         current.config.node_id,
         lambda: BrokerConfigRules(current.config),
+        joined.encrypted.encoded,
     )
 
     async def alter(request: Any, call: Call, reply: Callable[[Any], object]) -> None:

@@ -22,11 +22,13 @@ def is_logged(rule: Rule) -> bool:
 def note(
     rule: Rule, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str, api_key: int
 ) -> None:
-    """Log a decision (``StandardAuthorizerData.buildAuditMessage``)."""
+    """Log a decision (``StandardAuthorizerData.buildAuditMessage``; ``AclAuthorizer.logAuditMessage`` for a rule
+    without a name)."""
     verdict = "Allowed" if rule.allows else "Denied"
+    what = f"operation = {operation.name}" if rule.name else f"Operation = {operation.pascal_name}"
     line = (
-        f"Principal = {principal} is {verdict} operation = {operation.name} from host = {host} on resource = "
+        f"Principal = {principal} is {verdict} {what} from host = {host} on resource = "
         f"{kind.pascal_name}:{PatternType.LITERAL.name}:{name} for request = {api.API_KEYS[api_key].name} "
-        f"with resourceRefCount = 1 based on rule {rule}"
+        f"with resourceRefCount = 1{f' based on rule {rule}' if rule.name else ''}"
     )
     log.log(logging.DEBUG if rule.allows else logging.INFO, "%s", line.translate(_CONTROL))

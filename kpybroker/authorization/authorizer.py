@@ -24,6 +24,8 @@ LONGEST_REMEMBERED: Final = 256
 _PROBED_NAME: Final = "hardcode"
 """The resource that Kafka asks about where any will do (``Authorizer.authorizeByResourceType``)."""
 _EVERYONE: Final = who(EVERYONE)
+EVERYTHING: Final = (PatternType.LITERAL, WILDCARD)
+"""The pattern that covers all resources of a type."""
 
 
 class Rule(NamedTuple):
@@ -142,21 +144,26 @@ class Authorizer:
         return DEFAULT_DENY if last is None else Rule(name="MatchingAcl", allows=True, acl=last)
 
     def _allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceType) -> bool:
+        denied = self._patterns(principal, host, operation, kind, Permission.DENY)
+        allowed = self._patterns(principal, host, operation, kind, Permission.ALLOW)
+        if EVERYTHING in denied:
+            return False
+        return EVERYTHING in allowed or any(not _is_dominated(pattern, denied) for pattern in allowed)
+
+    def _patterns(
+        self, principal: Principal, host: str, operation: Operation, kind: ResourceType, permission: Permission
+    ) -> set[tuple[int, str]]:
+        """The patterns of the ACLs of a type that allow or deny exactly this to a principal at an address."""
         index = self._indexes.get(kind)
         if index is None:
-            return False
-        principals = _principals(principal)
-        about = [
-            acl
-            for acl in index.of(principals)
-            if acl.host in (host, WILDCARD) and acl.operation in (operation, Operation.ALL)
-        ]
-        denied = {_pattern(acl) for acl in about if acl.permission_type == Permission.DENY}
-        allowed = {_pattern(acl) for acl in about if acl.permission_type == Permission.ALLOW}
-        everything = (PatternType.LITERAL, WILDCARD)
-        if everything in denied:
-            return False
-        return everything in allowed or any(not _is_dominated(pattern, denied) for pattern in allowed)
+            return set()
+        return {
+            _pattern(acl)
+            for acl in index.of(_principals(principal))
+            if acl.host in (host, WILDCARD)
+            and acl.operation in (operation, Operation.ALL)
+            and acl.permission_type == permission
+        }
 
     def _remember(self, asker: _Asker, name: str, rule: Rule) -> None:
         if len(name) > LONGEST_REMEMBERED:

@@ -1,4 +1,5 @@
-"""The configs that only Kafka's ``StandardAuthorizer`` reads: super users, and resources without ACLs. Pure.
+"""The configs that only Kafka's authorizers read: super users, resources without ACLs, and the ZooKeeper that holds
+ACLs. Pure.
 
 Kafka takes a misspelt flag for false, and so denies; here it refuses the start, as every other flag does.
 """
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
 
 AUTHORIZER: Final = "authorizer.class.name"
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+ACL_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
+"""The one of ZooKeeper mode."""
+OWN_ZOOKEEPER: Final = "authorizer.zookeeper."
+"""The prefix of the configs of an authorizer whose ACLs are in a ZooKeeper of their own."""
+OF_OWN_ZOOKEEPER: Final = (
+    f"{OWN_ZOOKEEPER}url",
+    f"{OWN_ZOOKEEPER}connection.timeout.ms",
+    f"{OWN_ZOOKEEPER}session.timeout.ms",
+    f"{OWN_ZOOKEEPER}max.in.flight.requests",
+)
 SUPER_USERS: Final = "super.users"
 ALLOWS_WITHOUT_ACL: Final = "allow.everyone.if.no.acl.found"
 
@@ -21,8 +32,12 @@ ALLOWS_WITHOUT_ACL: Final = "allow.everyone.if.no.acl.found"
 def check(config: "BrokerConfig") -> None:
     """Raise ConfigError for an authorizer that does not exist here, or that cannot be configured like this."""
     name = config[AUTHORIZER]
-    if name and name != STANDARD_AUTHORIZER:
-        raise ConfigError(f"{AUTHORIZER}: {name} is not known here; use {STANDARD_AUTHORIZER}")
+    known = ACL_AUTHORIZER if config.is_in_zookeeper_mode else STANDARD_AUTHORIZER
+    if name and name != known:
+        mode = " in ZooKeeper mode" if config.is_in_zookeeper_mode else ""
+        raise ConfigError(f"{AUTHORIZER}: {name} is not known here{mode}; use {known}")
+    for name in OF_OWN_ZOOKEEPER[1:]:
+        _whole_number(config.originals, name)
     super_users(config.originals)
     allows_without_acl(config.originals)
 
@@ -43,3 +58,24 @@ def allows_without_acl(originals: Mapping[str, str]) -> bool:
     if text not in ("true", "false"):
         raise ConfigError(f"{ALLOWS_WITHOUT_ACL}: {text!r} is neither true nor false")
     return text == "true"
+
+
+def of_own_zookeeper(originals: Mapping[str, str]) -> dict[str, str | int]:
+    """The configs of the authorizer's own connection to ZooKeeper that are set, without their prefix. Raises
+    ConfigError."""
+    url = OF_OWN_ZOOKEEPER[0]
+    found: dict[str, str | int] = {"url": originals[url]} if originals.get(url) else {}
+    for name in OF_OWN_ZOOKEEPER[1:]:
+        number = _whole_number(originals, name)
+        if number is not None:
+            found[name.removeprefix(OWN_ZOOKEEPER)] = number
+    return found
+
+
+def _whole_number(originals: Mapping[str, str], name: str) -> int | None:
+    text = originals.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**31):
+        raise ConfigError(f"{name}: {text[:40]!r} is not a whole number above 0")
+    return int(text)

@@ -11,6 +11,7 @@ lines from here.
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from kpybroker.config.authorizer_configs import ACL_AUTHORIZER, OF_OWN_ZOOKEEPER
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.endpoints import WITH_TLS
@@ -88,6 +89,8 @@ def check_names(originals: Mapping[str, str]) -> None:
         if name in _OF_AUTHORIZER:
             if not originals.get(_AUTHORIZER):
                 raise ConfigError(f"{name}: without {_AUTHORIZER} everybody may do everything; set it or remove {name}")
+            continue
+        if name in OF_OWN_ZOOKEEPER and originals.get(_AUTHORIZER) == ACL_AUTHORIZER:
             continue
         if name in BROKER_CONFIGS or not name.startswith(_SECURITY_PREFIXES):
             continue
@@ -208,7 +211,7 @@ def _unknown_keys(originals: Mapping[str, str], *, in_zookeeper_mode: bool) -> l
     for name in sorted(originals):
         if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER:
             continue
-        if in_zookeeper_mode and name in ZOOKEEPER_CONFIGS:
+        if in_zookeeper_mode and (name in ZOOKEEPER_CONFIGS or name in OF_OWN_ZOOKEEPER):
             continue
         if base_of_listener_config(name) in BROKER_CONFIGS:
             continue

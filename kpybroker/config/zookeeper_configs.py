@@ -4,10 +4,12 @@
 from typing import Final
 
 from kpybroker.config.definition import BOOLEAN, HIGH, INT, LIST, LONG, LOW, MEDIUM, PASSWORD, STRING, ConfigKey, define
-from kpybroker.config.validators import at_least
+from kpybroker.config.validators import at_least, one_of
 
 CONNECT: Final = "zookeeper.connect"
 NEWEST_PROTOCOL: Final = "3.9"
+CIPHER: Final = "AES/CBC/PKCS5Padding"
+"""The only cipher for passwords that is available here, and Kafka's default."""
 
 ZOOKEEPER_CONFIGS: Final = define(
     (
@@ -39,6 +41,11 @@ ZOOKEEPER_CONFIGS: Final = define(
         ConfigKey("controlled.shutdown.retry.backoff.ms", LONG, 5_000, MEDIUM),
         ConfigKey("leader.imbalance.per.broker.percentage", INT, 10, HIGH),
         ConfigKey("password.encoder.secret", PASSWORD, None, MEDIUM),
+        ConfigKey("password.encoder.old.secret", PASSWORD, None, MEDIUM),
+        ConfigKey("password.encoder.keyfactory.algorithm", STRING, None, LOW),
+        ConfigKey("password.encoder.cipher.algorithm", STRING, CIPHER, LOW, one_of(CIPHER)),
+        ConfigKey("password.encoder.key.length", INT, 128, LOW, at_least(8)),
+        ConfigKey("password.encoder.iterations", INT, 4_096, LOW, at_least(1_024)),
     )
 )
 REFUSED_IN_ZOOKEEPER_MODE: Final = {
@@ -46,8 +53,6 @@ REFUSED_IN_ZOOKEEPER_MODE: Final = {
     "zookeeper.ssl.crl.enable": "revocation of certificates is not checked",
     "zookeeper.ssl.ocsp.enable": "revocation of certificates is not checked",
     "control.plane.listener.name": "requests of the controller come by the listener of brokers",
-    "authorizer.class.name": "ACLs in ZooKeeper are not available yet",
-    "delegation.token.secret.key": "delegation tokens in ZooKeeper are not available yet",
-    "password.encoder.secret": "passwords in /config/brokers are not available yet",
+    "password.encoder.old.secret": "passwords are not encrypted again; set them again with the new secret",
 }
 """Configs whose effect would be missed, with the reasons why they are refused."""

@@ -145,14 +145,22 @@ class GroupCoordinator:
     it takes requests."""
 
     def __init__(
-        self, settings: Callable[[], GroupSettings], topics: Callable[[], TopicView], rng: random.Random
+        self,
+        settings: Callable[[], GroupSettings],
+        topics: Callable[[], TopicView],
+        rng: random.Random,
+        rebalances: dict[str, int] | None = None,
     ) -> None:
         """``settings`` and ``topics`` are read for every decision; ``rng`` makes the ids of members, which should be
-        hard to guess."""
-        self.shard = GroupShard(downgrade)
+        hard to guess. ``rebalances`` counts rebalances by kind of group, for all coordinators of a node."""
+        self.shard = GroupShard(downgrade, {} if rebalances is None else rebalances)
         self._settings = settings
         self._topics = topics
         self._rng = rng
+
+    def settings_of(self, group_id: str) -> GroupSettings:
+        """The settings of one group as they are now."""
+        return self._settings().of_group(group_id)
 
     def decide(self, event: Any, now_ms: int) -> Effects:
         """Decide on an input. ``now_ms`` is monotonic; the wall clock comes with the event."""

@@ -23,6 +23,7 @@ class GroupShard:
         "member_timers",
         "next_offset",
         "open_transactions",
+        "rebalances",
         "resolving_since_ms",
         "stories",
         "sweeps",
@@ -30,9 +31,11 @@ class GroupShard:
         "topics",
     )
 
-    def __init__(self, downgrade: Callable[..., bool]) -> None:
-        """``downgrade(shard, group, leaving ids, decision)`` turns a consumer group into a classic one, if it can."""
+    def __init__(self, downgrade: Callable[..., bool], rebalances: dict[str, int]) -> None:
+        """``downgrade(shard, group, leaving ids, decision)`` turns a consumer group into a classic one, if it can.
+        ``rebalances`` counts rebalances by kind of group, for all shards of a node."""
         self.downgrade = downgrade
+        self.rebalances = rebalances
         self.groups: dict[str, Group] = {}
         self.topics: set[str] = set()
         """The topics of all offsets that are or were committed here."""

@@ -108,6 +108,15 @@ AT_BROKER: Final[dict[int, Need]] = {
     api.READ_SHARE_GROUP_STATE_SUMMARY: Operation.CLUSTER_ACTION,
 }
 """The needs on the listeners of a broker."""
+IN_ZOOKEEPER_MODE: Final[dict[int, Need]] = {
+    api.LEADER_AND_ISR: Operation.CLUSTER_ACTION,
+    api.STOP_REPLICA: Operation.CLUSTER_ACTION,
+    api.UPDATE_METADATA: Operation.CLUSTER_ACTION,
+    api.CONTROLLED_SHUTDOWN: Operation.CLUSTER_ACTION,
+    api.ALTER_PARTITION: AT_CONTROLLER,
+    api.ALLOCATE_PRODUCER_IDS: AT_CONTROLLER,
+}
+"""The needs of requests that a broker serves in ZooKeeper mode only: orders of the controller, and requests to it."""
 AT_A_CONTROLLER: Final[dict[int, Need]] = {
     api.FETCH: Operation.CLUSTER_ACTION,
     api.API_VERSIONS: FOR_EVERYBODY,
@@ -154,7 +163,9 @@ AT_A_CONTROLLER: Final[dict[int, Need]] = {
 
 def guard_of(node: Any, api_key: int) -> Guard | None:
     """The guard of an API at this node. An API that is not in the table is refused: it was forgotten."""
-    return guard_for((AT_A_CONTROLLER if node.is_controller_role else AT_BROKER)[api_key])
+    if node.is_controller_role:
+        return guard_for(AT_A_CONTROLLER[api_key])
+    return guard_for(AT_BROKER.get(api_key) or IN_ZOOKEEPER_MODE[api_key])
 
 
 def guard_for(need: Need) -> Guard | None:
@@ -169,8 +180,9 @@ def guard_for(need: Need) -> Guard | None:
 
 
 def forwarded_guard(node: GuardedImage, request: Any, call: Call) -> Verdict:
-    """The verdict of the controller on a request that a broker of the same process forwards."""
-    guard = guard_for(AT_A_CONTROLLER[call.api_key])
+    """The verdict of the controller on a request that a broker of the same process forwards. In ZooKeeper mode it is
+    the broker itself that decides."""
+    guard = guard_for(AT_A_CONTROLLER.get(call.api_key) or IN_ZOOKEEPER_MODE[call.api_key])
     return None if guard is None else guard(node, request, call)
 
 

@@ -53,6 +53,7 @@ def _kind(config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Rando
     from kpybroker.groups.record import decode
 
     known: list[tuple[BrokerConfig, GroupSettings]] = []
+    rebalances: dict[str, int] = {}
 
     def settings() -> "GroupSettings":
         now = config()
@@ -61,7 +62,7 @@ def _kind(config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Rando
         return known[0][1]
 
     return Kind(
-        new_machine=lambda: GroupCoordinator(settings, topics.now, rng),
+        new_machine=lambda: GroupCoordinator(settings, topics.now, rng, rebalances),
         decode=decode,
         timers_due=TimersDue,
         periodic=ExpireOffsets,

@@ -22,7 +22,6 @@ from kpybroker.metrics import (
     node_state,
     quotas,
     replication,
-    shares,
     telemetry,
 )
 from kpybroker.metrics.event_loop import LoopTables
@@ -30,6 +29,7 @@ from kpybroker.metrics.lag import LagTables
 from kpybroker.metrics.partitions import PartitionTables
 from kpybroker.metrics.quorum import QuorumTables
 from kpybroker.metrics.requests import RequestTables
+from kpybroker.metrics.shares import ShareTables
 from kpybroker.metrics.static_labels import static_labels
 from kpybroker.metrics.table import Table, Writer
 from kpybroker.metrics.window import SLICE_MS
@@ -57,7 +57,7 @@ def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> Sources
     """The sources of a broker, a controller beside it included."""
     most: int = broker.config["kpybroker.metrics.max.partitions"]
     loop, requests, quorum = LoopTables(watch), RequestTables(watch.dispatchers), QuorumTables(broker)
-    dispatcher = watch.dispatchers[0]
+    dispatcher, share_groups = watch.dispatchers[0], ShareTables(broker)
     return Sources(
         [
             lambda: node_state.tables(broker),
@@ -69,7 +69,7 @@ def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> Sources
             lambda: newcomers.tables(server, dispatcher.newcomers),
             lambda: askers.tables(dispatcher.askers),
             lambda: quotas.tables(dispatcher.stage, server),
-            lambda: shares.tables(broker),
+            share_groups.tables,
             lambda: telemetry.tables(broker),
             PartitionTables(broker, most).tables,
             LagTables(broker, server, most).tables,
@@ -78,7 +78,7 @@ def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> Sources
             lambda: lending.tables(broker.leases),
             lambda: replication.tables(broker),
         ],
-        [loop.turn, requests.turn, quorum.turn],
+        [loop.turn, requests.turn, quorum.turn, share_groups.turn],
     )
 
 

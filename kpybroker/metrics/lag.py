@@ -26,8 +26,10 @@ from kpybroker.metrics.readers import (
     committed_by,
     facts_of,
     groups_of,
+    rebalances_of,
 )
 from kpybroker.metrics.table import (
+    COUNTER,
     GAUGE,
     KAFKA_EXPORTER,
     KAFKA_LAG_EXPORTER,
@@ -149,6 +151,27 @@ SHARE_GROUPS = _coordinated("share_group_count", "Share groups in a state", "sta
 STREAMS_GROUPS = _coordinated("streams_group_count", "Groups of the streams protocol in a state", "state")
 
 
+def _rebalances(name: str, about: str) -> Measure:
+    return kafka(
+        COUNTER,
+        f"kafka_server_groupcoordinatormetrics_{name}",
+        about,
+        _COORDINATOR,
+        confluent=f"kafka_server_group_coordinator_metrics_{name}",
+    )
+
+
+REBALANCES = Table(
+    (),
+    (
+        _rebalances("group_completed_rebalance_count", "Rebalances of classic groups that were completed"),
+        _rebalances("consumer_group_rebalance_count", "Rebalances of groups of the consumer protocol"),
+        _rebalances("share_group_rebalance_count", "Rebalances of share groups"),
+        _rebalances("streams_group_rebalance_count", "Rebalances of streams groups"),
+    ),
+)
+
+
 class Lag(NamedTuple):
     """The lag of a group in one partition. ``seconds`` is None where the records have no timestamp."""
 
@@ -211,6 +234,8 @@ class LagTables:
         yield CONSUMER_GROUPS.with_rows([Row((state.lower(),), (states[state],)) for state in CONSUMER_STATES])
         states = Counter(each.state for each in facts if each.kind == SHARE)
         yield SHARE_GROUPS.with_rows([Row((state.lower(),), (states[state],)) for state in SHARE_STATES])
+        rebalances = rebalances_of(self.broker)
+        yield REBALANCES.with_rows([Row((), [rebalances.get(kind, 0) for kind in kinds_of])])
         states = Counter(each.state for each in facts if each.kind == STREAMS)
         yield STREAMS_GROUPS.with_rows([Row((tag,), (states[state],)) for state, tag in STREAMS_STATES.items()])
 

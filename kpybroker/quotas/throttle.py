@@ -68,6 +68,8 @@ class Throttle:
         per_second = rate.per_second(now_ms)
         if per_second <= limit:
             return 0
+        if limit <= 0:  # only ZooKeeper holds such quotas
+            return 0 if limit else self._most_ms
         return min(rounded((per_second - limit) / limit * rate.elapsed_ms(now_ms)), self._most_ms)
 
     def note(self, user: str, client_id: str, amount: float, now_ms: int) -> None:

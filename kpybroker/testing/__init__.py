@@ -13,12 +13,19 @@ if TYPE_CHECKING:
     from kpybroker.testing.client_metrics import ClientMetrics, Measurement
     from kpybroker.testing.cluster import Cluster
     from kpybroker.testing.container import KafkaContainer
-    from kpybroker.testing.expectations import assert_committed, assert_records, wait_for_group_stable, wait_for_records
+    from kpybroker.testing.expectations import (
+        assert_committed,
+        assert_records,
+        assert_shared,
+        wait_for_group_stable,
+        wait_for_records,
+    )
     from kpybroker.testing.groups import Group, Member
     from kpybroker.testing.hosts import BrokerFailed
     from kpybroker.testing.oidc import OidcProvider
     from kpybroker.testing.records import Record
     from kpybroker.testing.security import Access, AsyncAccess, Security, allow, deny
+    from kpybroker.testing.shares import Shared
     from kpybroker.testing.snapshot import Snapshot
 
 __all__ = [
@@ -36,10 +43,12 @@ __all__ = [
     "OidcProvider",
     "Record",
     "Security",
+    "Shared",
     "Snapshot",
     "allow",
     "assert_committed",
     "assert_records",
+    "assert_shared",
     "deny",
     "wait_for_group_stable",
     "wait_for_records",
@@ -60,10 +69,12 @@ _HOMES = {
     "OidcProvider": "oidc",
     "Record": "records",
     "Security": "security",
+    "Shared": "shares",
     "Snapshot": "snapshot",
     "allow": "security",
     "assert_committed": "expectations",
     "assert_records": "expectations",
+    "assert_shared": "expectations",
     "deny": "security",
     "wait_for_group_stable": "expectations",
     "wait_for_records": "expectations",

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kpybroker.errors import KafkaError
-from kpybroker.testing import client_metrics, groups
+from kpybroker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
+from kpybroker.testing import client_metrics, groups, shares
 from kpybroker.testing.client import EARLIEST, LATEST, Client, raise_for
 from kpybroker.testing.client_metrics import ClientMetrics
 from kpybroker.testing.controls import AsyncClock, AsyncFaults
@@ -18,6 +19,7 @@ from kpybroker.testing.embedded import Settings, address, reachable
 from kpybroker.testing.groups import Group, Spot
 from kpybroker.testing.hosts import BrokerFailed, Host, InChildProcess, InThisLoop
 from kpybroker.testing.records import Record, Records, as_record, by_partition, differences, in_order
+from kpybroker.testing.shares import Offsets, Shared
 from kpybroker.testing.snapshot import Snapshot
 from kpywire import error_codes
 from kpywire.batch import batch_headers
@@ -388,8 +390,11 @@ class AsyncBroker:
         return await groups.committed(self.client, group_id)
 
     async def lag(self, group_id: str) -> dict[Spot, int]:
-        """The number of offsets behind each commit of a group. Raises KafkaError."""
-        return await groups.lag(self.client, group_id)
+        """The number of offsets behind each commit of a group, or of records that a share group is not done with.
+
+        Raises KafkaError.
+        """
+        return await shares.lag(self.client, group_id) or await groups.lag(self.client, group_id)
 
     async def assert_committed(
         self, group_id: str, expected: Mapping[Spot, int | None], *, timeout_s: float = TIMEOUT_S
@@ -405,6 +410,36 @@ class AsyncBroker:
                 return found
             if asyncio.get_running_loop().time() >= deadline:
                 raise AssertionError("\n".join([f"group {group_id}: {lines[0]}", *lines[1:]]))
+            await asyncio.sleep(PAUSE_S)
+
+    async def shared(self, group_id: str) -> Shared:
+        """The records of a share group: accepted, released, archived, and its lag. Raises KafkaError."""
+        names = {topic.topic_id: topic.name or "" for topic in await self.client.topics()}
+        found = shares.fates(await self.records(SHARE_GROUP_STATE_TOPIC), group_id, names)
+        return found._replace(lag=await shares.lag(self.client, group_id))
+
+    async def assert_shared(
+        self,
+        group_id: str,
+        *,
+        accepted: Offsets | None = None,
+        released: Offsets | None = None,
+        archived: Offsets | None = None,
+        lag: int | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> Shared:
+        """Assert that a share group has accepted exactly these offsets, released those, and so on, at the latest after
+        ``timeout_s`` seconds. Return the fates of all its records. A fate that is not named is not checked."""
+        __tracebackhide__ = True
+        wanted = {"accepted": accepted, "released": released, "archived": archived}
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            found = await self.shared(group_id)
+            lines = shares.differences(wanted, found, lag)
+            if not lines:
+                return found
+            if asyncio.get_running_loop().time() >= deadline:
+                raise AssertionError("\n".join([f"share group {group_id} is not as expected:", *lines]))
             await asyncio.sleep(PAUSE_S)
 
     # Client metrics

@@ -18,6 +18,7 @@ from kpybroker.testing.groups import Group, Spot
 from kpybroker.testing.hosts import BrokerFailed
 from kpybroker.testing.loop_thread import LoopThread
 from kpybroker.testing.records import Record, Records
+from kpybroker.testing.shares import Offsets, Shared
 from kpybroker.testing.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -257,6 +258,28 @@ class Broker:
         """The blocking form of `AsyncBroker.assert_committed`."""
         __tracebackhide__ = True
         return self._call(self._broker.assert_committed(group_id, expected, timeout_s=timeout_s))
+
+    def shared(self, group_id: str) -> Shared:
+        """The blocking form of `AsyncBroker.shared`."""
+        return self._call(self._broker.shared(group_id))
+
+    def assert_shared(
+        self,
+        group_id: str,
+        *,
+        accepted: Offsets | None = None,
+        released: Offsets | None = None,
+        archived: Offsets | None = None,
+        lag: int | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> Shared:
+        """The blocking form of `AsyncBroker.assert_shared`."""
+        __tracebackhide__ = True
+        return self._call(
+            self._broker.assert_shared(
+                group_id, accepted=accepted, released=released, archived=archived, lag=lag, timeout_s=timeout_s
+            )
+        )
 
     # Client metrics
 

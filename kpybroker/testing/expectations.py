@@ -7,6 +7,7 @@ from kpybroker.testing.async_broker import TIMEOUT_S
 from kpybroker.testing.broker import Broker
 from kpybroker.testing.groups import Group, Spot
 from kpybroker.testing.records import Records
+from kpybroker.testing.shares import Offsets, Shared
 
 
 def assert_records(
@@ -44,3 +45,21 @@ def assert_committed(
     committed."""
     __tracebackhide__ = True
     return broker.assert_committed(group_id, expected, timeout_s=timeout_s)
+
+
+def assert_shared(
+    broker: Broker,
+    group_id: str,
+    *,
+    accepted: Offsets | None = None,
+    released: Offsets | None = None,
+    archived: Offsets | None = None,
+    lag: int | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> Shared:
+    """Assert that a share group has accepted exactly these offsets, released those, and so on, at the latest after
+    ``timeout_s`` seconds. Return the fates of all its records. A fate that is not named is not checked."""
+    __tracebackhide__ = True
+    return broker.assert_shared(
+        group_id, accepted=accepted, released=released, archived=archived, lag=lag, timeout_s=timeout_s
+    )

@@ -1,11 +1,13 @@
-"""A consumer group as a test needs it: its members, the partitions that each reads, its commits, its lag.
+"""A group as a test needs it: its members, the partitions that each reads, its commits, its lag.
 
-It uses requests that any client can send (DescribeGroups, ConsumerGroupDescribe, OffsetFetch, ListOffsets). Assignments
-of classic groups are decoded where the group's protocol is Kafka's ``consumer``, and left out for other protocols.
+It uses requests that any client can send: the describing ones of each kind of group, OffsetFetch, ListOffsets.
+Assignments of classic groups are decoded where the group's protocol is Kafka's ``consumer``, and left out for other
+protocols. A member of a streams group reads the source topics of its active tasks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from kpybroker.errors import KafkaError
@@ -15,8 +17,10 @@ from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeReques
 from kpywire.messages.describe_groups import DescribeGroupsRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kpywire.messages.share_group_describe import ShareGroupDescribeRequest
+from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 
-CONSUMER = "consumer"
+CONSUMER, SHARE, STREAMS = "consumer", "share", "streams"
 NEWEST_ASSIGNMENT = 3
 STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"
 Spot = tuple[str, int]
@@ -32,21 +36,25 @@ class Member(NamedTuple):
     host: str
     partitions: tuple[Spot, ...]
     epoch: int | None = None
-    """Its epoch, in a group of the consumer protocol (KIP-848)."""
+    """Its epoch, in a group of the consumer, share or streams protocol."""
+    tasks: tuple[str, ...] = ()
+    """Its active tasks in a streams group, as in ``0_1``: subtopology and partition."""
+    standby: tuple[str, ...] = ()
+    """Its standby tasks."""
 
 
 class Group(NamedTuple):
     """A group at one moment. ``state`` is one of Kafka's: Empty, PreparingRebalance, CompletingRebalance, Stable, Dead,
-    of the consumer protocol also Assigning and Reconciling. ``protocol`` is the assignor."""
+    of the newer protocols also Assigning, Reconciling and NotReady. ``protocol`` is the assignor."""
 
     id: str
     state: str
     protocol: str
     members: tuple[Member, ...]
     type: str = "classic"
-    """The protocol: classic or consumer (KIP-848)."""
+    """The protocol: classic, consumer (KIP-848), share (KIP-932) or streams (KIP-1071)."""
     epoch: int | None = None
-    """The epoch of a group of the consumer protocol."""
+    """The epoch of a group of the newer protocols."""
 
     @property
     def is_stable(self) -> bool:
@@ -55,14 +63,16 @@ class Group(NamedTuple):
 
     @property
     def owners(self) -> dict[Spot, str]:
-        """The client id of each partition's owner."""
+        """The client id of each partition's owner. Members of a share group read partitions together: one is named."""
         return {spot: member.client_id for member in self.members for spot in member.partitions}
 
     def __str__(self) -> str:
         lines = [f"group {self.id}: {self.state}, {len(self.members)} members"]
         for member in self.members:
             spots = ", ".join(f"{topic}-{partition}" for topic, partition in member.partitions) or "nothing"
-            lines.append(f"  {member.client_id} ({member.id}) reads {spots}")
+            tasks = f", with tasks {' '.join(member.tasks) or '-'}" if self.type == STREAMS else ""
+            standby = f" and standbys {' '.join(member.standby)}" if member.standby else ""
+            lines.append(f"  {member.client_id} ({member.id}) reads {spots}{tasks}{standby}")
         return "\n".join(lines)
 
 
@@ -70,9 +80,10 @@ async def describe(client: Client, group_id: str) -> Group:
     """The group as it is now. An unknown group is Dead. Raises KafkaError."""
     answer = await client.retrying(lambda: _described(client, group_id))
     if answer.group_state == DEAD:
-        found = await client.retrying(lambda: _of_consumer_protocol(client, group_id))
-        if found is not None:
-            return found
+        for look in (_of_consumer_protocol, _of_share_protocol, _of_streams_protocol):
+            found = await client.retrying(partial(look, client, group_id))
+            if found is not None:
+                return found
     members = tuple(
         Member(
             one.member_id,
@@ -100,12 +111,28 @@ async def _described(client: Client, group_id: str) -> Any:
 
 async def _of_consumer_protocol(client: Client, group_id: str) -> Group | None:
     """The group as one of the consumer protocol; None if there is none."""
-    request = ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
-    (answer,) = (await client.call(request)).groups
-    if answer.error_code in (error_codes.GROUP_ID_NOT_FOUND, error_codes.UNSUPPORTED_VERSION):
+    answer = await _answer(
+        client, ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+    )
+    return None if answer is None else _group(answer, CONSUMER, answer.assignor_name, map(_reader, answer.members))
+
+
+async def _of_share_protocol(client: Client, group_id: str) -> Group | None:
+    """The group as a share group; None if there is none."""
+    answer = await _answer(client, ShareGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False))
+    return None if answer is None else _group(answer, SHARE, answer.assignor_name, map(_reader, answer.members))
+
+
+async def _of_streams_protocol(client: Client, group_id: str) -> Group | None:
+    """The group as a streams group; None if there is none."""
+    answer = await _answer(
+        client, StreamsGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+    )
+    if answer is None:
         return None
-    raise_for(answer.error_code, f"group {group_id}")
-    members = [
+    listed = (answer.topology.subtopologies or ()) if answer.topology is not None else ()
+    sources = {each.subtopology_id: list(each.source_topics) for each in listed}
+    members = (
         Member(
             one.member_id,
             one.client_id,
@@ -113,15 +140,46 @@ async def _of_consumer_protocol(client: Client, group_id: str) -> Group | None:
             one.client_host,
             tuple(
                 sorted(
-                    (topic.topic_name, index) for topic in one.assignment.topic_partitions for index in topic.partitions
+                    (topic, index)
+                    for task in one.assignment.active_tasks
+                    for topic in sources.get(task.subtopology_id, ())
+                    for index in task.partitions
                 )
             ),
             one.member_epoch,
+            _tasks(one.assignment.active_tasks),
+            _tasks(one.assignment.standby_tasks),
         )
         for one in answer.members
-    ]
-    members.sort(key=lambda one: one.id)
-    return Group(group_id, answer.group_state, answer.assignor_name, tuple(members), CONSUMER, answer.group_epoch)
+    )
+    return _group(answer, STREAMS, "sticky", members)
+
+
+async def _answer(client: Client, request: Any) -> Any:
+    """The described group; None if it is of another kind or there is none. Raises KafkaError."""
+    (answer,) = (await client.call(request)).groups
+    if answer.error_code in (error_codes.GROUP_ID_NOT_FOUND, error_codes.UNSUPPORTED_VERSION):
+        return None
+    raise_for(answer.error_code, f"group {answer.group_id}")
+    return answer
+
+
+def _group(answer: Any, kind: str, assignor: str, members: Iterable[Member]) -> Group:
+    in_order = tuple(sorted(members, key=lambda one: one.id))
+    return Group(answer.group_id, answer.group_state, assignor, in_order, kind, answer.group_epoch)
+
+
+def _reader(one: Any) -> Member:
+    """A member with the partitions that it reads."""
+    topics = one.assignment.topic_partitions
+    spots = tuple(sorted((topic.topic_name, index) for topic in topics for index in topic.partitions))
+    return Member(
+        one.member_id, one.client_id, getattr(one, "instance_id", None), one.client_host, spots, one.member_epoch
+    )
+
+
+def _tasks(listed: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(sorted(f"{each.subtopology_id}_{index}" for each in listed for index in each.partitions))
 
 
 def _assigned(assignment: bytes) -> tuple[Spot, ...]:

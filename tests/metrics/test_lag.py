@@ -64,6 +64,9 @@ def test_groups_of_the_consumer_protocol_are_counted_by_their_states() -> None:
         }
         assert scrape.value("kafka_consumergroup_members", consumergroup="g") == 1
         assert scrape.value("kpybroker_consumergroup_generation", consumergroup="g") == 2
+        rebalances = "kafka_server_groupcoordinatormetrics_{}_group_rebalance_count"
+        counted = {kind: scrape.value(rebalances.format(kind)) for kind in ("consumer", "share", "streams")}
+        assert counted == {"consumer": 2, "share": 0, "streams": 0}, "Kafka does not count a member that leaves"
 
 
 def test_a_group_is_behind_by_the_records_and_by_the_age_of_the_first(node: ScrapedNode, client: RawClient) -> None:

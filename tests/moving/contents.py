@@ -18,7 +18,7 @@ from waiting import eventually
 
 EARLIEST, LATEST = -2, -1
 COMPACTED = "compacted"
-INTERNAL = ("__consumer_offsets", "__transaction_state")
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 DESCRIBE_GROUPS, LIST_OFFSETS, METADATA = 5, 7, 12
 MOST_BYTES = 8 << 20
 Place = tuple[str, int]
@@ -135,7 +135,7 @@ def _producers(raw: RawClient, place: Place) -> list[tuple[int, ...]]:
 def _groups(raw: RawClient) -> dict[str, Any]:
     coordinator_ready(raw)
     found = {}
-    for each in listed(raw):
+    for each in listed(raw, types=["classic"]):
         described = describe(raw, each.group_id, DESCRIBE_GROUPS)
         state = described.group_state, described.protocol_type, described.protocol_data
         committed = offsets(raw, each.group_id)

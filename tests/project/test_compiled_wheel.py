@@ -1,4 +1,7 @@
-"""A wheel with compiled modules holds the same sources and behaves the same."""
+"""A wheel with compiled modules holds the same sources and behaves the same.
+
+``--interpreter PATH`` builds and tries that of another Python (`make wheels-here`).
+"""
 
 import ast
 import os
@@ -61,6 +64,8 @@ PROTOCOL_SUITES = (
     "test_protocol_group_offsets.py",
     "test_protocol_transactions.py",
 )
+TESTERS = ("pytest", "pytest-rerunfailures", "pytest-timeout", "hypothesis", "cryptography", "kafka-python")
+"""The packages that the tests of the modules need in an environment of another Python."""
 A_TEST_OF_THE_FORM = """
 from kpybroker.partition import leader, validation
 from kpywire import walk
@@ -78,9 +83,24 @@ def listed() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def builder(interpreter: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python of this version with ``build``."""
+    if is_this(interpreter):
+        return interpreter
+    home = tmp_path_factory.mktemp("builder")
+    run(interpreter, "-m", "venv", home / "venv", cwd=home)
+    run(home / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "build", cwd=home)
+    return home / "venv" / "bin" / "python"
+
+
+def is_this(interpreter: Path) -> bool:
+    return interpreter == Path(sys.executable)
+
+
+@pytest.fixture(scope="module")
+def wheel(builder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("dist")
-    command = (sys.executable, "-m", "build", "--wheel", "--outdir", directory, ROOT)
+    command = (builder, "-m", "build", "--wheel", "--outdir", directory, ROOT)
     # What the C compiler makes of it behaves the same without its optimising, which takes minutes.
     run(*command, cwd=directory, variables={"KPYBROKER_COMPILE": "1", "MYPYC_OPT_LEVEL": "0"}, timeout_s=900)
     (wheel,) = directory.glob("*.whl")
@@ -88,10 +108,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def programs(wheel: Path, interpreter: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The ``bin`` of an environment that holds nothing but the wheel and what that asks for."""
     home = tmp_path_factory.mktemp("from-compiled-wheel")
-    run(sys.executable, "-m", "venv", home / "venv", cwd=home)
+    run(interpreter, "-m", "venv", home / "venv", cwd=home)
     run(home / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", wheel, cwd=home)
     return home / "venv" / "bin"
 
@@ -124,7 +144,7 @@ def test_a_record_goes_in_and_comes_out(programs: Path, tmp_path: Path) -> None:
     assert read == "world\n"
 
 
-def test_the_modules_pass_the_tests_of_their_sources(programs: Path, tmp_path: Path) -> None:
+def test_the_modules_pass_the_tests_of_their_sources(programs: Path, interpreter: Path, tmp_path: Path) -> None:
     (packages,) = programs.parent.glob("lib/python*/site-packages")
     suffix = next(packages.glob("kpywire/walk.*.so")).name.removeprefix("walk")
     form = tmp_path / "test_form.py"
@@ -144,8 +164,10 @@ def test_the_modules_pass_the_tests_of_their_sources(programs: Path, tmp_path: P
         "not java and not slow",
         f"--ignore={ROOT / PLANTS_DEFECTS}",
     ]
-    pytest_of_ours = Path(sys.executable).with_name("pytest")
-    run(pytest_of_ours, *options, form, *tests, cwd=tmp_path, variables={"PYTHONPATH": str(packages)})
+    tester = interpreter if is_this(interpreter) else programs / "python"
+    if not is_this(interpreter):
+        run(tester, "-m", "pip", "install", "--quiet", *TESTERS, cwd=tmp_path)
+    run(tester, "-m", "pytest", *options, form, *tests, cwd=tmp_path, variables={"PYTHONPATH": str(packages)})
 
 
 def test_it_passes_protocol_suites(programs: Path) -> None:

@@ -1,4 +1,7 @@
-"""The built packages work: wheel and sdist, each in a clean environment that does not see the checkout."""
+"""The built packages work: wheel and sdist, each in a clean environment that does not see the checkout.
+
+``--interpreter PATH`` tries them with another Python.
+"""
 
 import subprocess
 import sys
@@ -24,10 +27,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module", params=["wheel", "sdist"])
-def installed(request: pytest.FixtureRequest, built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(
+    request: pytest.FixtureRequest,
+    built: dict[str, Path],
+    interpreter: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
     """The ``bin`` of an environment that holds nothing but what was built and what that asks for."""
     home = tmp_path_factory.mktemp(f"from-{request.param}")
-    run(sys.executable, "-m", "venv", home / "venv", cwd=home)
+    run(interpreter, "-m", "venv", home / "venv", cwd=home)
     programs = home / "venv" / "bin"
     run(programs / "python", "-m", "pip", "install", "--quiet", built[request.param], cwd=home)
     return programs

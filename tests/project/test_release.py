@@ -3,7 +3,6 @@
 import hashlib
 import importlib.util
 import itertools
-import json
 import os
 import re
 import shutil
@@ -11,17 +10,14 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from sources import ROOT, SHIPPED
 
 from kpybroker import __version__
 from kpybroker.config.broker import BrokerConfig
 from release import debian, homebrew, sbom
 
-CHART = ROOT / "release" / "helm" / "kpybroker"
 EPOCH = {"SOURCE_DATE_EPOCH": "1700000000"}
 
 
@@ -45,7 +41,7 @@ def needs(program: str) -> None:
 
 
 def built_in(directory: Path, mode: int, age_s: int) -> Path:
-    """The pure wheel of a copy of the sources, with its own modes and times of files."""
+    """The pure wheel of a copy of the sources, with its own modes and times of files; the sdist lies beside it."""
     source = directory / "source"
     for name in (*SHIPPED, "pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
         target = source / name
@@ -57,7 +53,7 @@ def built_in(directory: Path, mode: int, age_s: int) -> Path:
     for path in source.rglob("*.py"):
         path.chmod(mode)
         os.utime(path, (age_s, age_s))
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", directory / "dist", cwd=source, **EPOCH)
+    run(sys.executable, "-m", "hatchling", "build", "-d", directory / "dist", cwd=source, **EPOCH)
     (wheel,) = (directory / "dist").glob("*.whl")
     return wheel
 
@@ -71,10 +67,10 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [built_in(first, 0o644, 1_600_000_000), built_in(second, 0o600, 1_650_000_000)]
 
 
-def test_two_builds_of_the_pure_wheel_are_equal(wheels: list[Path]) -> None:
-    first, second = (wheel.read_bytes() for wheel in wheels)
+def test_two_builds_of_the_pure_wheel_and_of_the_sdist_are_equal(wheels: list[Path]) -> None:
+    first, second = ({path.name: path.read_bytes() for path in wheel.parent.iterdir()} for wheel in wheels)
+    assert set(first) == {f"kpybroker-{__version__}-py3-none-any.whl", f"kpybroker-{__version__}.tar.gz"}
     assert first == second
-    assert wheels[0].name == f"kpybroker-{__version__}-py3-none-any.whl"
 
 
 # Debian
@@ -106,7 +102,7 @@ def test_the_debian_package_holds_the_wheel_a_unit_and_a_configuration(package: 
 def test_the_scripts_of_the_debian_package_are_sound(package: Path, tmp_path: Path) -> None:
     run("dpkg-deb", "--control", package, tmp_path)
     assert (tmp_path / "conffiles").read_text() == "/etc/kpybroker/server.properties\n"
-    for name in ("postinst", "prerm"):
+    for name in ("postinst", "prerm", "postrm"):
         assert os.access(tmp_path / name, os.X_OK)
         run("sh", "-n", tmp_path / name)
 
@@ -124,6 +120,22 @@ def test_debian_takes_a_development_version_for_older_than_its_release() -> None
     del ordered[1]  # dev0 and a1 of one version are never both released
     for older, newer in itertools.pairwise(ordered):
         run("dpkg", "--compare-versions", older, "lt", newer)
+
+
+@pytest.mark.parametrize(
+    ("tags", "dependency"),
+    [
+        (("py3-none-any", "cp39-abi3-linux_x86_64"), "python3 (>= 3.11)"),
+        (("py3-none-any", "cp313-cp313-manylinux_2_28_x86_64"), "python3 (>= 3.13), python3 (<< 3.14)"),
+    ],
+)
+def test_the_debian_package_asks_for_the_python_that_its_wheels_are_for(tags: tuple[str, ...], dependency: str) -> None:
+    assert debian.python_for([Path(f"one-1.0-{tag}.whl") for tag in tags]) == dependency
+
+
+def test_wheels_for_several_versions_of_python_are_one_line() -> None:
+    with pytest.raises(SystemExit, match=r"for several versions of Python: 3\.11, 3\.12"):
+        debian.python_for([Path(f"one-1.0-cp3{minor}-cp3{minor}-linux_x86_64.whl") for minor in (12, 11)])
 
 
 def test_a_directory_without_the_wheel_is_one_line(tmp_path: Path) -> None:
@@ -169,165 +181,6 @@ def test_the_formula_has_the_checksum_of_what_it_downloads(tmp_path: Path) -> No
         homebrew.formula(sdist, "http://example.org/x")
 
 
-# Helm
-
-
-def rendered(**values: Any) -> list[dict[str, Any]]:
-    """The manifests of the chart, by helm where it is installed, else by `render`."""
-    settings = {**yaml.safe_load((CHART / "values.yaml").read_text()), **values}
-    if shutil.which("helm"):
-        text = run("helm", "template", "kafka", CHART, "--namespace", "streams", "--set-json", _json_values(values))
-    else:
-        text = "\n---\n".join(
-            render(path.read_text(), settings) for path in sorted((CHART / "templates").glob("*.yaml"))
-        )
-    return [each for each in yaml.safe_load_all(text) if each]
-
-
-def _json_values(values: dict[str, Any]) -> str:
-    return ",".join(f"{name}={json.dumps(value)}" for name, value in values.items()) or "unused=0"
-
-
-TAG = re.compile(r"(?:\n? *\{\{- |\{\{ )(.*?) ?\}\}")
-
-
-def render(template: str, values: dict[str, Any]) -> str:
-    """A template with the few forms that the chart uses: values, if, range, quote, default, toYaml."""
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    scope = {
-        "Values": values,
-        "Release": {"Name": "kafka", "Namespace": "streams"},
-        "Chart": {"AppVersion": chart["appVersion"]},
-    }
-    parts = TAG.split(template)
-    text, rest = _block(parts, scope, {})
-    assert not rest
-    return text
-
-
-def _block(parts: list[str], scope: dict[str, Any], names: dict[str, Any]) -> tuple[str, list[str]]:
-    """The text up to the end of a block, and what is behind it."""
-    made = parts[0]
-    rest = parts[1:]
-    while rest:
-        tag, after = rest[0], rest[1:]
-        if tag == "end":
-            return made, after
-        word, _, argument = tag.partition(" ")
-        if word == "if":
-            inner, behind = _block(after, scope, names)
-            made += inner if _value(argument, scope, names) else ""
-        elif word == "range":
-            variables, _, source = argument.partition(" := ")
-            items = _value(source, scope, names)
-            pairs = items.items() if isinstance(items, dict) else [(each, each) for each in items]
-            behind = _block(after, scope, {**dict.fromkeys(re.findall(r"\$\w+", variables), 0), **names})[1]
-            for key, value in pairs:
-                bound = dict(zip(re.findall(r"\$\w+", variables), (key, value), strict=False))
-                made += _block(after, scope, {**names, **bound})[0]
-        else:
-            made += str(_value(tag, scope, names))
-            made += after[0]
-            rest = after[1:]
-            continue
-        made += behind[0] if behind else ""
-        rest = behind[1:]
-    return made, []
-
-
-def _value(expression: str, scope: dict[str, Any], names: dict[str, Any]) -> Any:
-    expression, *filters = [part.strip() for part in expression.split(" | ")]
-    value = _plain(expression, scope, names)
-    for each in filters:
-        word, _, argument = each.partition(" ")
-        if word == "quote":
-            value = json.dumps(str(value))
-        elif word == "default":
-            value = value or _plain(argument, scope, names)
-        elif word == "nindent":
-            value = "\n" + "\n".join(" " * int(argument) + line for line in str(value).splitlines())
-        else:
-            pytest.fail(f"the chart uses {each}: teach it to this renderer")
-    return value
-
-
-def _plain(expression: str, scope: dict[str, Any], names: dict[str, Any]) -> Any:
-    if found := re.fullmatch(r"until \(int (\S+)\)", expression):
-        return range(int(_plain(found[1], scope, names)))
-    if found := re.fullmatch(r"add (\S+) (\d+)", expression):
-        return _plain(found[1], scope, names) + int(found[2])
-    if expression.startswith("toYaml "):
-        return yaml.safe_dump(_plain(expression.removeprefix("toYaml "), scope, names))
-    if expression in names:
-        return names[expression]
-    path = re.fullmatch(r"\$?\.(\w+(?:\.\w+)*)", expression)
-    assert path is not None, f"the chart uses {expression}: teach it to this renderer"
-    value: Any = scope
-    for name in path[1].split("."):
-        value = value[name]
-    return value
-
-
-def only(manifests: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    (found,) = [each for each in manifests if each["kind"] == kind]
-    return found
-
-
-def test_the_chart_renders_to_a_stateful_set_that_knows_its_quorum() -> None:
-    manifests = rendered()
-    nodes = only(manifests, "StatefulSet")["spec"]
-    (container,) = nodes["template"]["spec"]["containers"]
-    variables = {each["name"]: each.get("value") for each in container["env"]}
-    assert nodes["replicas"] == 3
-    assert variables["KAFKA_CONTROLLER_QUORUM_VOTERS"].split(",") == [
-        f"{number + 1}@kafka-{number}.kafka-nodes.streams.svc:9093" for number in range(3)
-    ]
-    assert container["livenessProbe"]["httpGet"] == {"path": "/live", "port": "metrics"}
-    assert container["readinessProbe"]["httpGet"]["path"] == "/ready"
-    assert container["image"] == f"kpybroker:{yaml.safe_load((CHART / 'Chart.yaml').read_text())['appVersion']}"
-    (claim,) = nodes["volumeClaimTemplates"]
-    assert "storageClassName" not in claim["spec"]
-    assert variables["KAFKA_LOG_DIRS"].startswith(container["volumeMounts"][0]["mountPath"])
-    labels = nodes["template"]["metadata"]["labels"]
-    for each in manifests:
-        selector = each["spec"].get("selector") if each["kind"] != "ConfigMap" else None
-        assert selector is None or (selector.get("matchLabels", selector)).items() <= labels.items()
-    headless = next(each for each in manifests if each["kind"] == "Service" and each["spec"].get("clusterIP") == "None")
-    assert headless["metadata"]["name"] == nodes["serviceName"]
-    assert only(manifests, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
-    assert not [each for each in manifests if each["kind"] == "PodMonitor"]
-
-
-@pytest.mark.parametrize(("ordinal", "roles"), [(0, "broker,controller"), (3, "broker")])
-def test_a_pod_knows_its_node_by_its_ordinal(tmp_path: Path, ordinal: int, roles: str) -> None:
-    """The script of a pod, with a stand-in for the image's program, and its configuration as a broker takes it."""
-    manifests = rendered(nodes=4, storage={"size": "1Gi", "className": "fast"}, podMonitor={"enabled": True})
-    files = only(manifests, "ConfigMap")["data"]
-    run_it = tmp_path / "run"
-    run_it.write_text("#!/bin/sh\nenv\n")
-    run_it.chmod(0o755)
-    script = tmp_path / "start.sh"
-    script.write_text(files["start.sh"].replace("/etc/kafka/docker/run", str(run_it)))
-    (container,) = only(manifests, "StatefulSet")["spec"]["template"]["spec"]["containers"]
-    given = {each["name"]: each["value"] for each in container["env"] if "value" in each}
-    said = run("sh", script, POD_NAME=f"kafka-{ordinal}", **given)
-    variables = dict(line.split("=", 1) for line in said.splitlines() if line.startswith("KAFKA_"))
-    assert variables["KAFKA_NODE_ID"] == str(ordinal + 1)
-    assert variables["KAFKA_PROCESS_ROLES"] == roles
-    properties = tmp_path / "server.properties"
-    properties.write_text(files["server.properties"])
-    written = run(sys.executable, "-m", "kpybroker.config", properties, **variables)
-    properties.write_text(written)
-    config = BrokerConfig.load(properties)
-    assert config.node_id == ordinal + 1
-    assert config["min.insync.replicas"] == 2
-    assert str(config.listeners[0]) == "PLAINTEXT://0.0.0.0:9092"
-    assert f"kafka-{ordinal}.kafka-nodes.streams.svc:9092" in written
-    assert only(manifests, "PodMonitor")["spec"]["podMetricsEndpoints"] == [{"port": "metrics", "path": "/metrics"}]
-    (claim,) = only(manifests, "StatefulSet")["spec"]["volumeClaimTemplates"]
-    assert claim["spec"]["storageClassName"] == "fast"
-
-
 # Bill of materials, and the wheels of other machines
 
 
@@ -352,3 +205,17 @@ def test_wheels_are_compiled_for_every_python_and_machine_that_is_promised() -> 
     assert settings["environment"]["KPYBROKER_COMPILE"] == settings["macos"]["environment"]["KPYBROKER_COMPILE"] == "1"
     assert set(settings["linux"]["archs"]) == {"x86_64", "aarch64"}
     assert {name for name in settings["linux"] if name.startswith("musllinux")}
+
+
+@pytest.mark.parametrize(
+    ("platform", "machines"),
+    [
+        ("linux", {f"{kind}linux_{machine}" for kind in ("many", "musl") for machine in ("x86_64", "aarch64")}),
+        ("macos", {"macosx_x86_64", "macosx_arm64"}),
+    ],
+)
+def test_cibuildwheel_itself_understands_what_it_shall_build(platform: str, machines: set[str]) -> None:
+    if importlib.util.find_spec("cibuildwheel") is None:
+        pytest.skip("cibuildwheel is not installed")
+    said = run(sys.executable, "-m", "cibuildwheel", "--platform", platform, "--print-build-identifiers", ROOT)
+    assert set(said.split()) == {f"cp3{minor}-{machine}" for minor in (11, 12, 13, 14) for machine in machines}

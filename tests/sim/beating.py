@@ -1,13 +1,14 @@
 """Members of a group of the consumer protocol (KIP-848): they send heartbeats, give up partitions, and take others.
 
-Their work is that of `grouping`.
+Their work is that of `grouping`. What a member owns are partitions here, and tasks in `streaming`.
 
-Some are static: they go away and come back under another id. A member that is not answered sends everything again.
+Some are static: they go away and come back under another id. A member that is not answered sends everything again. Some
+send heartbeats that say nothing while they give up partitions.
 
 Invariant: a partition is not given to a member while another has it whose session cannot have ended.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kpywire import error_codes
 from kpywire.messages.consumer_group_heartbeat import (
@@ -30,6 +31,8 @@ SURE_MS = SESSION_MS / 3
 BEAT_MS = 100.0
 GIVING_UP_MS = 300
 """The longest time that a member takes to give up partitions. The others send heartbeats meanwhile."""
+BEATS_MEANWHILE = 0.3
+"""How often a member sends a heartbeat itself meanwhile."""
 REBALANCE_MS = 20_000
 JOINING, LEAVING, AWAY = 0, -1, -2
 ENDED = (error_codes.UNKNOWN_MEMBER_ID, error_codes.FENCED_MEMBER_EPOCH, error_codes.GROUP_ID_NOT_FOUND)
@@ -47,14 +50,14 @@ class Life:
 
 
 class Owners:
-    """The partitions that members have, as the members know it."""
+    """What members have, as the members know it: partitions, or tasks."""
 
     def __init__(self, world: "World") -> None:
         self.world = world
         self.owners: dict[Place, Life] = {}
 
     def take(self, place: Place, life: Life) -> None:
-        """A member was given a partition."""
+        """A member was given something."""
         owner = self.owners.get(place)
         if owner is not None and owner is not life:
             silent_ms = self.world.now_ms - owner.heard_ms
@@ -66,7 +69,7 @@ class Owners:
         self.owners[place] = life
 
     def give_up(self, place: Place, life: Life) -> None:
-        """A member has given up a partition."""
+        """A member has given up something."""
         if self.owners.get(place) is life:
             del self.owners[place]
 
@@ -79,13 +82,15 @@ class Owners:
 class BeatingMember(Member):
     """One member after the other, on one client."""
 
+    may_be_static = True
+
     def __init__(self, client: Client, group: Group, owners: Owners, *, exactly: bool) -> None:
         super().__init__(client, group, exactly=exactly)
         self._owners = owners
         self._life = Life("")
         self._instance_id: str | None = None
         self._given: set[Place] = set()
-        """The partitions that the coordinator assigned last."""
+        """The partitions or tasks that the coordinator assigned last."""
         self._owned: set[Place] = set()
         self._is_complete = True
         """Whether the next heartbeat says everything."""
@@ -96,7 +101,7 @@ class BeatingMember(Member):
     async def _join(self) -> list[Place] | None:
         if not self._id:
             self._begin(to_string(self.client.rng.randbytes(16)))
-            self._instance_id = self.client.name if self.client.rng.random() < 0.3 else None
+            self._instance_id = self.client.name if self.may_be_static and self.client.rng.random() < 0.3 else None
         if self._generation == JOINING:
             await self._beat()
         return []
@@ -112,16 +117,7 @@ class BeatingMember(Member):
         """Send a heartbeat, and take its answer. Raises as asking does."""
         joins, tells_all, sent_ms = self._generation == JOINING, self._is_complete, self.client.world.now_ms
         self._is_complete, self._next_ms = True, sent_ms + BEAT_MS
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=NAME,
-            member_id=self._id,
-            member_epoch=self._generation,
-            instance_id=self._instance_id,
-            rebalance_timeout_ms=REBALANCE_MS if tells_all else -1,
-            subscribed_topic_names=sorted({topic for topic, _ in self.group.places}) if tells_all else None,
-            topic_partitions=await self._listed() if tells_all else None,
-        )
-        answer = await self._ask(request)
+        answer = await self._ask(await self._heartbeat(tells_all=tells_all))
         if answer.error_code in ENDED:
             self._begin(self._id)
             return
@@ -132,16 +128,35 @@ class BeatingMember(Member):
             self.client.world.violated(f"{self._id} was at epoch {self._generation}, now {answer.member_epoch}")
         self._generation, self._is_complete = answer.member_epoch, False
         self._life.heard_ms, self._life.heard_by = sent_ms, self._coordinator or 0
-        if answer.assignment is not None:
-            ids = {topic.id: name for name, topic in self.client.topics.items()}
-            self._given = {
-                (ids[each.topic_id], index)
-                for each in answer.assignment.topic_partitions
-                for index in each.partitions
-                if each.topic_id in ids
-            }
+        given = self._given_by(answer)
+        if given is not None:
+            self._given = given
         elif joins:
             self.client.world.violated(f"{self._id} joined, and nobody says what it has")
+
+    async def _heartbeat(self, *, tells_all: bool) -> Any:
+        """The next heartbeat. Raises as asking does."""
+        return ConsumerGroupHeartbeatRequest(
+            group_id=NAME,
+            member_id=self._id,
+            member_epoch=self._generation,
+            instance_id=self._instance_id,
+            rebalance_timeout_ms=REBALANCE_MS if tells_all else -1,
+            subscribed_topic_names=sorted({topic for topic, _ in self.group.places}) if tells_all else None,
+            topic_partitions=await self._listed() if tells_all else None,
+        )
+
+    def _given_by(self, answer: Any) -> set[Place] | None:
+        """The partitions that an answer assigns; None if it says nothing about them."""
+        if answer.assignment is None:
+            return None
+        ids = {topic.id: name for name, topic in self.client.topics.items()}
+        return {
+            (ids[each.topic_id], index)
+            for each in answer.assignment.topic_partitions
+            for index in each.partitions
+            if each.topic_id in ids
+        }
 
     async def _listed(self) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
         """The partitions that it has."""
@@ -156,19 +171,23 @@ class BeatingMember(Member):
         ]
 
     async def _leave(self) -> None:
-        goes_away = self._instance_id is not None and self.client.rng.random() < 0.7
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=NAME,
-            member_id=self._id,
-            member_epoch=AWAY if goes_away else LEAVING,
-            instance_id=self._instance_id,
-        )
+        request = self._departure()
         self._owners.end(self._life)
         self._id = ""
         try:
             await self._ask(request)
         except (NoAnswer, Refused):
             return
+
+    def _departure(self) -> Any:
+        """The heartbeat of a member that leaves."""
+        goes_away = self._instance_id is not None and self.client.rng.random() < 0.7
+        return ConsumerGroupHeartbeatRequest(
+            group_id=NAME,
+            member_id=self._id,
+            member_epoch=AWAY if goes_away else LEAVING,
+            instance_id=self._instance_id,
+        )
 
     # Work
 
@@ -193,22 +212,38 @@ class BeatingMember(Member):
                 return
 
     async def _follow(self, reader: Reader) -> None:
-        """Give up the partitions that are no longer assigned, then take the new ones. Raises as asking does."""
-        while lost := self._owned - self._given:
+        """Give up what is no longer assigned, then take what is new. Raises as asking does."""
+        while self._owned - self._given:
             await self.client.pause(GIVING_UP_MS)
-            for place in sorted(lost):
-                self._owned.discard(place)
-                self._owners.give_up(place, self._life)
-                reader.positions.pop(place, None)
+            if self.client.rng.random() < BEATS_MEANWHILE:
+                await self._beat()
+                await self.client.pause(GIVING_UP_MS)
+            for each in sorted(self._owned - self._given):
+                self._give_up(each)
+                reader.positions.pop(self._input_of(each), None)
             self._is_complete = True
             await self._beat()
-        for place in sorted(self._given - self._owned):
-            self._owners.take(place, self._life)
-            self._owned.add(place)
+        for each in sorted(self._given - self._owned):
+            self._take(each)
             self._is_complete = True
-        missing = sorted(self._owned - reader.positions.keys())
+        places = {self._input_of(each) for each in self._owned}
+        missing = sorted(place for place in places if place is not None and place not in reader.positions)
         if missing:
             reader.positions.update(await self.positions(missing) or {})
+
+    def _take(self, each: Place) -> None:
+        """Own something from now on."""
+        self._owners.take(each, self._life)
+        self._owned.add(each)
+
+    def _give_up(self, each: Place) -> None:
+        """Own something no more."""
+        self._owned.discard(each)
+        self._owners.give_up(each, self._life)
+
+    def _input_of(self, each: Place) -> Place | None:
+        """The partition that an owner of this reads; None if there is none."""
+        return each
 
     async def _fetch_request(self, places: list[Place]) -> OffsetFetchRequest:
         request = await super()._fetch_request(places)

@@ -1,14 +1,20 @@
 """Bugs to plant in groups of the consumer protocol (KIP-848)."""
 
+from .kind import BEATING
 from .mutation import Mutation
 
 RECONCILE = "kpybroker/groups/consumer/reconcile.py"
 GROUP = "kpybroker/groups/consumer/consumer_group.py"
+EPOCHS = "kpybroker/groups/epoch_members.py"
 RECORDS = "kpybroker/groups/consumer/records.py"
+REPLAY = "kpybroker/groups/consumer/replay.py"
+MEMBER = "kpybroker/groups/consumer/member.py"
+TIMEOUTS = "kpybroker/groups/consumer/timeouts.py"
+LEAVE = "kpybroker/groups/consumer/leave.py"
 
 
 def _beating(name: str, path: str, old: str, new: str, nodes: int = 1) -> Mutation:
-    return Mutation(name, path, old, new, nodes, is_beating=True)
+    return Mutation(name, path, old, new, nodes, world=BEATING)
 
 
 BEATING_MUTATIONS = [
@@ -36,5 +42,43 @@ BEATING_MUTATIONS = [
         RECORDS,
         "        partitions_pending_revocation=_with_epochs(member.pending_revocation),\n",
         "        partitions_pending_revocation=[],\n",
+    ),
+    _beating(
+        "partitions that a member has to give up are not read from the log",
+        REPLAY,
+        "            pending_revocation=_with_epochs(value.partitions_pending_revocation, value.member_epoch),\n",
+        "            pending_revocation=NOTHING,\n",
+    ),
+    _beating(
+        "a member that says nothing has given up its partitions",
+        MEMBER,
+        "    if owned is None:\n        return True\n",
+        "    if owned is None:\n        return False\n",
+    ),
+    # Members that are gone
+    _beating(
+        "sessions of members do not go on after a load",
+        TIMEOUTS,
+        "            renew_session(shard, group_id, member.member_id, decision, timeout_ms)\n            if member",
+        "            if member",
+    ),
+    _beating(
+        "a group does not go on when a member is gone",
+        LEAVE,
+        "epoch_record(group_id, group.epoch + 1, decision.topics.group_hash(topics))",
+        "epoch_record(group_id, group.epoch, decision.topics.group_hash(topics))",
+    ),
+    # Members that wait, and commits
+    _beating(
+        "a member does not wait for what others have not released",
+        RECONCILE,
+        "        state = UNRELEASED if waits else STABLE\n",
+        "        state = STABLE\n",
+    ),
+    _beating(
+        "a transaction may commit for a member of any epoch",
+        EPOCHS,
+        "        error = self._check_epoch(member, generation_id, message.topics, decision)\n",
+        "        error = 0\n",
     ),
 ]

@@ -8,12 +8,14 @@ from . import passing
 from .beating import BeatingMember, Owners
 from .client import Client, NoAnswer, Refused
 from .grouping import PATIENCE_MS, Group, Member
+from .kind import CONSUMER, STREAMS
 from .operating import change_voters, reassign
 from .passing import Passing
 from .producing import Producer
 from .records import Records
 from .rot import Rot
 from .settling import differing, unsettled
+from .streaming import Processes, StreamingMember, tasks_for
 from .tuning import Tuner
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class Churn:
         self._tuner: Tuner | None = None
         self._group: Group | None = None
         self._owners = Owners(self.world)
+        self._processes = Processes(self.world)
         if self.kind.tunes:
             simulation.invariants.reckless.add(RECKLESS)
 
@@ -83,9 +86,13 @@ class Churn:
         self._operators.append(client)
         return client
 
+    @property
+    def _replicas(self) -> int:
+        """The number of replicas of a new topic."""
+        return min(3, len(set(self.kind.brokers) - set(self.kind.late)))
+
     def _pass_topics(self) -> None:
-        replicas = min(3, len(set(self.kind.brokers) - set(self.kind.late)))
-        of_topic = self._passing = Passing(self.world, replicas)
+        of_topic = self._passing = Passing(self.world, self._replicas)
         keeper, writer, reader = self._operator("keeper"), self._client("writer"), self._client("reader of all")
         keeper.run(of_topic.come_and_go(keeper))
         writer.run(of_topic.write(writer))
@@ -95,10 +102,14 @@ class Churn:
         simulation = self.simulation
         places = [place for place in simulation.partitions if place[0] == "one"]
         group = self._group = Group(self.world, simulation.records, places, ("two", 0))
+        group.replicas = self._replicas
         for number in range(MEMBERS):
             client = self._client(f"member{number}", PATIENCE_MS)
             exactly = self.kind.groups == "exactly"
-            if self.kind.beats:
+            if self.kind.protocol == STREAMS:
+                streaming = StreamingMember(client, group, self._owners, self._processes, exactly=exactly)
+                client.run(streaming.come_and_go())
+            elif self.kind.protocol == CONSUMER:
                 client.run(BeatingMember(client, group, self._owners, exactly=exactly).come_and_go())
             else:
                 client.run(Member(client, group, exactly=exactly).come_and_go())
@@ -133,8 +144,9 @@ class Churn:
         if group is not None:
             before = group.commits
             self.simulation.within(HEAL_MS, lambda: group.commits > before + 1, "members of a group come on")
-            if self.kind.beats:
-                all_read = lambda: self._owners.owners.keys() == set(group.places)  # noqa: E731
+            if self.kind.protocol:
+                wanted = tasks_for(group.places) if self.kind.protocol == STREAMS else set(group.places)
+                all_read = lambda: self._owners.owners.keys() == wanted  # noqa: E731
                 self.simulation.within(HEAL_MS, all_read, "every partition has a member that reads it")
 
     def verdict(self, log: list[Seen]) -> str:

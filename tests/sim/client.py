@@ -123,6 +123,10 @@ class Client:
             raise NoAnswer(answer.reason)
         return answer
 
+    def hang_up(self) -> None:
+        """Close all connections."""
+        self._peers.close()
+
     async def tell(self, node_id: int, request: Any) -> None:
         """Send what is not answered. Raises NoAnswer if there is no connection."""
         peer = self.peer(node_id)

@@ -48,6 +48,8 @@ class Group:
         self.records = records
         self.places = sorted(places)
         self.output = output
+        self.replicas = 1
+        """The replicas of a topic that the group has created."""
         self.processed: set[tuple[Place, int]] = set()
         self.commits = 0
         """How many counted."""

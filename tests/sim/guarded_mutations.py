@@ -1,5 +1,6 @@
 """Bugs to plant in the authorizer, in client quotas and in their ways through the metadata."""
 
+from .kind import GUARDED
 from .mutation import Mutation
 
 AUTHORIZER = "kpybroker/authorization/authorizer.py"
@@ -17,7 +18,7 @@ CLIENT_QUOTAS = "kpybroker/quotas/client_quotas.py"
 
 
 def _guarded(name: str, path: str, old: str, new: str, nodes: int = 3) -> Mutation:
-    return Mutation(name, path, old, new, nodes, is_guarded=True)
+    return Mutation(name, path, old, new, nodes, world=GUARDED)
 
 
 GUARDED_MUTATIONS = [

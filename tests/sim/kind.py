@@ -13,7 +13,25 @@ CONTROLLER = "controller"
 BOTH = "broker,controller"
 MOST_VOTERS = 3
 DRAWN_SHARE = 0.2
-"""The share of guarded worlds in which people also change the cluster."""
+"""The share of guarded worlds, and of those with groups of Kafka 4, in which people also change the cluster."""
+CONSUMER, STREAMS = "consumer", "streams"
+PLAIN, GUARDED, LENDING, BEATING, STREAMING, SHARING = (
+    "plain",
+    "guarded",
+    "lending",
+    "beating",
+    "streaming",
+    "sharing",
+)
+WORLDS = {
+    PLAIN: "plain worlds, where nobody changes the cluster",
+    GUARDED: "worlds with ACLs, client quotas and guests",
+    LENDING: "worlds whose files are lent and read",
+    BEATING: "worlds with a group of the consumer protocol",
+    STREAMING: "worlds with a streams group",
+    SHARING: "worlds with a share group",
+}
+"""The worlds that have seeds of their own, by the names of their options. All others are drawn."""
 
 
 class Kind(NamedTuple):
@@ -32,8 +50,10 @@ class Kind(NamedTuple):
     """Configurations change."""
     groups: str = ""
     """Members of a group come and go; they process ``at least`` or ``exactly`` once."""
-    beats: bool = False
-    """The group speaks the consumer protocol (KIP-848)."""
+    protocol: str = ""
+    """The protocol of the group: `CONSUMER` (KIP-848), `STREAMS` (KIP-1071), or the classic one."""
+    shares: bool = False
+    """A share group reads a topic (KIP-932)."""
     reassigns: bool = False
     """Partitions move to other brokers."""
     changes_voters: bool = False
@@ -99,10 +119,26 @@ def lending(nodes: int) -> Kind:
     return plain(nodes)._replace(lends=True)
 
 
-def beating(rng: Random, nodes: int) -> Kind:
-    """A kind with a group of the consumer protocol; most have nothing else that changes."""
+def beating(rng: Random, nodes: int, protocol: str) -> Kind:
+    """A kind with a group of the consumer or streams protocol; most have nothing else that changes."""
     kind = drawn(rng, nodes) if rng.random() < DRAWN_SHARE else plain(nodes)
-    return kind._replace(is_plain=False, beats=True, groups=rng.choice(("at least", "exactly")))
+    return kind._replace(is_plain=False, protocol=protocol, groups=rng.choice(("at least", "exactly")))
+
+
+def sharing(nodes: int) -> Kind:
+    """Nodes that stay what they are, and serve a share group."""
+    return plain(nodes)._replace(shares=True)
+
+
+def of(world: str, rng: Random, nodes: int) -> Kind:
+    """The kind of a world, by its name in `WORLDS`; without a name, any kind."""
+    if world in (BEATING, STREAMING):
+        return beating(rng, nodes, CONSUMER if world == BEATING else STREAMS)
+    if world == GUARDED:
+        return guarded(rng, nodes)
+    if world in (LENDING, SHARING):
+        return lending(nodes) if world == LENDING else sharing(nodes)
+    return plain(nodes) if world == PLAIN else drawn(rng, nodes)
 
 
 def _shaped(kind: Kind, rng: Random, nodes: int) -> Kind:

@@ -12,8 +12,9 @@ from kpystorage.disk import Disk
 
 from .beating import SESSION_MS
 from .client import PORT
+from .deliveries import LOCK_MS
 from .identities import SUPER_USERS
-from .kind import BOTH, BROKER, CONTROLLER, Kind
+from .kind import BOTH, BROKER, CONSUMER, CONTROLLER, STREAMS, Kind
 
 if TYPE_CHECKING:
     from .world import World
@@ -92,6 +93,36 @@ BEATING = {
 """The settings of a world with a group of the consumer protocol."""
 
 
+STREAMING = {
+    "group.streams.min.heartbeat.interval.ms": "50",
+    "group.streams.heartbeat.interval.ms": "100",
+    "group.streams.min.session.timeout.ms": str(SESSION_MS),
+    "group.streams.session.timeout.ms": str(SESSION_MS),
+    "group.streams.assignment.interval.ms": "100",
+    "group.streams.initial.rebalance.delay.ms": "200",
+    "group.streams.num.standby.replicas": "1",
+}
+"""The settings of a world with a streams group."""
+
+
+SHARING = {
+    "group.share.min.heartbeat.interval.ms": "50",
+    "group.share.heartbeat.interval.ms": "100",
+    "group.share.min.session.timeout.ms": str(SESSION_MS),
+    "group.share.session.timeout.ms": str(SESSION_MS),
+    "group.share.assignment.interval.ms": "100",
+    "group.share.initialize.retry.interval.ms": "1000",
+    "group.share.min.record.lock.duration.ms": str(LOCK_MS),
+    "group.share.record.lock.duration.ms": str(LOCK_MS),
+    "share.coordinator.write.timeout.ms": "1000",
+    "share.coordinator.snapshot.update.records.per.snapshot": "5",
+    "share.coordinator.state.topic.num.partitions": "2",
+    "share.coordinator.state.topic.prune.interval.ms": "500",
+    "share.coordinator.cold.partition.snapshot.interval.ms": "1500",
+}
+"""The settings of a world with a share group. Its states have snapshots, and their logs are cut, every little while."""
+
+
 class Layout:
     """The configuration of every node, by its id."""
 
@@ -109,8 +140,9 @@ class Layout:
             own |= CHANGING
         if kind.lends:
             own |= LENDING
-        if kind.beats:
-            own |= BEATING
+        own |= {CONSUMER: BEATING, STREAMS: STREAMING}.get(kind.protocol, {})
+        if kind.shares:
+            own |= SHARING
         self.is_quick = not self.is_alone and self.rng.random() < 0.8
         if self.is_quick:
             election_ms = self.rng.choice((20, 300))  # nodes that stand at the same time
@@ -132,7 +164,8 @@ class Layout:
         if self.is_alone:
             return {}
         replicas = str(min(len(set(self.kind.brokers) - set(self.kind.late)), 3))
-        factors = {f"{topic}.replication.factor": replicas for topic in ("offsets.topic", "transaction.state.log")}
+        topics = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+        factors = {f"{topic}.replication.factor": replicas for topic in topics}
         factors["transaction.state.log.min.isr"] = "2"
         if self.has_fixed_voters:
             voters = ",".join(f"{node_id}@n{node_id}:{CONTROLLER_PORT}" for node_id in self.voters)

@@ -1,5 +1,6 @@
 """Bugs to plant in leases, in the lending of segments, in manifests, and in readers of lent files."""
 
+from .kind import LENDING
 from .mutation import Mutation
 
 LENDER = "kpybroker/leases/lender.py"
@@ -11,7 +12,7 @@ ABORTED = "wire/kpywire/aborted.py"
 
 
 def _lending(name: str, path: str, old: str, new: str, nodes: int = 1) -> Mutation:
-    return Mutation(name, path, old, new, nodes, is_lending=True)
+    return Mutation(name, path, old, new, nodes, world=LENDING)
 
 
 LENDING_MUTATIONS = [

@@ -15,6 +15,7 @@ from pathlib import Path
 from time import sleep
 from typing import NamedTuple
 
+from .kind import PLAIN
 from .mutations import Mutation
 from .planting import VARIABLE
 from .processor import REAL_NS
@@ -24,10 +25,6 @@ CATCHES = Path(__file__).with_name("catches.txt")
 QUORUM = "kpybroker/raft/"
 QUORUM_ALONE = "quorum"
 QUORUM_SEEDS = "0-199"
-PLAIN = "plain-"
-GUARDED = "guarded-"
-LENDING = "lending-"
-BEATING = "beating-"
 MOST_S = 300
 """The processor time of a search, so that a busy machine finds as much as a quiet one."""
 LOOK_S = 0.05
@@ -35,10 +32,10 @@ FAILED = re.compile(r"^seed (\d+)( of the quorum alone)?: ", re.MULTILINE)
 
 
 class Search(NamedTuple):
-    """Seeds of one kind of world: of a number of nodes, plain, guarded, lending, beating or none of them, or of the
-    quorum alone."""
+    """Seeds of one kind of world, or of the quorum alone."""
 
     world: str
+    """The number of nodes, behind the name of the world and a hyphen if it has one: 3, plain-3."""
     seeds: str
 
     @property
@@ -46,15 +43,8 @@ class Search(NamedTuple):
         """The options of the command that runs them."""
         if self.world == QUORUM_ALONE:
             return ["--quorums", self.seeds, "--seeds", ""]
-        if self.world.startswith(PLAIN):
-            return ["--nodes", self.world.removeprefix(PLAIN), "--plain", self.seeds, "--seeds", ""]
-        if self.world.startswith(GUARDED):
-            return ["--nodes", self.world.removeprefix(GUARDED), "--guarded", self.seeds, "--seeds", ""]
-        if self.world.startswith(LENDING):
-            return ["--nodes", self.world.removeprefix(LENDING), "--lending", self.seeds, "--seeds", ""]
-        if self.world.startswith(BEATING):
-            return ["--nodes", self.world.removeprefix(BEATING), "--beating", self.seeds, "--seeds", ""]
-        return ["--nodes", self.world, "--seeds", self.seeds]
+        name, _, nodes = self.world.rpartition("-")
+        return ["--nodes", nodes, *((f"--{name}", self.seeds, "--seeds", "") if name else ("--seeds", self.seeds))]
 
     def __str__(self) -> str:
         return f"{self.world} {self.seeds}"
@@ -162,14 +152,9 @@ def searches(mutation: Mutation, known: dict[str, Search], seeds: str) -> list[S
     found = [known[mutation.name]] if mutation.name in known else []
     if mutation.path.startswith(QUORUM):
         found.append(Search(QUORUM_ALONE, QUORUM_SEEDS))
-    if seeds and mutation.is_guarded:
-        found.append(Search(f"{GUARDED}{mutation.nodes}", seeds))
-    elif seeds and mutation.is_lending:
-        found.append(Search(f"{LENDING}{mutation.nodes}", seeds))
-    elif seeds and mutation.is_beating:
-        found.append(Search(f"{BEATING}{mutation.nodes}", seeds))
-    elif seeds:
-        found += [Search(f"{PLAIN}{mutation.nodes}", seeds), Search(str(mutation.nodes), seeds)]
+    if seeds:
+        worlds = (f"{mutation.world}-",) if mutation.world else (f"{PLAIN}-", "")
+        found += [Search(f"{world}{mutation.nodes}", seeds) for world in worlds]
     return found
 
 
@@ -212,6 +197,6 @@ def read_catches() -> dict[str, Search]:
 
 def write_catches(catches: dict[str, Search], names: Sequence[str]) -> None:
     """Keep them, in the order of the list of bugs."""
-    lines = ["# Planted bugs, and a seed that finds each: the world (nodes, plain or guarded or neither), seed, bug."]
+    lines = ["# Planted bugs, and a seed that finds each: the world (its name if it has one, nodes), seed, bug."]
     lines += [f"{catches[name]} {name}" for name in names if name in catches]
     CATCHES.write_text("\n".join(lines) + "\n")

@@ -6,17 +6,14 @@ from typing import NamedTuple
 
 class Mutation(NamedTuple):
     """One bug. ``path`` is below the root of the project; ``old`` stands there once. ``nodes``: of how many nodes the
-    worlds are in which it is searched; ``is_guarded``: whether they have ACLs and client quotas; ``is_lending``:
-    whether their files are lent and read; ``is_beating``: whether they have a group of the consumer protocol."""
+    worlds are in which it is searched; ``world``: their name in `WORLDS`; if it is empty, plain ones and all kinds."""
 
     name: str
     path: str
     old: str
     new: str
     nodes: int = 3
-    is_guarded: bool = False
-    is_lending: bool = False
-    is_beating: bool = False
+    world: str = ""
 
     def has_place(self, root: Path) -> bool:
         """Whether its text stands once in the sources."""

@@ -12,6 +12,8 @@ from .beating_mutations import BEATING_MUTATIONS
 from .guarded_mutations import GUARDED_MUTATIONS
 from .lending_mutations import LENDING_MUTATIONS
 from .mutation import Mutation
+from .sharing_mutations import SHARING_MUTATIONS
+from .streaming_mutations import STREAMING_MUTATIONS
 
 QUORUM = "kpybroker/raft/quorum.py"
 VOTING = "kpybroker/raft/voting.py"
@@ -535,4 +537,6 @@ MUTATIONS = [
     *GUARDED_MUTATIONS,
     *LENDING_MUTATIONS,
     *BEATING_MUTATIONS,
+    *STREAMING_MUTATIONS,
+    *SHARING_MUTATIONS,
 ]

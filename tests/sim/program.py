@@ -4,10 +4,11 @@ import gc
 import json
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 
+from .kind import WORLDS
 from .processor import REAL_NS, WORKED_NS
 from .simulation import Outcome, simulate
 
@@ -15,8 +16,6 @@ SHOWN = 60
 LONGEST_CHARS = 200
 PROGRESS_SEEDS = 50
 WANTED_SHARE = 0.95
-PLAIN, GUARDED, LENDING, BEATING = "plain", "guarded", "lending", "beating"
-"""Kinds of worlds, by the names of their options."""
 
 
 @click.group()
@@ -24,13 +23,17 @@ def main() -> None:
     """Whole nodes on a simulated clock, network and disk."""
 
 
+def _of_worlds(command: Callable[..., None]) -> Callable[..., None]:
+    """With an option for the seeds of each world that has its own."""
+    for world, what in reversed(WORLDS.items()):
+        command = click.option(f"--{world}", default="", help=f"Seeds that run before: of {what}.")(command)
+    return command
+
+
 @main.command("run")
 @click.option("--seeds", default="0-199", help="The seeds: 7, or 0-199, or 3,7-9; empty for none.")
 @click.option("--nodes", default=3, help="The number of nodes.")
-@click.option("--plain", default="", help="Seeds that run before: of plain worlds, where nobody changes the cluster.")
-@click.option("--guarded", default="", help="Seeds that run before: of worlds with ACLs, client quotas and guests.")
-@click.option("--lending", default="", help="Seeds that run before: of worlds whose files are lent and read.")
-@click.option("--beating", default="", help="Seeds that run before: of worlds with a group of the consumer protocol.")
+@_of_worlds
 @click.option("--trace", is_flag=True, help="Show everything that happened.")
 @click.option(
     "--quorums", default="", help="Before: seeds of the quorum's machine alone, which are many in little time."
@@ -39,13 +42,10 @@ def main() -> None:
 def run(
     seeds: str,
     nodes: int,
-    plain: str,
-    guarded: str,
-    lending: str,
-    beating: str,
     trace: bool,
     quorums: str,
     digests: bool,
+    **own: str,
 ) -> None:
     """Simulate whole nodes. The exit code is 1 if a seed fails."""
     if quorums:
@@ -53,17 +53,9 @@ def run(
     gc.disable()
     warnings.simplefilter("ignore", RuntimeWarning)  # of what a process that died never came to
     began_ns, worked_ns, ran, failed = REAL_NS(), WORKED_NS(), 0, 0
-    worlds = [(PLAIN, plain), (GUARDED, guarded), (LENDING, lending), (BEATING, beating), ("", seeds)]
+    worlds = [*((world, own[world]) for world in WORLDS), ("", seeds)]
     for world, seed in [(world, each) for world, numbers in worlds for each in _numbers(numbers)]:
-        outcome = simulate(
-            seed,
-            nodes=nodes,
-            is_plain=world == PLAIN,
-            is_guarded=world == GUARDED,
-            is_lending=world == LENDING,
-            is_beating=world == BEATING,
-            records_everything=trace,
-        )
+        outcome = simulate(seed, nodes=nodes, world=world, records_everything=trace)
         ran += 1
         if ran % 8 == 0:
             gc.collect()

@@ -32,6 +32,7 @@ from .protection import Protection
 from .records import Records
 from .sending import FILES
 from .settling import know_the_same
+from .sharing import Sharing
 from .silence import a_follower_without_its_leader_leaves, a_silent_broker_is_fenced
 from .witness import Witness
 from .world import Violation, World
@@ -46,7 +47,7 @@ ABORTED_MS = 4_000.0
 """So long after it, transactions without a client are aborted."""
 SILENCE_SHARE = 0.15
 MORE_TO_SHARE = 2
-"""The partitions that a group of the consumer protocol reads, in addition to those of other worlds."""
+"""The partitions that a group of the consumer or streams protocol reads, in addition to those of other worlds."""
 KILLS_OF_ROT = 0.02
 """The chance that a node is killed so that its start finds the damage."""
 
@@ -71,36 +72,28 @@ class Simulation:
         seed: int,
         *,
         nodes: int = 1,
-        is_plain: bool = False,
-        is_guarded: bool = False,
-        is_lending: bool = False,
-        is_beating: bool = False,
+        world: str = "",
         records_everything: bool = False,
     ) -> None:
+        """``world`` is one of `kind.WORLDS`, or empty for any kind."""
         self.world = World(seed, records_everything=records_everything)
         self.network = Network(self.world)
         FILES.reset(self.network)
         self.rng = self.world.stream("simulation")
-        if is_guarded:
-            self.kind = kind.guarded(self.world.stream("kind"), nodes)
-        elif is_lending:
-            self.kind = kind.lending(nodes)
-        elif is_beating:
-            self.kind = kind.beating(self.world.stream("kind"), nodes)
-        else:
-            self.kind = kind.plain(nodes) if is_plain else kind.drawn(self.world.stream("kind"), nodes)
+        self.kind = kind.of(world, self.world.stream("kind"), nodes)
         self.layout = Layout(self.world, self.kind)
         self.machines = [Machine(self.world, self.network, node_id, self.layout) for node_id in self.kind.roles]
         self.records = Records(self.world)
-        self.topics = {"one": self.rng.randint(1, 3) + (MORE_TO_SHARE if is_beating else 0), "two": 1}
+        self.topics = {"one": self.rng.randint(1, 3) + (MORE_TO_SHARE if self.kind.protocol else 0), "two": 1}
         self.clients: list[Client] = []
         self.node_ids = self.kind.brokers
         self.listing = Listing(self.world)
         self.invariants = Invariants(self.world, self.machines, self.listing)
         self.witness = Witness(self.world)
-        self.protection = Protection(self) if is_guarded else None
+        self.protection = Protection(self) if self.kind.is_guarded else None
         self.churn = None if self.kind.is_plain else Churn(self)
-        self.lending = _lending(self) if is_lending else None
+        self.lending = _lending(self) if self.kind.lends else None
+        self.sharing = Sharing(self) if self.kind.shares else None
         self.misfortune = Misfortune(
             self.world, self.network, self.machines, self._may_lose_power, self.invariants.may_lose
         )
@@ -153,6 +146,8 @@ class Simulation:
                 self.protection.begin()
             if self.lending is not None:
                 self.lending.begin()
+            if self.sharing is not None:
+                self.sharing.begin()
             self.misfortune.begin()
             self.world.run(self.rng.choice((2_000.0, 5_000.0)))
             self._heal()
@@ -160,6 +155,8 @@ class Simulation:
             wrong = self.churn.verdict(log) if self.churn is not None else ""
             if self.protection is not None and not wrong:
                 wrong = self.protection.verdict()
+            if self.sharing is not None and not wrong:
+                wrong = self.sharing.verdict(log)
             return wrong or self.records.verdict(log)
         except Violation as violation:
             return str(violation)
@@ -191,6 +188,8 @@ class Simulation:
                 **dict.fromkeys(sorted(self.invariants.reckless), 1),
             }.items()
         ]
+        if self.sharing is not None:
+            await self.sharing.configure(client)
         while True:
             try:
                 answer = await client.ask(client.any_node(), CreateTopicsRequest(topics=topics))
@@ -246,11 +245,13 @@ class Simulation:
             self.churn.get_through()
         if self.lending is not None:
             self.lending.get_through()
-        guests = () if self.protection is None else self.protection.clients
+        guests = [each for each in (self.protection, self.sharing) if each is not None]
         for client in self.clients:
-            client.is_over = client not in guests
+            client.is_over = not any(client in each.clients for each in guests)
         if self.protection is not None:
             self.protection.get_through()
+        if self.sharing is not None:
+            self.sharing.get_through()
 
     def _read_everything(self) -> list[Seen]:
         reader = self.client("reader")
@@ -324,24 +325,12 @@ def simulate(
     seed: int,
     *,
     nodes: int = 1,
-    is_plain: bool = False,
-    is_guarded: bool = False,
-    is_lending: bool = False,
-    is_beating: bool = False,
+    world: str = "",
     records_everything: bool = False,
 ) -> Outcome:
     """Run a seed to its end."""
-    simulation = Simulation(
-        seed,
-        nodes=nodes,
-        is_plain=is_plain,
-        is_guarded=is_guarded,
-        is_lending=is_lending,
-        is_beating=is_beating,
-        records_everything=records_everything,
-    )
-    world = simulation.world
-    handler = Complaints(world)
+    simulation = Simulation(seed, nodes=nodes, world=world, records_everything=records_everything)
+    handler = Complaints(simulation.world)
     root = logging.getLogger("kpybroker")
     root.setLevel(logging.INFO)
     root.propagate = False
@@ -354,6 +343,8 @@ def simulate(
                 watching.enter_context(simulation.protection.guarding.watching())
             if simulation.lending is not None:
                 watching.enter_context(simulation.lending.watching())
+            if simulation.sharing is not None:
+                watching.enter_context(simulation.sharing.deliveries.watching())
             violation = simulation.run()
     finally:
         root.removeHandler(handler)
@@ -363,4 +354,5 @@ def simulate(
     for client in simulation.clients:
         client.loop.end()
     acknowledged = sum(1 for each in simulation.records.transactions if each.outcome.name == "COMMITTED")
-    return Outcome(seed, violation, world.digest, world.events, world.now_ms, acknowledged, list(world.told))
+    past = simulation.world
+    return Outcome(seed, violation, past.digest, past.events, past.now_ms, acknowledged, list(past.told))

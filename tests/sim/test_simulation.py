@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from .kind import PLAIN, WORLDS
 from .mutants import verdicts
 from .mutations import MUTATIONS, Mutation
 
@@ -74,11 +75,18 @@ def test_whatever_happens_no_partition_has_two_members_and_all_are_read(nodes: i
     told_by([simulating("--nodes", str(nodes), "--seeds=", "--beating", each) for each in ("0", "1")])
 
 
-@pytest.mark.parametrize("world", ["--guarded", "--lending", "--beating"])
-def test_a_world_of_its_own_kind_is_the_same_history_whatever_hashes_are(world: str) -> None:
-    options = ("--nodes", "1", "--seeds=", world, "2", "--digests")
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_whatever_happens_no_task_is_owned_twice_and_no_shared_record_is_forgotten(nodes: int) -> None:
+    told_by([simulating("--nodes", str(nodes), "--seeds=", "--streaming", "0-1", "--sharing", "0-1")])
+
+
+def test_a_world_of_its_own_kind_is_the_same_history_whatever_hashes_are() -> None:
+    worlds = [world for world in WORLDS if world != PLAIN]
+    options = ("--nodes", "1", "--seeds=", *(word for world in worlds for word in (f"--{world}", "2")), "--digests")
     one, other = told_by([simulating(*options, hash_seed=each) for each in ("1", "2")])
-    assert json.loads(one) == json.loads(other)
+    assert [json.loads(line) for line in one.splitlines()] == [json.loads(line) for line in other.splitlines()]
+    assert len(one.splitlines()) == len(worlds)
 
 
 def test_the_same_seed_is_the_same_history_whatever_hashes_and_addresses_are_and_whatever_ran_before() -> None:

@@ -53,6 +53,8 @@ def test_znodes_are_owned_by_the_login_and_travel_through_tls(tmp_path: Path, mo
         "zookeeper.ssl.client.enable": "true",
         "zookeeper.ssl.truststore.location": str(trusted),
         "zookeeper.set.acl": "true",
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "delegation.token.secret.key": "a secret of tokens",
     }
     jaas = f"-Djava.security.auth.login.config={tmp_path / 'server.jaas'}"
     with ZooKeeper(properties, directory=tmp_path / "zookeeper", jvm=[jaas]) as zookeeper:
@@ -71,10 +73,11 @@ def test_znodes_are_owned_by_the_login_and_travel_through_tls(tmp_path: Path, mo
         tree.start()
         owned = {
             path: sorted((acl.id.scheme, acl.id.id, acl.perms) for acl in tree.get_acls(path)[0])
-            for path in ("/brokers/ids/4", "/config/topics", "/consumers")
+            for path in ("/brokers/ids/4", "/config/topics", "/kafka-acl/Topic", "/consumers")
         }
-        with pytest.raises(NoAuthError):  # SCRAM credentials are there
-            tree.get_acls("/config/users")
+        for secret in ("/config/users", "/config/brokers", "/delegation_token/tokens"):
+            with pytest.raises(NoAuthError):
+                tree.get_acls(secret)
         tree.stop()
         tree.close()
         broker.stop()
@@ -82,5 +85,6 @@ def test_znodes_are_owned_by_the_login_and_travel_through_tls(tmp_path: Path, mo
     assert owned == {
         "/brokers/ids/4": [ours, readers],
         "/config/topics": [ours, readers],
+        "/kafka-acl/Topic": [ours, readers],
         "/consumers": [everybody],
     }

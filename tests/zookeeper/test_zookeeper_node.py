@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -46,17 +47,20 @@ class World:
     """One broker, its disk, and the ensemble."""
 
     def __init__(self) -> None:
-        self.server = SimulatedZooKeeper(random.Random(1), tick_ms=3_000)
+        # by the clock of the brokers, so that they do not take its notices for old ones
+        self.server = SimulatedZooKeeper(random.Random(1), tick_ms=3_000, wall_ms=time.time_ns() // 1_000_000)
         self.disk = MemoryDisk()
         self.failures: list[str] = []
         self.way = InMemory(self.server, asyncio.get_running_loop().call_soon)
+        self.ways = {"zk": self.way}
+        """The way to each ensemble, by the name of its host."""
 
     def node(self, **changed: str) -> ZooKeeperNode:
         loop = asyncio.get_running_loop()
         brokers = connect_over(loop)
 
         def connect(host: str, port: int, *callbacks: Any) -> Any:
-            return (self.way if host == "zk" else brokers)(host, port, *callbacks)
+            return self.ways.get(host, brokers)(host, port, *callbacks)
 
         configs = {**CONFIGS, "broker.id": "5", **{key.replace("_", "."): value for key, value in changed.items()}}
         return ZooKeeperNode(

@@ -127,8 +127,13 @@ class OffsetCommitCodec:
                     position = end
                 elif length != -1:
                     return None
-                partitions.append(_partition(index, offset, epoch, metadata))
-            topics.append(_topic(name, ZERO_UUID, partitions))
+                partition = _new(OffsetCommitRequestPartition)
+                partition.partition_index = index
+                partition.committed_offset = offset
+                partition.committed_leader_epoch = epoch
+                partition.committed_metadata = metadata
+                partitions.append(partition)
+            topics.append(OffsetCommitRequestTopic(name=name, partitions=partitions))
         return _request(group_id, generation, member_id, instance_id, retention_ms, topics), position
 
     def _decode_usual(self, frame: memoryview, position: int) -> tuple[OffsetCommitRequest, int] | None:
@@ -187,11 +192,16 @@ class OffsetCommitCodec:
                 if frame[position] != 0:
                     return None
                 position += 1
-                partitions.append(_partition(index, offset, epoch, metadata))
+                partition = _new(OffsetCommitRequestPartition)
+                partition.partition_index = index
+                partition.committed_offset = offset
+                partition.committed_leader_epoch = epoch
+                partition.committed_metadata = metadata
+                partitions.append(partition)
             if frame[position] != 0:
                 return None
             position += 1
-            topics.append(_topic(name, topic_id, partitions))
+            topics.append(OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions))
         if frame[position] != 0:
             return None
         return _request(group_id, generation, member_id, instance_id, -1, topics), position + 1
@@ -222,7 +232,8 @@ class OffsetCommitCodec:
                 return
             body.append(named)
             body.append(bytes((count,)))
-            body += [_pack_answer_and_tags(each.partition_index, each.error_code, 0) for each in partitions]
+            for each in partitions:  # a comprehension is a call of its own
+                body.append(_pack_answer_and_tags(each.partition_index, each.error_code, 0))  # noqa: PERF401
             body.append(b"\0")
         body.append(b"\0")
         parts.append(b"".join(body))
@@ -238,13 +249,16 @@ class OffsetCommitCodec:
             name = topic.name.encode()
             partitions = topic.partitions
             body.append(_pack_length(len(name)) + name + _pack_count(len(partitions)))
-            body += [_pack_answer(each.partition_index, each.error_code) for each in partitions]
+            for each in partitions:
+                body.append(_pack_answer(each.partition_index, each.error_code))
         return b"".join(body)
 
     def errors(self, response: OffsetCommitResponse, codes: list[int]) -> None:
         """Append the error codes of a response to ``codes``."""
         for topic in response.topics:
-            codes += [each.error_code for each in topic.partitions if each.error_code]
+            for each in topic.partitions:
+                if each.error_code:
+                    codes.append(each.error_code)  # noqa: PERF401
 
 
 @cache
@@ -269,20 +283,3 @@ def _request(
     request.retention_time_ms = retention_ms
     request.topics = topics
     return request
-
-
-def _topic(name: str, topic_id: bytes, partitions: list[OffsetCommitRequestPartition]) -> OffsetCommitRequestTopic:
-    topic = _new(OffsetCommitRequestTopic)
-    topic.name = name
-    topic.topic_id = topic_id
-    topic.partitions = partitions
-    return topic
-
-
-def _partition(index: int, offset: int, epoch: int, metadata: str | None) -> OffsetCommitRequestPartition:
-    partition = _new(OffsetCommitRequestPartition)
-    partition.partition_index = index
-    partition.committed_offset = offset
-    partition.committed_leader_epoch = epoch
-    partition.committed_metadata = metadata
-    return partition

@@ -4,7 +4,7 @@
 """
 
 from kpybroker.groups.classic.asleep import find_classic
-from kpybroker.groups.classic.classic_group import ClassicGroup, State
+from kpybroker.groups.classic.classic_group import CLASSIC_TYPE, ClassicGroup, State
 from kpybroker.groups.classic.member import Parked
 from kpybroker.groups.classic.rebalance import prepare_rebalance, refuse_syncs
 from kpybroker.groups.classic.responses import sync_error, sync_result
@@ -76,6 +76,7 @@ def _assign(group: ClassicGroup, request: GroupRequest, decision: Decision) -> N
     assignments = {each.member_id: each.assignment for each in request.message.assignments}
     group.decided_at_ms = decision.timestamp_ms
     decision.records.append(group_record(group, assignments))
+    decision.count_rebalance(CLASSIC_TYPE)
     leader = group.members[request.message.member_id]
     tickets = [(leader, request.ticket)]
     if leader.awaiting_sync is not None:

@@ -6,17 +6,16 @@ Invariant: all counts and inverse tables follow from the members, the target and
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kpybroker.groups.consumer.java_order import in_timeline_order
 from kpybroker.groups.consumer.member import AWAY_EPOCH, NOTHING, ConsumerMember, Target
 from kpybroker.groups.consumer.member import STABLE as MEMBER_STABLE
 from kpybroker.groups.consumer.records import group_tombstones
 from kpybroker.groups.decision import Decision
-from kpybroker.groups.events import GroupRequest
-from kpybroker.groups.group import EMPTY, SINCE_COMMIT, Group, Membership
+from kpybroker.groups.epoch_members import EpochMembers
+from kpybroker.groups.group import EMPTY
 from kpybroker.groups.record import Record
-from kpywire import error_codes
 
 _K = TypeVar("_K")
 
@@ -24,9 +23,6 @@ CONSUMER: Final = "consumer"
 ASSIGNING, RECONCILING, STABLE = "Assigning", "Reconciling", "Stable"
 FIRST_EPOCH: Final = 1
 """The epoch of a group that has no record yet, and of its target, which is empty."""
-
-_EPOCHS_FROM = 9
-"""The first version of OffsetCommit whose epoch may be that of a member (KIP-848)."""
 
 
 class ResolvedRegex(NamedTuple):
@@ -37,7 +33,7 @@ class ResolvedRegex(NamedTuple):
     timestamp_ms: int
 
 
-class ConsumerGroup(Membership):
+class ConsumerGroup(EpochMembers):
     """The state of one group that the log holds."""
 
     __slots__ = (
@@ -239,68 +235,18 @@ class ConsumerGroup(Membership):
 
     # What is asked of groups of every kind
 
-    @property
-    def is_recorded(self) -> bool:
-        return True
-
-    @property
-    def size(self) -> int:
-        return len(self.members)
-
     def summary(self, _decision: Decision) -> tuple[str, str, str]:
         return CONSUMER, self.state, CONSUMER
 
-    def check_commit(self, _group: Group, request: GroupRequest, generation_id: int, decision: Decision) -> int:
-        """Check the epoch of a member that commits. An old epoch will do for partitions that it has had since then."""
-        message = request.message
-        if generation_id < 0 and not self.members:
-            return error_codes.NONE
-        member = self.members.get(message.member_id)
-        if member is None:
-            return error_codes.UNKNOWN_MEMBER_ID
-        if member.classic is None and request.api_version < _EPOCHS_FROM:
-            return error_codes.UNSUPPORTED_VERSION
-        return _check_epoch(member, generation_id, message.topics, decision)
+    def is_classic(self, member: ConsumerMember) -> bool:
+        return member.classic is not None
 
-    def check_transactional_commit(
-        self, _group: Group, request: GroupRequest, generation_id: int, decision: Decision
-    ) -> int:
-        """Check the epoch of a producer's consumer. Here a stale epoch is ILLEGAL_GENERATION, which producers know."""
-        message = request.message
-        if generation_id < 0 and not self.members:
-            return error_codes.NONE
-        if generation_id == -1 and not message.member_id and message.group_instance_id is None:
-            return error_codes.NONE
-        member = self.members.get(message.member_id)
-        if member is None:
-            return error_codes.UNKNOWN_MEMBER_ID
-        error = _check_epoch(member, generation_id, message.topics, decision)
-        return error_codes.ILLEGAL_GENERATION if error else error_codes.NONE
-
-    def check_fetch(self, message: Any) -> int:
-        """Check the member epoch, if the sender is a member."""
-        if message.member_id is None and message.member_epoch < 0:
-            return error_codes.NONE
-        member = self.members.get(message.member_id)
-        if member is None:
-            return error_codes.UNKNOWN_MEMBER_ID
-        return error_codes.NONE if message.member_epoch == member.member_epoch else _stale(member)
-
-    def check_deletion(self, _group: Group, _decision: Decision) -> int:
-        return error_codes.NON_EMPTY_GROUP if self.members else error_codes.NONE
+    def granted_epoch(self, member: ConsumerMember, topic: str, partition: int, decision: Decision) -> int | None:
+        known = decision.topics.by_name.get(topic)
+        return None if known is None else member.epoch_of(known.id, partition)
 
     def is_subscribed(self, topic: str) -> bool:
         return topic in self.by_name or topic in self.by_regex
-
-    def offsets_expire_since(self, _group: Group, _decision: Decision) -> int | None:
-        return SINCE_COMMIT
-
-    @property
-    def may_expire(self) -> bool:
-        return not self.members
-
-    def gives_way(self, _decision: Decision) -> bool:
-        return not self.members
 
     def tombstones(self, group_id: str) -> list[Record]:
         return group_tombstones(group_id, self.ordered_members(), self.regexes)
@@ -360,24 +306,6 @@ def add_counts(counts: dict[_K, int], keys: Iterable[_K], by: int) -> None:
             counts[key] = count
         else:
             counts.pop(key, None)
-
-
-def _check_epoch(member: ConsumerMember, epoch: int, topics: Iterable[Any], decision: Decision) -> int:
-    if epoch == member.member_epoch:
-        return error_codes.NONE
-    if epoch > member.member_epoch:
-        return _stale(member)
-    for topic in topics:
-        known = decision.topics.by_name.get(topic.name)
-        for partition in topic.partitions:
-            granted = None if known is None else member.epoch_of(known.id, partition.partition_index)
-            if granted is None or epoch < granted:
-                return _stale(member)
-    return error_codes.NONE
-
-
-def _stale(member: ConsumerMember) -> int:
-    return error_codes.STALE_MEMBER_EPOCH if member.classic is None else error_codes.ILLEGAL_GENERATION
 
 
 def is_away(member: ConsumerMember) -> bool:

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kpybroker.coordination.pattern import InvalidPattern, whole_match
-from kpybroker.groups.consumer.consumer_group import ConsumerGroup, ResolvedRegex
+from kpybroker.groups.consumer.consumer_group import CONSUMER, ConsumerGroup, ResolvedRegex
 from kpybroker.groups.consumer.java_order import in_hash_order, in_timeline_order, string_hash
 from kpybroker.groups.consumer.member import ConsumerMember
 from kpybroker.groups.consumer.records import epoch_record, regex_record, regex_tombstone
@@ -104,6 +104,7 @@ def resolve_regexes(shard: GroupShard, event: ResolveRegexes, decision: Decision
     metadata_hash = topics.group_hash(subscriptions.topics)
     if is_changed or metadata_hash != group.metadata_hash:
         decision.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
+        decision.count_rebalance(CONSUMER)
         group.checked_version = topics.version
 
 

@@ -33,9 +33,11 @@ def assign_simply(
 ) -> dict[str, Target]:
     """Give each member some of the assignable partitions. The order of members is that of Kafka's table."""
     specs = list(members.values())
-    topic_ids = specs[0].topic_ids if is_homogeneous else list(dict.fromkeys(i for s in specs for i in s.topic_ids))
+    topic_ids = list(dict.fromkeys(i for s in specs for i in s.topic_ids))
     if not topic_ids:
         return {}
+    if is_homogeneous:
+        topic_ids = in_hash_order(topic_ids, uuid_hash, capacity=copied_set_capacity(len(topic_ids)))
     new = [{topic_id: dict.fromkeys(each) for topic_id, each in spec.target.items()} for spec in specs]
     if is_homogeneous:
         for mine in new:

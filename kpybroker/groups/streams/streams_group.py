@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from kpybroker.groups.consumer.java_order import in_timeline_order
 from kpybroker.groups.decision import Decision
-from kpybroker.groups.events import GroupRequest
-from kpybroker.groups.group import EMPTY, SINCE_COMMIT, Group, Membership
+from kpybroker.groups.epoch_members import EpochMembers
+from kpybroker.groups.group import EMPTY
 from kpybroker.groups.record import Record
 from kpybroker.groups.streams.configured import ConfiguredTopology
 from kpybroker.groups.streams.member import StreamsMember
@@ -20,7 +20,6 @@ from kpybroker.groups.streams.records import group_tombstones
 from kpybroker.groups.streams.tasks import MemberTasks, TargetTasks
 from kpybroker.groups.streams.topology import Topology
 from kpybroker.metadata.topic_view import TopicView
-from kpywire import error_codes
 from kpywire.messages.streams_group_heartbeat import EndpointToPartitions
 
 STREAMS: Final = "streams"
@@ -31,14 +30,11 @@ FIRST_EPOCH: Final = 1
 NOT_VALIDATED: Final = -1
 """The validated topology epoch of a group whose topics do not fit its topology."""
 
-_EPOCHS_FROM = 9
-"""The first version of OffsetCommit whose epoch may be that of a member (KIP-848)."""
-
 _Processes = dict[tuple[str, int], str]
 _ProcessSets = dict[tuple[str, int], set[str]]
 
 
-class StreamsGroup(Membership):
+class StreamsGroup(EpochMembers):
     """The state of one group."""
 
     __slots__ = (
@@ -179,83 +175,15 @@ class StreamsGroup(Membership):
 
     # What is asked of groups of every kind
 
-    @property
-    def is_recorded(self) -> bool:
-        return True
-
-    @property
-    def size(self) -> int:
-        return len(self.members)
-
     def summary(self, _decision: Decision) -> tuple[str, str, str]:
         return STREAMS, self.state, STREAMS
 
-    def check_commit(self, _group: Group, request: GroupRequest, generation_id: int, _decision: Decision) -> int:
-        """Check the epoch of a member that commits. An old epoch will do for tasks that it has had since then."""
-        message = request.message
-        if generation_id < 0 and not self.members:
-            return error_codes.NONE
-        member = self.members.get(message.member_id)
-        if member is None:
-            return error_codes.UNKNOWN_MEMBER_ID
-        if request.api_version < _EPOCHS_FROM:
-            return error_codes.UNSUPPORTED_VERSION
-        return self._check_epoch(member, generation_id, message.topics)
-
-    def check_transactional_commit(
-        self, _group: Group, request: GroupRequest, generation_id: int, _decision: Decision
-    ) -> int:
-        """Check the epoch of a producer's member. Here a stale epoch is ILLEGAL_GENERATION, which producers know."""
-        message = request.message
-        if generation_id < 0 and not self.members:
-            return error_codes.NONE
-        if generation_id == -1 and not message.member_id and message.group_instance_id is None:
-            return error_codes.NONE
-        member = self.members.get(message.member_id)
-        if member is None:
-            return error_codes.UNKNOWN_MEMBER_ID
-        error = self._check_epoch(member, generation_id, message.topics)
-        return error_codes.ILLEGAL_GENERATION if error else error_codes.NONE
-
-    def _check_epoch(self, member: StreamsMember, epoch: int, topics: Iterable[Any]) -> int:
-        if epoch == member.member_epoch:
-            return error_codes.NONE
-        if epoch > member.member_epoch or self.topology is None:
-            return error_codes.STALE_MEMBER_EPOCH
-        for topic in topics:
-            subtopology = self.topology.subtopology_of.get(topic.name)
-            for partition in topic.partitions:
-                granted = None
-                if subtopology is not None:
-                    granted = member.epoch_of(subtopology, partition.partition_index)
-                if granted is None or epoch < granted:
-                    return error_codes.STALE_MEMBER_EPOCH
-        return error_codes.NONE
-
-    def check_fetch(self, message: Any) -> int:
-        """Check the member epoch, if the sender is a member."""
-        if message.member_id is None and message.member_epoch < 0:
-            return error_codes.NONE
-        member = self.members.get(message.member_id)
-        if member is None:
-            return error_codes.UNKNOWN_MEMBER_ID
-        return error_codes.NONE if message.member_epoch == member.member_epoch else error_codes.STALE_MEMBER_EPOCH
-
-    def check_deletion(self, _group: Group, _decision: Decision) -> int:
-        return error_codes.NON_EMPTY_GROUP if self.members else error_codes.NONE
+    def granted_epoch(self, member: StreamsMember, topic: str, partition: int, _decision: Decision) -> int | None:
+        subtopology = None if self.topology is None else self.topology.subtopology_of.get(topic)
+        return None if subtopology is None else member.epoch_of(subtopology, partition)
 
     def is_subscribed(self, topic: str) -> bool:
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of
-
-    def offsets_expire_since(self, _group: Group, _decision: Decision) -> int | None:
-        return SINCE_COMMIT
-
-    @property
-    def may_expire(self) -> bool:
-        return not self.members
-
-    def gives_way(self, _decision: Decision) -> bool:
-        return not self.members
 
     def tombstones(self, group_id: str) -> list[Record]:
         return group_tombstones(group_id, self.ordered_members())

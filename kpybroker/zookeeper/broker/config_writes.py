@@ -9,18 +9,18 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from kpybroker.calls.steps import at_once
+from kpybroker.config.definition import ConfigError
 from kpybroker.controller.config_rules import ConfigRules
 from kpybroker.controller.state import ControllerRequest
+from kpybroker.errors import KafkaError
 from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from kpybroker.zookeeper.broker.entity_writes import write_configs
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
-from kpybroker.zookeeper.broker.layout import Acls, make_path
-from kpybroker.zookeeper.client import error_codes as zookeeper_errors
+from kpybroker.zookeeper.broker.layout import Acls
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
-from kpybroker.zookeeper.client.operations import Check, Create, Get, Multi, Set
-from kpybroker.zookeeper.tree import configs, paths
+from kpybroker.zookeeper.tree import configs
 from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.contents import InvalidZnode
-from kpybroker.zookeeper.tree.controller import ElectedController
 from kpywire import api, error_codes
 from kpywire.metadata_records.config_record import ConfigRecord
 
@@ -50,13 +50,16 @@ class ConfigWrites:
         image: MetadataImage,
         node_id: int,
         rules: Callable[[], ConfigRules],
+        encoded: Callable[[ConfigEntity, dict[str, str]], dict[str, str]],
     ) -> None:
+        """``encoded`` encrypts the passwords of brokers."""
         self._client = client
         self._acls = acls
         self._followed = followed
         self._image = image
         self._node_id = node_id
         self._rules = rules
+        self._encoded = encoded
 
     async def alter(self, request: Any, api_version: int) -> Any:
         """Answer AlterConfigs or IncrementalAlterConfigs."""
@@ -79,7 +82,12 @@ class ConfigWrites:
                 continue
             present = dict(self._image.configs_of(*key))
             try:
-                await self._write(entity, _changed(present, key, records))
+                values = self._encoded(entity, _changed(present, key, records))
+                await write_configs(self._client, self._acls, entity, values)
+            except ConfigError as error:
+                answer.error_code, answer.error_message = error_codes.INVALID_REQUEST, error.message
+            except KafkaError as error:
+                answer.error_code, answer.error_message = error.code, error.message
             except (ZooKeeperError, NoAnswer, InvalidZnode) as error:
                 answer.error_code, answer.error_message = error_codes.UNKNOWN_SERVER_ERROR, str(error)
             await self._followed.read(entity)
@@ -92,24 +100,6 @@ class ConfigWrites:
         state: Any = _State(self._image, self._rules(), _Node(self._node_id))
         records, response = at_once(decide(state, ControllerRequest(None, request, api_version), 0))
         return [each for each in records if isinstance(each, ConfigRecord)], response
-
-    async def _write(self, entity: ConfigEntity, values: dict[str, str]) -> None:
-        content = configs.encode_configs(values)
-        found = await self._client.ask_until_answered(Get(paths.CONTROLLER))
-        if ElectedController.decode(found.data).is_kraft:
-            raise InvalidZnode(paths.CONTROLLER, "a KRaft controller has the cluster; change configs there")
-        check = Check(paths.CONTROLLER, found.stat.version)
-        try:
-            await self._client.ask_until_answered(Multi((check, Set(entity.path, content))))
-        except ZooKeeperError as error:
-            if error.code != zookeeper_errors.NO_NODE:
-                raise
-            await make_path(self._client, self._acls, entity.path.rpartition("/")[0])
-            create = Create(entity.path, content, self._acls.of(entity.path))
-            await self._client.ask_until_answered(Multi((check, create)))
-        notice = f"{paths.CONFIG_CHANGES}/{configs.CHANGE_PREFIX}"
-        acls = self._acls.of(notice)
-        await self._client.ask_until_answered(Create(notice, configs.encode_change(entity), acls, is_sequential=True))
 
 
 def _entity(resource_type: int, name: str) -> ConfigEntity | None:

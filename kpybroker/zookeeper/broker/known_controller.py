@@ -25,6 +25,8 @@ from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 log = logging.getLogger("kpybroker.zookeeper")
 
 Reply = Callable[[Any], object]
+Admit = Callable[[Any, Call, Callable[[Any, Reply], object], Reply], object]
+"""(request, call, decide, reply): have ``decide`` answer the part of a client's request that it may make."""
 _KNOWS_NO_DIRECTORIES: Final = AssignReplicasToDirsResponse(
     throttle_time_ms=0, error_code=error_codes.UNSUPPORTED_VERSION, directories=[]
 )
@@ -126,6 +128,8 @@ class ZooKeeperController:
         """Writes what a client wants changed, if this broker may do so; returns whether it does."""
         self.control: Callable[[Any, Call, Reply], bool] = _writes_nothing
         """Takes a request that only the controller answers, if this broker is it; returns whether it does."""
+        self.admit: Admit | None = None
+        """The guard before both; None without an authorizer."""
 
     @property
     def controller_id(self) -> int:
@@ -146,6 +150,12 @@ class ZooKeeperController:
 
     def forward(self, request: Any, call: Call, reply: Reply) -> None:
         """Do or refuse what a client wants changed."""
+        if self.admit is None:
+            self._do(request, call, reply)
+        else:
+            self.admit(request, call, lambda rest, answer: self._do(rest, call, answer), reply)
+
+    def _do(self, request: Any, call: Call, reply: Reply) -> None:
         if not (self.write(request, call, reply) or self.control(request, call, reply)):
             reply(failed_response(request, call.api_version, error_codes.NOT_CONTROLLER))
 

@@ -31,7 +31,7 @@ class ZooKeeperError(Exception):
     """An operation that ZooKeeper refused. Nothing was done."""
 
     def __init__(self, failed: Failed, path: str) -> None:
-        super().__init__(f"ZooKeeper answers {failed} for {path}")
+        super().__init__(f"ZooKeeper answers {failed} for {path if path.isprintable() else repr(path)}")
         self.code = failed.code
         self.failed = failed
 

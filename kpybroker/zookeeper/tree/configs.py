@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.contents import Fields, encode
+from kpybroker.zookeeper.tree.java_order import in_java_order
 
 TOPICS: Final = "topics"
 BROKERS: Final = "brokers"
@@ -40,7 +41,7 @@ class ConfigEntity(NamedTuple):
 
 def encode_configs(configs: dict[str, str]) -> bytes:
     """The content of an entity's znode."""
-    return encode({"version": 1, "config": configs})
+    return encode({"version": 1, "config": {name: configs[name] for name in in_java_order(configs)}})
 
 
 def decode_configs(path: str, content: bytes | None) -> dict[str, str]:

@@ -426,7 +426,7 @@ STEP_WEIGHTS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.seeds(0, HISTORIES)
 def test_a_history_of_a_consumer_group_goes_as_in_kafka(kafka: KafkaShard, seed: int) -> None:
     rng = Random(seed)
     twins = ConsumerTwins(
@@ -446,7 +446,7 @@ MIXED_WEIGHTS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.seeds(0, HISTORIES)
 def test_a_history_of_members_of_both_protocols_goes_as_in_kafka(
     kafka: KafkaShard, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -304,7 +304,7 @@ def _some_settings(rng: Random) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.seeds(0, HISTORIES)
 def test_a_history_of_a_share_group_goes_as_in_kafka(kafka: KafkaShard, seed: int) -> None:
     rng = Random(seed)
     history = ShareHistory(ConsumerTwins(kafka, **_some_settings(rng)), rng)

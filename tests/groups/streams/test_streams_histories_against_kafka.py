@@ -400,7 +400,7 @@ STEP_WEIGHTS: Sequence[tuple[str, int]] = (
 )
 
 
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.seeds(0, HISTORIES)
 def test_every_answer_and_record_is_that_of_kafka(kafka: KafkaShard, seed: int) -> None:
     rng = Random(seed)
     twins = StreamsTwins(

@@ -1,0 +1,92 @@
+"""Writes of the configs of one entity, with the notice for all brokers (Kafka's ``AdminZkClient``).
+
+The last writer wins. A write is refused while there is no controller, and if a KRaft controller has taken over.
+"""
+
+from contextlib import suppress
+
+from kpybroker.errors import KafkaError
+from kpybroker.zookeeper.broker.layout import Acls, make_path
+from kpybroker.zookeeper.broker.notices import give_notice
+from kpybroker.zookeeper.client import error_codes
+from kpybroker.zookeeper.client.client import Client, ZooKeeperError
+from kpybroker.zookeeper.client.operations import Check, Create, Delete, Get, GetChildren, Multi, Set
+from kpybroker.zookeeper.tree import configs, paths
+from kpybroker.zookeeper.tree.configs import ConfigEntity
+from kpybroker.zookeeper.tree.controller import ElectedController
+from kpywire import error_codes as kafka_errors
+
+
+async def read_configs(client: Client, entity: ConfigEntity) -> dict[str, str]:
+    """The configs of an entity; none if there is no znode. Raises InvalidZnode."""
+    try:
+        return configs.decode_configs(entity.path, (await client.ask_until_answered(Get(entity.path))).data)
+    except ZooKeeperError as error:
+        if error.code != error_codes.NO_NODE:
+            raise
+        return {}
+
+
+async def children(client: Client, path: str) -> list[str]:
+    """The names of the children of a znode; none if there is no znode."""
+    try:
+        names: list[str] = (await client.ask_until_answered(GetChildren(path))).names
+    except ZooKeeperError as error:
+        if error.code != error_codes.NO_NODE:
+            raise
+        return []
+    return names
+
+
+async def write_configs(client: Client, acls: Acls, entity: ConfigEntity, values: dict[str, str]) -> None:
+    """Replace the configs of an entity. A client, user or address without any leaves no znode behind. Raises
+    STALE_CONTROLLER_EPOCH, ZooKeeperError and InvalidZnode."""
+    is_cleaned = not values and entity.kind in (configs.CLIENTS, configs.USERS, configs.ADDRESSES)
+    if not (is_cleaned and await _clean(client, entity)):
+        await _set_or_create(client, acls, entity, configs.encode_configs(values))
+    prefix = f"{paths.CONFIG_CHANGES}/{configs.CHANGE_PREFIX}"
+    await give_notice(client, prefix, configs.encode_change(entity), acls.of(prefix))
+
+
+async def _set_or_create(client: Client, acls: Acls, entity: ConfigEntity, content: bytes) -> None:
+    try:
+        found = await client.ask_until_answered(Get(paths.CONTROLLER))
+    except ZooKeeperError as error:
+        if error.code != error_codes.NO_NODE:
+            raise
+        raise _moved(entity, "there is no controller") from None
+    if ElectedController.decode(found.data).is_kraft:
+        raise _moved(entity, "a KRaft controller has the cluster")
+    check = Check(paths.CONTROLLER, found.stat.version)
+    try:
+        await client.ask_until_answered(Multi((check, Set(entity.path, content))))
+    except ZooKeeperError as error:
+        if error.code != error_codes.NO_NODE:
+            raise
+        await make_path(client, acls, entity.path.rpartition("/")[0])
+        create = Create(entity.path, content, acls.of(entity.path))
+        await client.ask_until_answered(Multi((check, create)))
+
+
+def _moved(entity: ConfigEntity, why: str) -> KafkaError:
+    text = f"Cannot set entity configs for {entity.kind} {entity.name} when {why}."
+    return KafkaError(kafka_errors.STALE_CONTROLLER_EPOCH, text)
+
+
+async def _clean(client: Client, entity: ConfigEntity) -> bool:
+    """Delete the znode of an entity, and those above it that only led to it (``tryCleanQuotaNodes``). Returns whether
+    it is gone: a user whose clients have quotas stays."""
+    if await children(client, entity.path):
+        return False
+    doomed = [entity.path]
+    if entity.client_id is not None:
+        user = ConfigEntity(entity.kind, entity.name)
+        clients = f"{user.path}/{configs.CLIENTS}"
+        if await children(client, clients) == [entity.client_id]:
+            doomed.append(clients)
+            if await children(client, user.path) == [configs.CLIENTS] and not await read_configs(client, user):
+                doomed.append(user.path)
+    for path in doomed:
+        with suppress(ZooKeeperError):  # another broker has deleted it, or made another child
+            await client.ask_until_answered(Delete(path))
+    return True

@@ -1,0 +1,214 @@
+"""The ACLs in ZooKeeper: this broker follows them, and changes them for clients (Kafka's ``AclAuthorizer``).
+
+Invariant: the ACLs of a resource are written only at the version at which they were read. If another broker was faster,
+they are read and changed again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from kpybroker.authorization.resources import PatternType
+from kpybroker.calls.call import Call
+from kpybroker.errors import KafkaError
+from kpybroker.zookeeper.broker import protection_records
+from kpybroker.zookeeper.broker.acl_requests import Acls as Entries
+from kpybroker.zookeeper.broker.acl_requests import Creation, Deletion
+from kpybroker.zookeeper.broker.layout import Acls, make_path
+from kpybroker.zookeeper.broker.notices import Notices, give_notice
+from kpybroker.zookeeper.client import error_codes as zookeeper_errors
+from kpybroker.zookeeper.client.client import Client, ZooKeeperError
+from kpybroker.zookeeper.client.operations import Create, Delete, Get, GetChildren, Set
+from kpybroker.zookeeper.tree import acls, paths
+from kpybroker.zookeeper.tree.acls import Resource
+from kpybroker.zookeeper.tree.contents import InvalidZnode
+from kpywire import error_codes
+
+log = logging.getLogger("kpybroker.zookeeper")
+
+MOST_RETRIES: Final = 10
+BACKOFF_MS: Final = 100
+BACKOFF_JITTER_MS: Final = 50
+MOST_BYTES: Final = 1_000_000
+"""The largest content of a znode. A server ends the connection for more than its ``jute.maxbuffer``, 1 MiB."""
+_COMPARED_AT_ONCE: Final = 50
+NO_VERSION: Final = -2
+"""The version of a znode that is not there; no delete at this version succeeds."""
+_PATTERNS: Final = (PatternType.LITERAL, PatternType.PREFIXED)
+_CHANGES: Final = {PatternType.LITERAL: paths.ACL_CHANGES, PatternType.PREFIXED: paths.EXTENDED_ACL_CHANGES}
+_OTHERS_WERE_FASTER: Final = (zookeeper_errors.BAD_VERSION, zookeeper_errors.NODE_EXISTS, zookeeper_errors.NO_NODE)
+
+
+class Versioned(NamedTuple):
+    """The ACLs of a resource, and the version of their znode."""
+
+    entries: Entries = ()
+    version: int = NO_VERSION
+
+
+class FollowedAcls:
+    """The ACLs of all resources."""
+
+    def __init__(
+        self,
+        client: Client,
+        znode_acls: Acls,
+        now_ms: Callable[[], int],
+        rng: Random,
+        apply: Callable[[list[Any]], object],
+    ) -> None:
+        """``apply`` applies records to the image."""
+        self._client = client
+        self._znode_acls = znode_acls
+        self._rng = rng
+        self._apply = apply
+        self._known: dict[Resource, Versioned] = {}
+        """The resources that have ACLs."""
+        self._changing = asyncio.Lock()
+        self._literal = Notices(client, paths.ACL_CHANGES, now_ms, self._literal_noticed)
+        self._extended = Notices(client, paths.EXTENDED_ACL_CHANGES, now_ms, self._extended_noticed)
+
+    async def make_paths(self) -> None:
+        """Create the parents where they are missing."""
+        for pattern in _PATTERNS:
+            store = acls.store(pattern)
+            for kind in acls.RESOURCE_TYPES:
+                await make_path(self._client, self._znode_acls, f"{store}/{kind.pascal_name}")
+        for path in _CHANGES.values():
+            await make_path(self._client, self._znode_acls, path)
+
+    async def begin(self) -> None:
+        """Follow the ACLs in a new session. Raises InvalidZnode if some cannot be understood."""
+        await self.make_paths()
+        await self.look()
+        async with self._changing:
+            found = await self._resources()
+            for resource in dict.fromkeys((*found, *self._known)):
+                self._note(resource, await self._read(resource))
+
+    async def look(self) -> None:
+        """Handle the notices that are new."""
+        await self._literal.look()
+        await self._extended.look()
+
+    async def _literal_noticed(self, path: str, content: bytes | None) -> None:
+        await self._noticed(acls.decode_literal_change(path, content))
+
+    async def _extended_noticed(self, path: str, content: bytes | None) -> None:
+        await self._noticed(acls.decode_extended_change(path, content))
+
+    async def _noticed(self, resource: Resource) -> None:
+        async with self._changing:
+            self._note(resource, await self._read(resource))
+
+    async def _resources(self) -> list[Resource]:
+        found = []
+        for pattern in _PATTERNS:
+            store = acls.store(pattern)
+            for name in (await self._client.ask_until_answered(GetChildren(store))).names:
+                try:
+                    kind = acls.resource_type(f"{store}/{name}", name)
+                except InvalidZnode as error:
+                    log.warning("Ignoring unknown ResourceType: %s", error)
+                    continue
+                children = await self._client.ask_until_answered(GetChildren(f"{store}/{name}"))
+                found += [Resource(kind, each, pattern) for each in children.names]
+        return found
+
+    async def _read(self, resource: Resource) -> Versioned:
+        try:
+            found = await self._client.ask_until_answered(Get(resource.path))
+        except ZooKeeperError as error:
+            if error.code != zookeeper_errors.NO_NODE:
+                raise
+            return Versioned()
+        entries = tuple(dict.fromkeys(acls.decode_acls(resource.path, found.data)))
+        return Versioned(entries, found.stat.version)
+
+    def _note(self, resource: Resource, found: Versioned) -> None:
+        before = self._known.get(resource, Versioned())
+        if found.entries:
+            self._known[resource] = found
+        else:
+            self._known.pop(resource, None)
+        self._apply(protection_records.acls(resource, before.entries, found.entries))
+
+    # Changes
+
+    async def create(self, request: Any, _call: Call) -> Any:
+        """Answer CreateAcls."""
+        creation = Creation(request)
+        async with self._changing:
+            failures = await self._change_all(creation.added, creation.changed)
+        return creation.response(failures)
+
+    async def delete(self, request: Any, _call: Call) -> Any:
+        """Answer DeleteAcls."""
+        async with self._changing:
+            deletion = Deletion(request)
+            concerned = []
+            for number, resource in enumerate(dict.fromkeys((*self._known, *deletion.named))):
+                if number % _COMPARED_AT_ONCE == 0:
+                    await asyncio.sleep(0)  # others are served meanwhile
+                if deletion.concerns(resource):
+                    concerned.append(resource)
+            failures = await self._change_all(concerned, deletion.changed)
+        return deletion.response(failures)
+
+    async def _change_all(
+        self, resources: Any, changed: Callable[[Resource, Entries], Entries]
+    ) -> dict[Resource, KafkaError]:
+        """Change the ACLs of these resources, and return those that could not be changed."""
+        failures = {}
+        for resource in resources:
+            try:
+                await self._change(resource, changed)
+            except KafkaError as error:
+                failures[resource] = error
+            except (ZooKeeperError, InvalidZnode) as error:
+                log.error("ACLs are not changed: %s", error)
+                failures[resource] = KafkaError(error_codes.UNKNOWN_SERVER_ERROR, str(error))
+        return failures
+
+    async def _change(self, resource: Resource, changed: Callable[[Resource, Entries], Entries]) -> None:
+        present = before = self._known.get(resource) or await self._read(resource)
+        for _ in range(MOST_RETRIES + 1):
+            wanted = changed(resource, present.entries)
+            version = await self._write(resource, wanted, present.version)
+            if version is not None:
+                self._note(resource, Versioned(wanted, version))
+                # `present` may hold an own write whose answer was lost, and `before` what others have deleted since
+                if not set(wanted) == set(before.entries) == set(present.entries):
+                    log.info("Updated ACLs for %s with new version %d", resource.path, version)
+                    prefix = f"{_CHANGES[resource.pattern]}/{acls.CHANGE_PREFIX}"
+                    await give_notice(self._client, prefix, resource.encode_change(), self._znode_acls.of(prefix))
+                return
+            await asyncio.sleep((BACKOFF_MS + self._rng.randrange(BACKOFF_JITTER_MS)) / 1000)
+            present = await self._read(resource)
+        log.error("Failed to update ACLs for %s after %d retries", resource.path, MOST_RETRIES)
+        raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
+
+    async def _write(self, resource: Resource, wanted: Entries, version: int) -> int | None:
+        """The new version of the znode; None if it did not have this one any more."""
+        path = resource.path
+        try:
+            if not wanted:
+                await self._client.ask_until_answered(Delete(path, version))
+                return 0
+            content = acls.encode_acls(list(wanted))
+            if len(content) > MOST_BYTES:
+                text = f"The ACLs of this resource would take {len(content)} bytes, of {MOST_BYTES} at most."
+                raise KafkaError(error_codes.POLICY_VIOLATION, text)
+            if version == NO_VERSION:
+                await self._client.ask_until_answered(Create(path, content, self._znode_acls.of(path)))
+                return 0
+            stat = await self._client.ask_until_answered(Set(path, content, version))
+        except ZooKeeperError as error:
+            if error.code == zookeeper_errors.NO_NODE and not wanted:
+                return 0
+            if error.code in _OTHERS_WERE_FASTER:
+                return None
+            raise
+        return int(stat.version)

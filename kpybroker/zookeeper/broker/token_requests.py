@@ -1,0 +1,140 @@
+"""CreateDelegationToken, RenewDelegationToken and ExpireDelegationToken (``DelegationTokenManagerZk``). Pure.
+
+They differ from those of a KRaft controller: a sender that may not change a token learns it before the age of the token
+is checked, and a renewal may be longer than the default.
+"""
+
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from kpybroker.calls.principal import Principal
+from kpybroker.controller.state import TokenSettings
+from kpybroker.errors import KafkaError
+from kpybroker.sasl.delegation_token import TokenSecret
+from kpybroker.zookeeper.tree.tokens import Token
+from kpywire import error_codes
+from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from kpywire.metadata_records.delegation_token_record import DelegationTokenRecord
+
+REQUESTER_FROM: Final = 3
+"""The version from which the answer names the requester."""
+NO_TIMESTAMP: Final = -1
+_LONG_MAX: Final = 2**63 - 1
+
+
+class Change(NamedTuple):
+    """A token as it is to be written; None if it is to be deleted. ``expiry_ms`` is for the answer."""
+
+    token: Token | None
+    expiry_ms: int
+
+
+def created(
+    message: CreateDelegationTokenRequest, requester: Principal, token_id: str, settings: TokenSettings, now_ms: int
+) -> Token:
+    """The token that a request creates, for its sender or for the owner that it names."""
+    owner = requester
+    if message.owner_principal_name:
+        owner = Principal(message.owner_principal_type or "", message.owner_principal_name)
+    lifetime_ms = settings.max_lifetime_ms
+    if message.max_lifetime_ms > 0:
+        lifetime_ms = min(lifetime_ms, message.max_lifetime_ms)
+    max_ms = _sum(now_ms, lifetime_ms)
+    return Token(
+        token_id=token_id,
+        owner=str(owner),
+        requester=str(requester),
+        renewers=tuple(f"{each.principal_type}:{each.principal_name}" for each in message.renewers),
+        issue_timestamp_ms=now_ms,
+        expiry_timestamp_ms=min(max_ms, _sum(now_ms, settings.expiry_time_ms)),
+        max_timestamp_ms=max_ms,
+    )
+
+
+def creation_response(token: Token, token_hmac: bytes, api_version: int) -> CreateDelegationTokenResponse:
+    """The answer to the request that created a token."""
+    owner_type, _, owner_name = token.owner.partition(":")
+    response = CreateDelegationTokenResponse(
+        throttle_time_ms=0,
+        error_code=error_codes.NONE,
+        principal_type=owner_type,
+        principal_name=owner_name,
+        issue_timestamp_ms=token.issue_timestamp_ms,
+        expiry_timestamp_ms=token.expiry_timestamp_ms,
+        max_timestamp_ms=token.max_timestamp_ms,
+        token_id=token.token_id,
+        hmac=token_hmac,
+    )
+    if api_version >= REQUESTER_FROM:
+        kind, _, name = token.requester.partition(":")
+        response.token_requester_principal_type, response.token_requester_principal_name = kind, name
+    return response
+
+
+def disabled(message: Any, sender: Principal, api_version: int) -> Any:
+    """The answer to a request about tokens where there is no secret of tokens."""
+    code = error_codes.DELEGATION_TOKEN_AUTH_DISABLED
+    if isinstance(message, RenewDelegationTokenRequest):
+        return RenewDelegationTokenResponse(throttle_time_ms=0, error_code=code, expiry_timestamp_ms=NO_TIMESTAMP)
+    if isinstance(message, ExpireDelegationTokenRequest):
+        return ExpireDelegationTokenResponse(throttle_time_ms=0, error_code=code, expiry_timestamp_ms=NO_TIMESTAMP)
+    settings = TokenSettings(TokenSecret(""), 0, 0)
+    token = replace(
+        created(message, sender, "", settings, NO_TIMESTAMP),
+        expiry_timestamp_ms=NO_TIMESTAMP,
+        max_timestamp_ms=NO_TIMESTAMP,
+    )
+    answer = creation_response(token, b"", api_version)
+    answer.error_code = code
+    return answer
+
+
+def renewed(record: DelegationTokenRecord, sender: Principal, period_ms: int, default_ms: int, now_ms: int) -> Change:
+    """A token with a later expiry. Raises KafkaError."""
+    _check_allowed(record, sender)
+    _check_alive(record, now_ms)
+    expiry_ms = min(record.max_timestamp, _sum(now_ms, default_ms if period_ms < 0 else period_ms))
+    return Change(_with_expiry(record, expiry_ms), expiry_ms)
+
+
+def expired(record: DelegationTokenRecord, sender: Principal, period_ms: int, now_ms: int) -> Change:
+    """A token with another expiry, or its end if the period is negative. Raises KafkaError."""
+    _check_allowed(record, sender)
+    if period_ms < 0:
+        return Change(None, now_ms)
+    _check_alive(record, now_ms)
+    expiry_ms = min(record.max_timestamp, _sum(now_ms, period_ms))
+    return Change(_with_expiry(record, expiry_ms), expiry_ms)
+
+
+def has_expired(record: DelegationTokenRecord, now_ms: int) -> bool:
+    """Whether a token is of no use any more."""
+    return min(record.max_timestamp, record.expiration_timestamp) < now_ms
+
+
+def _check_allowed(record: DelegationTokenRecord, sender: Principal) -> None:
+    if str(sender) not in (record.owner, *record.renewers):
+        raise KafkaError(error_codes.DELEGATION_TOKEN_OWNER_MISMATCH)
+
+
+def _check_alive(record: DelegationTokenRecord, now_ms: int) -> None:
+    if has_expired(record, now_ms):
+        raise KafkaError(error_codes.DELEGATION_TOKEN_EXPIRED)
+
+
+def _with_expiry(record: DelegationTokenRecord, expiry_ms: int) -> Token:
+    return Token(
+        token_id=record.token_id,
+        owner=record.owner,
+        requester=record.requester,
+        renewers=tuple(record.renewers),
+        issue_timestamp_ms=record.issue_timestamp,
+        expiry_timestamp_ms=expiry_ms,
+        max_timestamp_ms=record.max_timestamp,
+    )
+
+
+def _sum(now_ms: int, period_ms: int) -> int:
+    return min(_LONG_MAX, now_ms + period_ms)

@@ -1,0 +1,214 @@
+"""Bugs to plant in share groups (KIP-932): members, share partitions, and the share coordinator."""
+
+from .kind import SHARING
+from .mutation import Mutation
+
+RECORD_STATE = "kpybroker/share/record_state.py"
+PARTITION = "kpybroker/share/partition.py"
+ACKNOWLEDGING = "kpybroker/share/acknowledging.py"
+ABORTED = "kpybroker/share/aborted.py"
+LED = "kpybroker/serving/share/led.py"
+WAITING = "kpybroker/serving/share/waiting.py"
+COORDINATOR = "kpybroker/share_coordinator/requests.py"
+SHARD = "kpybroker/share_coordinator/shard.py"
+BATCHES = "kpybroker/share_coordinator/state_batches.py"
+HEARTBEAT = "kpybroker/groups/share/heartbeat.py"
+TARGET = "kpybroker/groups/share/target.py"
+
+
+def _sharing(name: str, path: str, old: str, new: str, nodes: int = 1) -> Mutation:
+    return Mutation(name, path, old, new, nodes, world=SHARING)
+
+
+SHARING_MUTATIONS = [
+    # Records and their members
+    _sharing(
+        "records that a member has are given to another",
+        RECORD_STATE,
+        "        return self.state == AVAILABLE and self.before is None\n",
+        "        return self.state in (AVAILABLE, ACQUIRED) and self.before is None\n",
+    ),
+    _sharing(
+        "accepted records are given again",
+        ACKNOWLEDGING,
+        "ACCEPT: ACKNOWLEDGED,",
+        "ACCEPT: AVAILABLE,",
+    ),
+    _sharing(
+        "rejected records are given again",
+        ACKNOWLEDGING,
+        "REJECT: ARCHIVED}",
+        "REJECT: AVAILABLE}",
+    ),
+    _sharing(
+        "a member may acknowledge what another one has",
+        ACKNOWLEDGING,
+        "    if state.member_id != member_id:\n",
+        "    if not member_id:\n",
+    ),
+    _sharing(
+        "records are delivered once more than the limit allows",
+        RECORD_STATE,
+        "self.delivery_count >= delivery_limit else state",
+        "self.delivery_count > delivery_limit else state",
+    ),
+    _sharing(
+        "the limit of deliveries does not matter",
+        RECORD_STATE,
+        "ARCHIVED if state == AVAILABLE and self.delivery_count >= delivery_limit else state",
+        "state",
+    ),
+    _sharing(
+        "a release of a member frees what others have",
+        ACKNOWLEDGING,
+        "            if state.member_id == member_id and state.state == ACQUIRED:\n",
+        "            if state.state == ACQUIRED:\n",
+    ),
+    # Locks
+    _sharing(
+        "locks do not end",
+        PARTITION,
+        "        while self._locks and self._locks[0][0] <= now_ms:\n",
+        "        while self._locks and self._locks[0][0] <= 0:\n",
+    ),
+    _sharing(
+        "locks end too soon",
+        PARTITION,
+        "        until_ms = now_ms + self.settings.lock_duration_ms\n",
+        "        until_ms = now_ms + self.settings.lock_duration_ms // 8\n",
+    ),
+    _sharing(
+        "a renewal does not prolong a lock",
+        ACKNOWLEDGING,
+        "            state.lock_until_ms = partition.lock(first, last, now_ms)\n",
+        "            pass\n",
+    ),
+    # Offsets
+    _sharing(
+        "the start offset moves over records that are in flight",
+        PARTITION,
+        "                if state.is_changing or not state.is_terminal:\n                    return last_done, count\n",
+        "                if state.is_changing:\n                    return last_done, count\n",
+    ),
+    _sharing(
+        "gaps between stored records are not read again",
+        PARTITION,
+        "        if gap_start is not None:\n            self._gap_start, self._gap_end",
+        "        if gap_start == -1:\n            self._gap_start, self._gap_end",
+    ),
+    _sharing(
+        "released records are not offered again",
+        PARTITION,
+        "            if state.state == AVAILABLE:\n                self.finds_next_offset = True\n        if is_stored",
+        "        if is_stored",
+    ),
+    _sharing(
+        "loaded records that are available are not offered again",
+        PARTITION,
+        "        self.finds_next_offset = True\n        self.end_offset = batches[-1].last_offset\n",
+        "        self.end_offset = batches[-1].last_offset\n",
+    ),
+    # What is stored
+    _sharing(
+        "acknowledgements are answered before they are stored",
+        LED,
+        "        self._write(change.write, answered)\n",
+        "        self._write(change.write, answered)\n"
+        "        stored(error_codes.NONE, None)\n        stored = _nobody_waits\n",
+    ),
+    _sharing(
+        "numbers of deliveries are not stored",
+        LED,
+        "                    delivery_count=each.delivery_count,\n",
+        "                    delivery_count=1,\n",
+    ),
+    _sharing(
+        "a share partition is loaded without its records",
+        LED,
+        "                for each in result.state_batches\n",
+        "                for each in result.state_batches[:0]\n",
+    ),
+    _sharing(
+        "older states win where two overlap",
+        BATCHES,
+        "    elif following.newness < batch.newness:\n",
+        "    elif following.newness > batch.newness:\n",
+    ),
+    _sharing(
+        "a snapshot has only the last change",
+        COORDINATOR,
+        "        batches=combine(current.batches, batches, start_offset),\n",
+        "        batches=combine((), batches, start_offset),\n",
+    ),
+    _sharing(
+        "a replayed update replaces the records before it",
+        SHARD,
+        "                batches=combine(before.batches, batches, start_offset),\n",
+        "                batches=combine((), batches, start_offset),\n",
+    ),
+    _sharing(
+        "the log of share states is cut below its newest snapshot",
+        SHARD,
+        "        lowest = min(offsets, default=0)\n",
+        "        lowest = max(offsets, default=0)\n",
+    ),
+    _sharing(
+        "older leaders of share partitions are not fenced",
+        COORDINATOR,
+        "        _fenced(request.part.leader_epoch, state.newest_leader_epoch, error_codes.FENCED_LEADER_EPOCH)\n"
+        "        or _fenced",
+        "        _fenced",
+        nodes=3,
+    ),
+    _sharing(
+        "a new leader of a share partition is not noted",
+        COORDINATOR,
+        "    if part.leader_epoch not in (NO_EPOCH, state.newest_leader_epoch):\n",
+        "    if part.leader_epoch == NO_EPOCH - 1:\n",
+        nodes=3,
+    ),
+    _sharing(
+        "a state that is there is initialised again",
+        HEARTBEAT,
+        "    known = merged(states.initialized, states.initializing) if is_fresh else states.initialized\n",
+        "    known = states.initializing\n",
+    ),
+    # Aborted transactions
+    _sharing(
+        "aborted records are delivered",
+        WAITING,
+        "            if aborted:\n",
+        "            if not aborted:\n",
+    ),
+    _sharing(
+        "records of open transactions are delivered",
+        WAITING,
+        "        end = role.end_for(self._bounds.isolation)\n",
+        "        end = role.end_for(0)\n",
+    ),
+    _sharing(
+        "an abort marker of one producer ends the transactions of all",
+        ABORTED,
+        "            open_producers.discard(batch.producer_id)\n",
+        "            open_producers.clear()\n",
+    ),
+    # The group
+    _sharing(
+        "partitions whose states were initialised are not assigned",
+        TARGET,
+        "    return any(\n        topic_id not in assigned or",
+        "    return not any(\n        topic_id not in assigned or",
+    ),
+    _sharing(
+        "a share group does not go on when a member is gone",
+        "kpybroker/groups/share/leave.py",
+        "epoch_record(group.group_id, group.epoch + 1, metadata_hash)",
+        "epoch_record(group.group_id, group.epoch, metadata_hash)",
+    ),
+    _sharing(
+        "sessions of share members do not go on after a load",
+        "kpybroker/groups/share/timeouts.py",
+        "        for member_id in group.membership.ordered_members():\n",
+        "        for member_id in ():\n",
+    ),
+]
