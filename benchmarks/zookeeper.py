@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import click
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
@@ -39,6 +39,27 @@ SIDES: Final[Mapping[str, Callable[..., BrokerProcess]]] = {
     "Apache Kafka": partial(KafkaOnZooKeeper, jvm=SERVER_JVM, tuning=SERVER_PROPERTIES),
     "kpybroker": KpyOnZooKeeper,
 }
+
+
+class AskedOnZooKeeper(Asked):
+    """A cluster whose controller may just have changed: a client that asks the former one asks again."""
+
+    def create_topic(self, partitions: int = PARTITIONS) -> str:
+        return str(again(lambda: super(AskedOnZooKeeper, self).create_topic(partitions)))
+
+    def delete_topic(self, topic: str) -> None:
+        again(lambda: super(AskedOnZooKeeper, self).delete_topic(topic))
+
+
+def again(ask: Callable[[], Any]) -> Any:
+    """Ask until the answer is another one than NOT_CONTROLLER."""
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_CONTROLLER:
+                raise
+            time.sleep(LOOK_EVERY_S)
 
 
 def cluster_of(asked: Asked) -> ZooKeeperCluster:
@@ -222,7 +243,7 @@ def main(rounds: int, warm: int, partitions: int, kpybroker: Path | None, only: 
         for name, broker_of in SIDES.items():
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-zookeeper-")))
             brokers = dict.fromkeys(range(1, NODES + 1), broker_of)
-            sides.append(Asked(name, stack.enter_context(ZooKeeperCluster(directory, brokers, REPLICATED))))
+            sides.append(AskedOnZooKeeper(name, stack.enter_context(ZooKeeperCluster(directory, brokers, REPLICATED))))
         for side in sides:
             wait_for_brokers(side)
         play(chosen, sides, rounds, warm)
