@@ -41,7 +41,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## show this list
-	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: $(VENV)/.runs ## set up and start the broker (DATA=./data LISTEN=127.0.0.1:9092 HTTP=127.0.0.1:9404)
@@ -58,6 +58,10 @@ payments: setup ## transactions, Spark with a checkpoint, exact totals while all
 .PHONY: pipeline
 pipeline: setup ## the flights live: producers, Spark, an exactly-once sink, Delta and Iceberg, DuckDB, an audit, a page with plots (OPTIONS=--limit 50000)
 	@$(BIN)/python -m examples.pipeline $(OPTIONS)
+
+.PHONY: zookeeper
+zookeeper: setup ## Apache ZooKeeper and three brokers in ZooKeeper mode on this machine, until Ctrl-C (OPTIONS='--kafka 1')
+	@PYTHONPATH=.:compat-tests exec $(BIN)/python -m examples.zookeeper $(OPTIONS)
 
 .PHONY: setup
 setup: $(VENV)/.tests ## only set up: .venv with everything that tests, demo and benchmarks use
@@ -150,6 +154,10 @@ format: setup ## bring every file into the house style
 compat: setup ## the suites of real clients, slow ones too (TARGET=kpybroker or apache-kafka)
 	$(PYTEST) compat-tests --target $(TARGET)
 
+.PHONY: compat-zookeeper
+compat-zookeeper: setup ## the suites of real clients on a broker in ZooKeeper mode (OPTIONS='-k produce')
+	$(PYTEST) compat-tests --target kpybroker-zookeeper -m "not slow and not spark" --reruns 1 $(OPTIONS)
+
 .PHONY: spark
 spark: setup ## all of Spark's suite, with one of its versions (SPARK=3.5.1, 4.0.0 or 4.2.0; TARGET as above)
 	$(PYTEST) compat-tests/test_spark_*.py --target $(TARGET) --spark $(SPARK)
@@ -239,8 +247,12 @@ earlier: setup ## write again the data directories of earlier versions that test
 mixed: setup ## one cluster of both programs: Apache Kafka and kpybroker lead and follow one another, byte for byte
 	$(BIN)/python -m pytest compat-tests/test_mixed_quorum.py -q
 
+.PHONY: replace
+replace: setup ## live clusters of Apache Kafka become kpybroker's node by node, and back, under load (OPTIONS='--kind zookeeper')
+	PYTHONPATH=.:compat-tests $(BIN)/python -m replacement $(OPTIONS)
+
 .PHONY: failover
-failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…, OPTIONS=--secured)
+failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…, OPTIONS=--secured or --zookeeper)
 	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM) $(OPTIONS)
 
 .PHONY: secured

@@ -11,7 +11,7 @@ import statistics
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,7 @@ from rich.table import Table
 
 from benchmarks import processes
 from benchmarks.clients.running import client
-from clusters import Cluster, KpyNode, kpybroker_node, shipped_kafka_node
+from clusters import Cluster, KpyNode, Nodes, kpybroker_node, shipped_kafka_node
 from failover.faults import leader_of, wait_for_in_sync
 from failover.producing import ConfluentWriter
 from failover.verdict import longest_gap_s
@@ -46,7 +46,7 @@ Figures = dict[str, float]
 class Asked:
     """One cluster, and how it is asked."""
 
-    def __init__(self, name: str, cluster: Cluster) -> None:
+    def __init__(self, name: str, cluster: Nodes) -> None:
         self.name, self.cluster = name, cluster
         self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
 
@@ -169,21 +169,26 @@ def main(rounds: int, warm: int, kpybroker: Path | None, only: str | None) -> No
     if kpybroker is not None:
         KpyNode.path = kpybroker
     rows = [name for name in ROWS if only is None or name in only.split(",")]
-    console = Console()
-    measured: dict[tuple[str, str], list[Figures]] = {}
     with ExitStack() as stack:
         sides = []
         for name, node_of in (("Apache Kafka", shipped_kafka_node), ("kpybroker", kpybroker_node)):
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="three-nodes-")))
             sides.append(Asked(name, stack.enter_context(Cluster(node_of, directory))))
-        for row in rows:
-            for number in range(-warm, rounds):
-                for side in sides if number % 2 else reversed(sides):
-                    figures = ROWS[row](side)
-                    console.log(f"{row} {side.name}" + (" (warming)" if number < 0 else ""), figures)
-                    if number >= 0:
-                        measured.setdefault((row, side.name), []).append(figures)
-    console.print(table(rows, measured))
+        play({name: ROWS[name] for name in rows}, sides, rounds, warm)
+
+
+def play(rows: Mapping[str, Callable[[Asked], Figures]], sides: Sequence[Asked], rounds: int, warm: int) -> None:
+    """Play rows on both sides in turns, and print what was measured. Rounds of ``warm`` do not count."""
+    console = Console()
+    measured: dict[tuple[str, str], list[Figures]] = {}
+    for row, measure in rows.items():
+        for number in range(-warm, rounds):
+            for side in sides if number % 2 else reversed(sides):
+                figures = measure(side)
+                console.log(f"{row} {side.name}" + (" (warming)" if number < 0 else ""), figures)
+                if number >= 0:
+                    measured.setdefault((row, side.name), []).append(figures)
+    console.print(table(list(rows), measured))
 
 
 def table(rows: list[str], measured: Mapping[tuple[str, str], list[Figures]]) -> Table:

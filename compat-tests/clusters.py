@@ -128,38 +128,15 @@ NodeOf = Callable[[Place, Mapping[str, str], Path], BrokerProcess]
 PROGRAMS: Final[Mapping[str, NodeOf]] = {"kpybroker": kpybroker_node, "apache-kafka": kafka_node}
 
 
-class Cluster:
-    """``with Cluster(kpybroker_node, directory) as cluster``: node ids are 1 to ``size``."""
+class Nodes:
+    """Nodes by their ids, and how clients reach them: ``with Cluster(kpybroker_node, directory) as cluster``."""
 
-    def __init__(
-        self,
-        node_of: NodeOf,
-        directory: Path,
-        size: int = 3,
-        properties: Mapping[str, str] | None = None,
-        *,
-        network: Network | None = None,
-    ) -> None:
-        """All on loopback, or each in a namespace of ``network``."""
+    forgotten_after_s: float = 0.0
+    """The time that a killed node must stay away, since the cluster still knows it as alive."""
+
+    def __init__(self, nodes: Mapping[int, BrokerProcess], network: Network | None = None) -> None:
+        self.nodes = dict(nodes)
         self.network = network
-        self.places = {}
-        for node_id in range(1, size + 1):
-            place = Place(node_id, free_port(), free_port())
-            if network is not None:
-                place = place._replace(host=network.address(node_id), launcher=network.launcher(node_id))
-            self.places[node_id] = place
-        voters = ",".join(f"{each.node_id}@{each.host}:{each.controller_port}" for each in self.places.values())
-        self.nodes: dict[int, BrokerProcess] = {}
-        for place in self.places.values():
-            listeners = f"PLAINTEXT://{place.host}:{place.port},CONTROLLER://{place.host}:{place.controller_port}"
-            own = {
-                "node.id": str(place.node_id),
-                "listeners": listeners,
-                "advertised.listeners": f"PLAINTEXT://{place.host}:{place.port}",
-                "controller.quorum.voters": voters,
-            }
-            here = directory / f"node-{place.node_id}"
-            self.nodes[place.node_id] = node_of(place, {**SHARED, **own, **(properties or {})}, here)
         self.access = Access(self.bootstrap_servers)
         """How its clients reach it."""
 
@@ -167,9 +144,14 @@ class Cluster:
     def bootstrap_servers(self) -> str:
         return ",".join(node.bootstrap_servers for node in self.nodes.values())
 
+    @property
+    def processes(self) -> list[BrokerProcess]:
+        """All that belongs to the cluster."""
+        return [*self.nodes.values()]
+
     def start(self) -> None:
         """Start all that do not run; raises BrokerProcessError."""
-        launched = [node for node in self.nodes.values() if node.process is None]
+        launched = [node for node in self.processes if node.process is None]
         for node in launched:
             node.launch()
         for node in launched:
@@ -177,8 +159,8 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop all that run, by SIGTERM and at once."""
-        with ThreadPoolExecutor(len(self.nodes)) as threads:
-            list(threads.map(lambda node: node.stop(), [each for each in self.nodes.values() if each.process]))
+        with ThreadPoolExecutor(len(self.processes)) as threads:
+            list(threads.map(lambda node: node.stop(), [each for each in self.processes if each.process]))
 
     def wipe(self, node_id: int) -> None:
         """Empty the disk of a node that does not run, and format it again as its owner would."""
@@ -190,10 +172,7 @@ class Cluster:
 
     def __enter__(self) -> Self:
         try:
-            for node in self.nodes.values():
-                node.directory.mkdir(parents=True, exist_ok=True)
-                node.prepare()
-            self.start()
+            self.begin()
         except BaseException:
             self.end()
             raise
@@ -204,10 +183,51 @@ class Cluster:
     ) -> None:
         self.end()
 
+    def begin(self) -> None:
+        """Prepare and start all for the first time."""
+        for node in self.processes:
+            node.directory.mkdir(parents=True, exist_ok=True)
+            node.prepare()
+        self.start()
+
     def end(self) -> None:
         """End all processes in whatever state they are."""
-        for node in self.nodes.values():
+        for node in self.processes:
             if node.process is not None:
                 node.process.kill()
                 node.process.wait()
                 node.process = None
+
+
+class Cluster(Nodes):
+    """A cluster in KRaft mode; node ids are 1 to ``size``."""
+
+    def __init__(
+        self,
+        node_of: NodeOf,
+        directory: Path,
+        size: int = 3,
+        properties: Mapping[str, str] | None = None,
+        *,
+        network: Network | None = None,
+    ) -> None:
+        """All on loopback, or each in a namespace of ``network``."""
+        self.places = {}
+        for node_id in range(1, size + 1):
+            place = Place(node_id, free_port(), free_port())
+            if network is not None:
+                place = place._replace(host=network.address(node_id), launcher=network.launcher(node_id))
+            self.places[node_id] = place
+        voters = ",".join(f"{each.node_id}@{each.host}:{each.controller_port}" for each in self.places.values())
+        nodes: dict[int, BrokerProcess] = {}
+        for place in self.places.values():
+            listeners = f"PLAINTEXT://{place.host}:{place.port},CONTROLLER://{place.host}:{place.controller_port}"
+            own = {
+                "node.id": str(place.node_id),
+                "listeners": listeners,
+                "advertised.listeners": f"PLAINTEXT://{place.host}:{place.port}",
+                "controller.quorum.voters": voters,
+            }
+            here = directory / f"node-{place.node_id}"
+            nodes[place.node_id] = node_of(place, {**SHARED, **own, **(properties or {})}, here)
+        super().__init__(nodes, network)

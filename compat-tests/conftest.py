@@ -22,11 +22,14 @@ import spark_versions
 from clients import CLIENTS, Client, Confluent
 from clusters import KpyNode
 from java_tools import JavaTools
+from kpybroker.zookeeper.broker import apis
 from oracle import BrokerProcess
 from oracle.container import ContainedKafka, why_not
 from raw_client import RawClient, connect
-from targets import EXTERNAL, TARGETS, KpyBroker
+from targets import EXTERNAL, KAFKA_ON_ZOOKEEPER, ON_ZOOKEEPER, TARGETS, KpyBroker
 from topics import create_topic, delete_topics
+from zookeeper_clusters import KpyOnZooKeeper
+from zookeeper_mode_skips import reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +70,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     chosen = config.getoption("--kpybroker", default=None)
     if chosen is not None:
-        KpyBroker.path = KpyNode.path = chosen.absolute()
+        KpyBroker.path = KpyNode.path = KpyOnZooKeeper.path = chosen.absolute()
+    if config.getoption("--target", default=None) in (ON_ZOOKEEPER, KAFKA_ON_ZOOKEEPER):
+        RawClient.newest = {key: newest for key, (_, newest) in apis.FROM_THE_CONTROLLER.items()} | apis.NEWEST
     spark_formats.chosen = config.getoption("--spark-format", default=spark_formats.KAFKA)
     if (version := config.getoption("--spark", default=None)) is not None:
         try:
@@ -75,6 +80,15 @@ def pytest_configure(config: pytest.Config) -> None:
         except spark_versions.UnavailableError as problem:
             config.stash[no_spark] = str(problem)
     ContainedKafka.image = config.getoption("--image", default=ContainedKafka.image)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of what a broker in ZooKeeper mode does not have are skipped there, each with its reason."""
+    if config.getoption("--target", default=None) not in (ON_ZOOKEEPER, KAFKA_ON_ZOOKEEPER):
+        return
+    for item in items:
+        if (why := reason(item.nodeid)) is not None:
+            item.add_marker(pytest.mark.skip(reason=why))
 
 
 @pytest.hookimpl(wrapper=True)

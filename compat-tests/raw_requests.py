@@ -87,9 +87,7 @@ def list_offsets(
     )
 
 
-def offset_at(
-    raw: RawClient, topic: str, timestamp: int, version: int = 11, **fields: int
-) -> tuple[int, int, int, int]:
+def offset_at(raw: RawClient, topic: str, timestamp: int, version: int = 9, **fields: int) -> tuple[int, int, int, int]:
     """(error, timestamp, offset, leader epoch) of what ListOffsets finds."""
     (answer,) = raw.call(list_offsets(topic, timestamp, **fields), version).topics
     (found,) = answer.partitions

@@ -1,16 +1,34 @@
-"""The targets of the suites: kpybroker, Apache Kafka from its jars or in a container, or somebody else's broker.
+"""The targets of the suites: kpybroker, Apache Kafka from its jars or in a container, both in ZooKeeper mode, or
+somebody else's broker.
 
 A target starts brokers; the suites see only ``BrokerProcess`` or a bootstrap address, never which program answers.
 """
 
+import atexit
+import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from oracle import ApacheKafka, BrokerProcess, free_port
 from oracle.container import ContainedKafka
 from oracle.process import HOST
+from oracle.zookeeper import KafkaOnZooKeeper, ZooKeeper
+from zookeeper_clusters import KpyOnZooKeeper
+
+ON_ZOOKEEPER: Final = "kpybroker-zookeeper"
+KAFKA_ON_ZOOKEEPER: Final = "apache-kafka-zookeeper"
+"""Kafka 3.9, the last one with ZooKeeper mode."""
+ALONE_ON_ZOOKEEPER: Final = {
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "5",
+    "group.initial.rebalance.delay.ms": "0",
+}
 
 
 class KpyBroker(BrokerProcess):
@@ -52,10 +70,33 @@ def container(properties: Mapping[str, str] | None = None, *, directory: Path) -
     return ContainedKafka(properties, directory=directory)
 
 
+def on_shared_zookeeper(broker_of: Callable[..., BrokerProcess]) -> Callable[..., BrokerProcess]:
+    """Brokers in ZooKeeper mode, each in a chroot of its own of one server, which ends with this process."""
+
+    def start(properties: Mapping[str, str] | None = None, *, directory: Path) -> BrokerProcess:
+        connect = f"{shared_zookeeper().bootstrap_servers}/{secrets.token_hex(6)}"
+        broker = broker_of(1, connect, {**ALONE_ON_ZOOKEEPER, **(properties or {})}, directory=directory)
+        broker.directory.mkdir(parents=True, exist_ok=True)
+        return broker
+
+    return start
+
+
+@cache
+def shared_zookeeper() -> ZooKeeper:
+    """A server of ZooKeeper for all brokers of this process."""
+    server = ZooKeeper()
+    server.__enter__()
+    atexit.register(server.__exit__, None, None, None)
+    return server
+
+
 EXTERNAL: Final = "external"
 """The target that ``--bootstrap-server`` names: it can be neither started nor configured."""
 TARGETS: Final[Mapping[str, Callable[..., BrokerProcess]]] = {
     "kpybroker": kpybroker,
     "apache-kafka": apache_kafka,
     "container": container,
+    ON_ZOOKEEPER: on_shared_zookeeper(KpyOnZooKeeper),
+    KAFKA_ON_ZOOKEEPER: on_shared_zookeeper(KafkaOnZooKeeper),
 }

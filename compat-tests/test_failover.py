@@ -88,7 +88,7 @@ def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(
 ) -> None:
     monkeypatch.setattr(faults, "PAUSE_S", 5.0)
     with cluster_of(PROGRAMS["kpybroker"], tmp_path, properties=SHORT, network=network) as cluster:
-        outcome = run(cluster, fault, records=RECORDS, seed=1, clients=["confluent-kafka", "kafka-python"])
+        outcome = run(cluster, FAULTS[fault], records=RECORDS, seed=1, clients=["confluent-kafka", "kafka-python"])
     assert outcome.faults > 0
     assert (outcome.verdict.is_clean, outcome.failures) == (True, [])
 

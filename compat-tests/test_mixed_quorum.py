@@ -19,6 +19,7 @@ from kpywire import error_codes
 from oracle import BrokerProcess
 from raw_client import RawClient
 from raw_requests import creation, topic_named
+from replacement.kinds import replace
 
 METADATA = "__cluster_metadata"
 ORDERS = "orders"
@@ -100,15 +101,7 @@ def stop(cluster: Cluster) -> None:
 
 def change_hands(cluster: Cluster, node_id: int) -> None:
     """Let the other program have the directory of a node that has stopped."""
-    before = cluster.nodes[node_id]
-    assert isinstance(before, KafkaNode | KpyNode)
-    properties = {name: value for name, value in before.properties.items() if not name.startswith("kpybroker.")}
-    heir_of = kpybroker_node if isinstance(before, KafkaNode) else kafka_node
-    heir = heir_of(cluster.places[node_id], properties, before.directory)
-    heir.start_timeout_s = heir.stop_timeout_s = PATIENCE_S
-    heir.prepare()
-    cluster.nodes[node_id] = heir
-    started.append(heir)
+    started.append(replace(cluster, cluster.nodes[node_id]))
 
 
 def another_leads(cluster: Cluster, leader: int) -> bool:

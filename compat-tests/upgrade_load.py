@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from access import Access
-from clusters import Cluster
+from clusters import Nodes
 from failover.faults import wait_for_in_sync
 from failover.producing import ConfluentWriter
 from failover.run import PARTITIONS, TOPIC
@@ -23,6 +23,8 @@ IN_TRANSACTIONS: Final = "in-transactions"
 GROUP: Final = "upgrade-readers"
 PATIENCE_S: Final = 60
 ABORTED_EACH: Final = 4
+SESSION_MS: Final = 300_000
+"""Longer than any node is away, also on a machine that does much else: a member that is too slow is not the subject."""
 PAUSE_S: Final = 0.02
 
 
@@ -60,7 +62,13 @@ class GroupReader(Client):
         self.read: dict[int, list[int]] = defaultdict(list)
         """The offsets of each partition, as they came."""
         self._consumer = Consumer(
-            {**access.librdkafka, "group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+            {
+                **access.librdkafka,
+                "group.id": GROUP,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": SESSION_MS,
+            }
         )
 
     def work(self) -> None:
@@ -147,7 +155,7 @@ class Load:
         return self.writer.failures + self.reader.failures + self.transactions.failures
 
 
-def create_topics(cluster: Cluster) -> None:
+def create_topics(cluster: Nodes) -> None:
     """The topics that they use, in sync on all nodes."""
     admin = AdminClient(cluster.access.librdkafka)
     config, size = {"min.insync.replicas": "2"}, len(cluster.nodes)

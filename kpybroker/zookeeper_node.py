@@ -34,11 +34,9 @@ from kpybroker.zookeeper.broker import identity, layout
 from kpybroker.zookeeper.broker.identity import IdentityRefused
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.zookeeper.broker.registration import RegistrationRefused
-from kpybroker.zookeeper.broker.translation import brokers
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
 from kpybroker.zookeeper.client.frames import WatchedEvent
 from kpybroker.zookeeper.client.session import State
-from kpybroker.zookeeper.controller.messages import live_brokers
 from kpybroker.zookeeper.controlling.office import Office
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.contents import InvalidZnode
@@ -52,6 +50,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kpybroker")
 
+FIRST_METADATA_WAIT_MS: Final = 5_000
+"""A broker that has not heard of a controller by then has started all the same."""
 MOST_WAIT_MS: Final = 30_000
 """The longest time of a controlled shutdown."""
 NO_CONTROLLER_WAIT_MS: Final = 2_000
@@ -165,6 +165,7 @@ class ZooKeeperNode:
         if self._migrating is not None:
             self._migrating.start()
         server.start()
+        await self._hear_of_cluster(joined)
         monitoring.started()
 
     async def _join(self, disk: Disk) -> ZooKeeperMetadata:
@@ -206,7 +207,7 @@ class ZooKeeperNode:
     async def _register(self, joined: Joined, broker: ZooKeeperBroker) -> None:
         """Register for the first time, and follow the session from now on."""
         client = joined.client
-        registered = await joined.registration.check_addresses()
+        await joined.registration.check_addresses()
         client.on_event = self._happened
         client.on_state = self._state_changed
         await joined.registration.register()
@@ -215,10 +216,18 @@ class ZooKeeperNode:
         await joined.configs.look()
         assert self._protection is not None
         await self._protection.look()
-        # Clients that come before the controller's first UpdateMetadata would find no broker at all.
-        joined.metadata.apply(brokers(joined.metadata.image, live_brokers(registered)))
         broker.start()
         self.platform.ends.callback(broker.stop)
+
+    async def _hear_of_cluster(self, joined: Joined) -> None:
+        """Wait until the controller has sent metadata. Before that, clients see no brokers, as with Kafka, and ask
+        again; one that saw brokers without a controller might wait for long."""
+        heard = asyncio.Event()
+        joined.metadata.subscribe(lambda *_: heard.set())
+        timer = self.scheduler.call_later(FIRST_METADATA_WAIT_MS, heard.set)
+        if not joined.metadata.image.brokers:
+            await heard.wait()
+        timer.cancel()
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
         self._monitoring.stage = f"recovering {directory}: {done} of {total} logs are done"
@@ -331,7 +340,9 @@ class ZooKeeperNode:
         if registration.broker_epoch < 0:
             return
         registration.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
-        for attempt in range(config["controlled.shutdown.max.retries"] + 1):
+        for attempt in range(config["controlled.shutdown.max.retries"]):
+            if attempt:
+                await asyncio.sleep(config["controlled.shutdown.retry.backoff.ms"] / 1000)
             request = ControlledShutdownRequest(broker_id=config.node_id, broker_epoch=registration.broker_epoch)
             response = await self._answer(joined, request)
             if response.error_code == error_codes.NONE and not response.remaining_partitions:
@@ -342,7 +353,6 @@ class ZooKeeperNode:
                 error_codes.name(response.error_code),
                 len(response.remaining_partitions),
             )
-            await asyncio.sleep(config["controlled.shutdown.retry.backoff.ms"] / 1000)
         log.warning("Proceeding to do an unclean shutdown as all the controlled shutdown attempts failed")
 
     async def _answer(self, joined: Joined, request: Any) -> Any:

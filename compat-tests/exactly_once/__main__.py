@@ -14,7 +14,7 @@ from rich.progress import Progress
 
 from access import Access
 from admitted import AUTHORIZED, admit, secure
-from clusters import PROGRAMS, Cluster
+from clusters import PROGRAMS, Cluster, Nodes
 from exactly_once.history import Outcome
 from exactly_once.run import ALL_CLIENTS, Verdict, run
 from exactly_once.trouble import SESSION_MS
@@ -22,6 +22,7 @@ from oracle import BrokerProcess
 from raw_client import connect
 from secured import secured_cluster
 from targets import TARGETS
+from zookeeper_clusters import ON_ZOOKEEPER, ZooKeeperCluster, zookeeper_cluster
 
 SETTINGS: Final = {
     "transaction.state.log.num.partitions": "4",
@@ -35,13 +36,14 @@ REPLICATED: Final = {
     "broker.heartbeat.interval.ms": "500",
 }
 """Kafka's own topics have three replicas, and transactions two in sync, by default."""
+MIXED: Final = "mixed"
 ROUND_S: Final = 60.0
 BUSY_START_S: Final = 120.0
 """For a broker that was killed to answer again, on a machine that does something else too."""
 
 
 @click.command()
-@click.option("--target", type=click.Choice(list(TARGETS)), default="kpybroker", show_default=True)
+@click.option("--target", type=click.Choice([*TARGETS, MIXED]), default="kpybroker", show_default=True)
 @click.option(
     "--brokers",
     type=click.Choice(["1", "3"]),
@@ -60,6 +62,7 @@ BUSY_START_S: Final = 120.0
 @click.option("--seed", type=int, help="The seed of what is done to brokers and programs.")
 @click.option("--client", "clients", type=click.Choice(ALL_CLIENTS), multiple=True, help="Run only these.")
 @click.option("--secured", is_flag=True, help="Clients use TLS and SCRAM, and an authorizer decides by ACLs.")
+@click.option("--zookeeper", is_flag=True, help="Three brokers in ZooKeeper mode, and three servers of ZooKeeper.")
 def main(
     target: str,
     brokers: str,
@@ -68,11 +71,17 @@ def main(
     seed: int | None,
     clients: tuple[str, ...],
     secured: bool,
+    zookeeper: bool,
 ) -> None:
     """Transactions of several clients while brokers and programs are killed, paused and doubled; then the verdict.
 
-    Ends with code 1 when there is an anomaly; the diaries of its round stay where it says.
+    Ends with code 1 when there is an anomaly; the diaries of its round stay where it says. The target `mixed`, both
+    programs in one cluster, is for --zookeeper.
     """
+    if target == MIXED and not zookeeper:
+        raise click.UsageError(f"--target {MIXED} needs --zookeeper")
+    if zookeeper and (secured or target not in ON_ZOOKEEPER):
+        raise click.UsageError(f"--zookeeper is for the targets {', '.join(ON_ZOOKEEPER)}, without --secured")
     seed = int(time.time()) if seed is None else seed
     clients = clients or ALL_CLIENTS
     total: Counter[str] = Counter()
@@ -82,7 +91,8 @@ def main(
         while (time.monotonic() - began_s < seconds) if seconds else total["transactions"] < transactions:
             length_s = min(ROUND_S, seconds) if seconds else ROUND_S
             directory = Path(tempfile.mkdtemp(prefix="exactly-once-"))
-            with started(target, directory, brokers=int(brokers), secured=secured) as (running, access):
+            begun = started(target, directory, brokers=int(brokers), secured=secured, zookeeper=zookeeper)
+            with begun as (running, access):
                 verdict = run(running, directory, length_s, seed, access=access, writing=clients, working=clients)
             total.update(counts(verdict))
             click.echo(f"seed {seed}: " + ", ".join(f"{count} {what}" for what, count in counts(verdict).items()))
@@ -118,13 +128,21 @@ def cluster(target: str, directory: Path, *, secured: bool = False) -> Cluster:
     return nodes
 
 
+def on_zookeeper(target: str, directory: Path) -> ZooKeeperCluster:
+    """Three brokers in ZooKeeper mode that are not started yet."""
+    return zookeeper_cluster(target, directory, SETTINGS)
+
+
 @contextmanager
 def started(
-    target: str, directory: Path, *, brokers: int = 1, secured: bool = False
-) -> Iterator[tuple[BrokerProcess | Cluster, Access]]:
+    target: str, directory: Path, *, brokers: int = 1, secured: bool = False, zookeeper: bool = False
+) -> Iterator[tuple[BrokerProcess | Nodes, Access]]:
     """One broker or a cluster that runs, and how clients reach it."""
-    running: BrokerProcess | Cluster
-    if brokers == 1:
+    running: BrokerProcess | Nodes
+    if zookeeper:
+        running = on_zookeeper(target, directory)
+        access = running.access
+    elif brokers == 1:
         running = one_broker(target, directory)
         access = secure(running, directory) if secured else Access(running.bootstrap_servers)
     else:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from confluent_kafka.admin import AdminClient
 
 from access import Access
-from clusters import Cluster
+from clusters import Nodes
 from exactly_once.checker import Anomaly, check
 from exactly_once.clients import CLIENTS, TRANSACTION_TIMEOUT_MS
 from exactly_once.diary import Diary, committed_of, lines_of, polls_of, transactions_of
@@ -44,7 +44,7 @@ class Verdict(NamedTuple):
 
 
 def run(
-    brokers: BrokerProcess | Cluster,
+    brokers: BrokerProcess | Nodes,
     directory: Path,
     seconds: float,
     seed: int,

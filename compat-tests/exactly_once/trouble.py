@@ -1,4 +1,5 @@
-"""The faults of a run: programs are killed, paused and doubled, brokers killed, stopped and paused.
+"""The faults of a run: programs are killed, paused and doubled, brokers killed, stopped and paused. In ZooKeeper mode
+the controller and the leading server of ZooKeeper are, too.
 
 Nothing here waits for a broker that was killed to answer again, so programs have trouble while it is away, too.
 """
@@ -9,13 +10,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from clusters import Cluster
+from clusters import Nodes
 from exactly_once.clients import TRANSACTION_TIMEOUT_MS
 from exactly_once.processes import Program
 from exactly_once.program import INPUT, OUTPUT
 from failover.faults import AWAY_S, some_leader
+from failover.zookeeper_faults import controller_of
 from oracle import BrokerProcess
 from oracle.process import BrokerProcessError
+from zookeeper_clusters import ZooKeeperCluster
 
 TROUBLE_EVERY_S: Final = (1.0, 4.0)
 PAUSE_S: Final = TRANSACTION_TIMEOUT_MS / 1000 * 1.5
@@ -30,10 +33,12 @@ LED: Final = (INPUT, OUTPUT, "__transaction_state", "__consumer_offsets")
 class Trouble:
     """For one broker, or for the nodes of a cluster, of which those that lead have it."""
 
-    def __init__(self, brokers: BrokerProcess | Cluster, programs: Sequence[Program], rng: random.Random) -> None:
+    def __init__(self, brokers: BrokerProcess | Nodes, programs: Sequence[Program], rng: random.Random) -> None:
         self.made: dict[str, int] = {}
         self._brokers = brokers
-        self._nodes = [*brokers.nodes.values()] if isinstance(brokers, Cluster) else [brokers]
+        self._nodes = [*brokers.nodes.values()] if isinstance(brokers, Nodes) else [brokers]
+        self._forgotten_after_s = brokers.forgotten_after_s if isinstance(brokers, Nodes) else 0.0
+        self._servers = brokers.servers if isinstance(brokers, ZooKeeperCluster) else {}
         self._programs = programs
         self._rng = rng
         self._next_s = time.monotonic()
@@ -53,6 +58,8 @@ class Trouble:
             kinds += [self._kill_broker]
             if len(self._nodes) > 1:
                 kinds += [self._kill_broker, self._kill_all_brokers, self._stop_broker, self._pause_broker]
+            if self._servers and all(server not in self._troubled for server in self._servers.values()):
+                kinds += [self._kill_controller, self._pause_controller, self._kill_zookeeper, self._pause_zookeeper]
         kind = self._rng.choice(kinds)
         kind()
         self._count(kind.__name__.strip("_"))
@@ -70,11 +77,13 @@ class Trouble:
 
     def stop(self) -> None:
         """Let everybody go on in peace, and wait for the brokers to answer."""
+        if self._later:
+            time.sleep(self._forgotten_after_s)
         for _, _, go_on in self._later:
             go_on()
         self._later.clear()
-        for node in self._nodes:
-            node.wait_until_it_answers()
+        for process in (*self._servers.values(), *self._nodes):
+            process.wait_until_it_answers()
 
     @property
     def _troubled(self) -> list[Program | BrokerProcess]:
@@ -90,29 +99,62 @@ class Trouble:
         return self._rng.choice([program for program in self._programs if program not in self._troubled])
 
     def _leading(self) -> BrokerProcess:
-        if not isinstance(self._brokers, Cluster):
+        if not isinstance(self._brokers, Nodes):
             return self._brokers
         return self._brokers.nodes[some_leader(self._brokers, self._rng.choice(LED), self._rng)]
+
+    def _away_s(self) -> float:
+        """For how long a node is away."""
+        return self._rng.uniform(self._forgotten_after_s, max(AWAY_S, 1.2 * self._forgotten_after_s))
 
     def _kill_broker(self) -> None:
         node = self._leading()
         node.kill()
-        self._after(self._rng.uniform(0, AWAY_S), node, node.launch)
+        self._after(self._away_s(), node, node.launch)
 
     def _kill_all_brokers(self) -> None:
         for node in self._nodes:
             node.kill()
-            self._after(self._rng.uniform(0, AWAY_S), node, node.launch)
+            self._after(self._away_s(), node, node.launch)
 
     def _stop_broker(self) -> None:
         node = self._leading()
         node.stop()
-        self._after(self._rng.uniform(0, AWAY_S), node, node.launch)
+        self._after(self._away_s(), node, node.launch)
 
     def _pause_broker(self) -> None:
         node = self._leading()
         node.pause()
         self._after(BROKER_PAUSE_S, node, node.resume)
+
+    def _controller(self) -> BrokerProcess:
+        assert isinstance(self._brokers, ZooKeeperCluster)
+        return self._brokers.nodes[controller_of(self._brokers)]
+
+    def _kill_controller(self) -> None:
+        node = self._controller()
+        node.kill()
+        self._after(self._away_s(), node, node.launch)
+
+    def _pause_controller(self) -> None:
+        node = self._controller()
+        node.pause()
+        self._after(BROKER_PAUSE_S, node, node.resume)
+
+    def _leading_server(self) -> BrokerProcess:
+        """The server of ZooKeeper that leads; any one while they elect."""
+        assert isinstance(self._brokers, ZooKeeperCluster)
+        return self._servers[self._brokers.leading_server or self._rng.choice(sorted(self._servers))]
+
+    def _kill_zookeeper(self) -> None:
+        server = self._leading_server()
+        server.kill()
+        self._after(self._rng.uniform(0, AWAY_S), server, server.launch)
+
+    def _pause_zookeeper(self) -> None:
+        server = self._leading_server()
+        server.pause()
+        self._after(BROKER_PAUSE_S, server, server.resume)
 
     def _kill(self) -> None:
         program = self._any()

@@ -7,21 +7,23 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from clusters import Cluster
+from clusters import Nodes
 from namespaces import Network
+from oracle import BrokerProcess
 
 AWAY_S: Final = 2.0
 PAUSE_S: Final = 12.0
 """Longer than a broker's session of 9 s: others must lead meanwhile."""
 
 
-def leader_of(cluster: Cluster, topic: str, partition: int = 0) -> int:
-    """The node that leads a partition now; -1 if nobody does."""
+def leader_of(cluster: Nodes, topic: str, partition: int = 0) -> int:
+    """The node that leads a partition now; -1 if nobody does, or the asked node does not know the topic yet."""
     admin = AdminClient(cluster.access.librdkafka)
-    return int(admin.list_topics(topic, timeout=30).topics[topic].partitions[partition].leader)
+    found = admin.list_topics(topic, timeout=30).topics[topic].partitions.get(partition)
+    return -1 if found is None else int(found.leader)
 
 
-def wait_for_in_sync(cluster: Cluster, topic: str, size: int, timeout_s: float = 120.0) -> None:
+def wait_for_in_sync(cluster: Nodes, topic: str, size: int, timeout_s: float = 120.0) -> None:
     """Wait until all partitions have ``size`` replicas in sync; raises TimeoutError."""
     admin = AdminClient(cluster.access.librdkafka)
     deadline_s = time.monotonic() + timeout_s
@@ -33,7 +35,7 @@ def wait_for_in_sync(cluster: Cluster, topic: str, size: int, timeout_s: float =
     raise TimeoutError(f"{topic} has not {size} replicas in sync everywhere after {timeout_s} s")
 
 
-def wait_until_replicated(cluster: Cluster, size: int, stall_s: float = 120.0) -> None:
+def wait_until_replicated(cluster: Nodes, size: int, stall_s: float = 120.0) -> None:
     """Wait until every partition of every topic, Kafka's own too, has ``size`` replicas in sync; raises TimeoutError if
     none comes back for ``stall_s``. A busy machine takes long, and goes on."""
     admin = AdminClient(cluster.access.librdkafka)
@@ -51,59 +53,69 @@ def wait_until_replicated(cluster: Cluster, size: int, stall_s: float = 120.0) -
     raise TimeoutError(f"{len(missing)} partitions lack replicas, and for {stall_s} s none came back")
 
 
-def kill_leader(cluster: Cluster, topic: str, rng: random.Random) -> None:
+def kill_leader(cluster: Nodes, topic: str, rng: random.Random) -> None:
     """SIGKILL of the leader of a partition."""
     kill(cluster, some_leader(cluster, topic, rng))
 
 
-def kill(cluster: Cluster, node_id: int) -> None:
+def kill(cluster: Nodes, node_id: int) -> None:
     """SIGKILL of a node, which is then started again."""
     node = cluster.nodes[node_id]
     node.kill()
-    time.sleep(AWAY_S)
+    time.sleep(max(AWAY_S, cluster.forgotten_after_s))
     node.start()
 
 
-def stop_leader(cluster: Cluster, topic: str, rng: random.Random) -> None:
+def stop_leader(cluster: Nodes, topic: str, rng: random.Random) -> None:
     """SIGTERM of the leader of a partition."""
-    node = cluster.nodes[some_leader(cluster, topic, rng)]
-    node.stop()
+    stop(cluster.nodes[some_leader(cluster, topic, rng)])
+
+
+def stop(process: BrokerProcess) -> None:
+    """SIGTERM of a process, which is then started again."""
+    process.stop()
     time.sleep(AWAY_S)
-    node.start()
+    process.start()
 
 
-def pause_leader(cluster: Cluster, topic: str, rng: random.Random) -> None:
+def pause_leader(cluster: Nodes, topic: str, rng: random.Random) -> None:
     """SIGSTOP of the leader of a partition, for longer than its session: then it wakes and thinks that it leads."""
-    node = cluster.nodes[some_leader(cluster, topic, rng)]
-    node.pause()
+    pause(cluster.nodes[some_leader(cluster, topic, rng)])
+
+
+def pause(process: BrokerProcess) -> None:
+    """SIGSTOP of a process for longer than its session."""
+    process.pause()
     time.sleep(PAUSE_S)
-    node.resume()
+    process.resume()
 
 
-def rolling(cluster: Cluster, topic: str, _rng: random.Random) -> None:
+def rolling(cluster: Nodes, topic: str, _rng: random.Random) -> None:
     """Each node is stopped and started, one after the other, as for an upgrade."""
     for node in cluster.nodes.values():
         node.restart()
         wait_for_in_sync(cluster, topic, len(cluster.nodes))
 
 
-def kill_all(cluster: Cluster, _topic: str, _rng: random.Random) -> None:
+def kill_all(cluster: Nodes, _topic: str, _rng: random.Random) -> None:
     """SIGKILL of all nodes at once."""
     for node in cluster.nodes.values():
         node.kill()
+    time.sleep(cluster.forgotten_after_s)
     cluster.start()
 
 
-def wipe(cluster: Cluster, topic: str, rng: random.Random) -> None:
+def wipe(cluster: Nodes, topic: str, rng: random.Random) -> None:
     """SIGKILL of a node whose disk is then empty."""
     node_id = rng.choice(sorted(cluster.nodes))
     cluster.nodes[node_id].kill()
     cluster.wipe(node_id)
+    time.sleep(cluster.forgotten_after_s)
     cluster.nodes[node_id].start()
     wait_for_in_sync(cluster, topic, len(cluster.nodes))
 
 
-def cut_off(cluster: Cluster, topic: str, rng: random.Random) -> None:
+def cut_off(cluster: Nodes, topic: str, rng: random.Random) -> None:
     """The leader of a partition is cut off from everybody, for longer than its session; no connection is closed."""
     network = _network_of(cluster)
     node_id = some_leader(cluster, topic, rng)
@@ -111,7 +123,7 @@ def cut_off(cluster: Cluster, topic: str, rng: random.Random) -> None:
         time.sleep(PAUSE_S)
 
 
-def cut_off_one_way(cluster: Cluster, topic: str, rng: random.Random) -> None:
+def cut_off_one_way(cluster: Nodes, topic: str, rng: random.Random) -> None:
     """The leader of a partition cannot answer another node, though it hears it, and answers clients and the third."""
     network = _network_of(cluster)
     node_id = some_leader(cluster, topic, rng)
@@ -120,18 +132,18 @@ def cut_off_one_way(cluster: Cluster, topic: str, rng: random.Random) -> None:
         time.sleep(PAUSE_S)
 
 
-def _network_of(cluster: Cluster) -> Network:
+def _network_of(cluster: Nodes) -> Network:
     if cluster.network is None:
         raise ValueError("nodes on loopback cannot be cut off from one another")
     return cluster.network
 
 
-def nothing(_cluster: Cluster, _topic: str, _rng: random.Random) -> None:
+def nothing(_cluster: Nodes, _topic: str, _rng: random.Random) -> None:
     """No fault: what is measured without one."""
     time.sleep(AWAY_S)
 
 
-def some_leader(cluster: Cluster, topic: str, rng: random.Random) -> int:
+def some_leader(cluster: Nodes, topic: str, rng: random.Random) -> int:
     """The node that leads one of the first partitions of a topic, as soon as somebody does."""
     while True:
         leader = leader_of(cluster, topic, rng.randrange(3))
@@ -140,7 +152,7 @@ def some_leader(cluster: Cluster, topic: str, rng: random.Random) -> int:
         time.sleep(0.1)
 
 
-FAULTS: Final[Mapping[str, Callable[[Cluster, str, random.Random], None]]] = {
+FAULTS: Final[Mapping[str, Callable[[Nodes, str, random.Random], None]]] = {
     "none": nothing,
     "kill-leader": kill_leader,
     "stop-leader": stop_leader,

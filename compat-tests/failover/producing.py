@@ -20,7 +20,6 @@ from oracle.process import die_with_parent
 PAD: Final = b"." * 80
 FLUSH_TIMEOUT_S: Final = 120
 RECORDS_A_TURN: Final = 50
-TURN_S: Final = 0.005
 JAVA_RECORDS_PER_S: Final = 3_000
 JAVA_PREFIX: Final = "7"
 """Some thousands of records a second: the cluster is to be busy, not the measure of its speed."""
@@ -66,6 +65,9 @@ class Writer(ABC):
 class Sender(Writer):
     """One that sends record by record through a library of this process."""
 
+    turn_s = 0.005
+    """The pause between turns."""
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._next = [0] * self.partitions
@@ -79,7 +81,7 @@ class Sender(Writer):
                     if self.send(partition, number, b"%s:%d:%b" % (self.name.encode(), number, PAD)):
                         self._next[partition] = number + 1
                 self.turn()
-                time.sleep(TURN_S)
+                time.sleep(self.turn_s)
             self.finish()
         except Exception as error:
             self.failures.append(repr(error))

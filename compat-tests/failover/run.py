@@ -4,15 +4,15 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from access import Access
-from clusters import Cluster
-from failover.faults import FAULTS, wait_for_in_sync
+from clusters import Nodes
+from failover.faults import wait_for_in_sync
 from failover.producing import WRITERS, Writer, written
 from failover.verdict import Place, Verdict, judge, longest_gap_s
 
@@ -22,6 +22,8 @@ CALM_S: Final = 2.0
 START_TIMEOUT_S: Final = 180.0
 """A busy machine takes long to start the JVM of a client."""
 READ_TIMEOUT_S: Final = 60.0
+Fault = Callable[[Any, str, random.Random], None]
+"""Is done to a cluster, with a topic whose leaders may be the target."""
 
 
 class Outcome(NamedTuple):
@@ -36,8 +38,8 @@ class Outcome(NamedTuple):
 
 
 def run(
-    cluster: Cluster,
-    fault: str,
+    cluster: Nodes,
+    fault: Fault,
     *,
     records: int,
     seed: int,
@@ -62,7 +64,7 @@ def run(
                 break
             progress(done)
             time.sleep(CALM_S)
-            FAULTS[fault](cluster, TOPIC, rng)
+            fault(cluster, TOPIC, rng)
             wait_for_in_sync(cluster, TOPIC, len(cluster.nodes))
             faults += 1
         time.sleep(CALM_S)

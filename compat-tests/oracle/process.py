@@ -88,6 +88,10 @@ class BrokerProcess(ABC):
     start_timeout_s = 60.0
     stop_timeout_s = 30.0
     host = HOST
+    is_broker = True
+    """False for a node that is only a controller: it answers as soon as its port is open."""
+    process_group: int | None = None
+    """0 for a group of its own, which Ctrl-C in a terminal does not reach."""
 
     def __init__(self, directory: Path, port: int) -> None:
         self.directory = directory
@@ -136,6 +140,7 @@ class BrokerProcess(ABC):
                 stderr=subprocess.STDOUT,
                 env=as_installed(),
                 preexec_fn=die_with_parent,
+                process_group=self.process_group,
             )
 
     def stop(self) -> float:
@@ -212,7 +217,7 @@ class BrokerProcess(ABC):
     @property
     def answers(self) -> bool:
         """Whether it answers at this moment."""
-        return _answers(self.host, self.port)
+        return _answers(self.host, self.port) if self.is_broker else _listens(self.host, self.port)
 
     def wait_until_it_answers(self) -> None:
         """After `launch`; raises BrokerProcessError with its last lines if it ends, or does not answer in time."""
@@ -249,6 +254,12 @@ def die_with_parent() -> None:
     """For a child before it runs its program: be killed when the parent dies, however it does (Linux only)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _listens(host: str, port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=5):
+        return True
+    return False
 
 
 def _answers(host: str, port: int) -> bool:

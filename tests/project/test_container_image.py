@@ -4,91 +4,27 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from images import DOCKER, PLACES, READY, echoed, free_address, laid_out, started
+from kafka import KafkaConsumer
 from sources import ROOT
+from testcontainers.community.kafka import KafkaContainer
+from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.waiting_utils import wait_for_logs
 
-from oracle.process import die_with_parent
-
-READY = "Kafka Server started"
-DOCKER = ROOT / "docker"
-PLACES = {"kafka": "etc/kafka/docker", "confluent": "etc/confluent/docker", "bin": "opt/kafka/bin"}
-"""The places where the image has the folders of docker/."""
-
-
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+from fake_engine import fake_engine
 
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """The root of a file system with what the image adds to one."""
-    root = tmp_path / "image"
-    for folder, place in PLACES.items():
-        shutil.copytree(DOCKER / folder, root / place)
-    return root
-
-
-@contextmanager
-def started(image: Path, command: Sequence[str], **variables: str) -> Iterator[list[str]]:
-    """A command in the image, until it says that the broker is there; the lines that were said so far."""
-    binaries = [str(image / PLACES["bin"]), str(Path(sys.executable).parent), os.environ["PATH"]]
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
-    environment = {
-        **inherited,
-        "PATH": os.pathsep.join(binaries),
-        "KPYBROKER_HTTP": "off",
-        "KPYBROKER_PROPERTIES": str(image / "etc/kafka/kafka.properties"),
-        "KPYBROKER_GIVEN_PROPERTIES": str(image / "mnt/shared/config/server.properties"),
-        "KAFKA_LOG_DIRS": str(image / "data"),
-        **variables,
-    }
-    process = subprocess.Popen(
-        command,
-        cwd=image,
-        env={name: value for name, value in environment.items() if value},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        preexec_fn=die_with_parent,
-    )
-    try:
-        assert process.stdout is not None
-        said: list[str] = []
-        while not said or READY not in said[-1]:
-            said.append(process.stdout.readline())
-            assert said[-1], f"the broker ended:\n{''.join(said)}"
-        yield said
-    finally:
-        # The whole session, as when a container ends: scripts leave things in the background.
-        os.killpg(process.pid, signal.SIGTERM)
-        process.communicate(timeout=20)
-
-
-def echoed(address: str) -> bytes:
-    """A record through a topic that is made by using it."""
-    producer = KafkaProducer(bootstrap_servers=address)
-    placed = producer.send("hello", b"world").get(30)
-    producer.close()
-    consumer = KafkaConsumer(bootstrap_servers=address, consumer_timeout_ms=20_000)
-    consumer.assign([TopicPartition("hello", placed.partition)])
-    consumer.seek_to_beginning()
-    value: bytes = next(consumer).value
-    consumer.close()
-    return value
+    return laid_out(tmp_path / "image")
 
 
 RUN = "etc/kafka/docker/run"
@@ -138,7 +74,7 @@ def test_what_a_mounted_file_says_is_not_overridden_by_the_images_own_defaults(i
     assert (image / "mine" / "meta.properties").exists()
 
 
-# What testcontainers' modules set, and what their scripts do in a container (python 4.15, java 1.21, go 0.39, node 11).
+# What testcontainers' modules set, and what their scripts do in a container (java 1.21, go 0.39, node 11).
 
 OF_ALL = {
     "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
@@ -160,16 +96,6 @@ EMBEDDED_ZOOKEEPER = """
 echo 'clientPort={zookeeper}' > zookeeper.properties
 echo 'dataDir=/var/lib/zookeeper/data' >> zookeeper.properties
 zookeeper-server-start zookeeper.properties &
-"""
-PYTHON = """
-export KAFKA_ADVERTISED_LISTENERS={advertised}
-. /etc/confluent/docker/bash-config
-/etc/confluent/docker/configure
-/etc/confluent/docker/launch
-"""
-PYTHON_KRAFT = """
-sed -i '/KAFKA_ZOOKEEPER_CONNECT/d' /etc/confluent/docker/configure
-echo '{format} -t MkU3OEVBNTcwNTJENDM2Qk' >> /etc/confluent/docker/configure
 """
 GO = """#!/bin/bash
 source /etc/confluent/docker/bash-config
@@ -205,8 +131,6 @@ RUN_CONFLUENT = RUNS.replace("{run}", "/etc/confluent/docker/run")
 @pytest.mark.parametrize(
     "module",
     [
-        pytest.param(Module("sh", EMBEDDED_ZOOKEEPER + PYTHON, False, ZOOKEEPER_READY), id="python"),
-        pytest.param(Module("sh", PYTHON_KRAFT + PYTHON, True, READY), id="python-kraft"),
         pytest.param(Module("bash", RUN_APACHE, True, KRAFT_READY), id="java-apache"),
         pytest.param(Module("bash", RUN_CONFLUENT, True, KRAFT_READY), id="java-confluent"),
         pytest.param(Module("bash", EMBEDDED_ZOOKEEPER + RUN_CONFLUENT, False, ZOOKEEPER_READY), id="node"),
@@ -239,6 +163,53 @@ def test_testcontainers_boots_the_image(image: Path, module: Module) -> None:
             with socket.create_connection(("127.0.0.1", int(zookeeper.rpartition(":")[2])), 10) as asked:
                 asked.sendall(b"ruok")
                 assert asked.recv(4) == b"imok"
+
+
+class WithoutEngine(KafkaContainer):
+    """Testcontainers' module for Python, whose script is kept instead of copied into a container."""
+
+    script = ""
+    exposed = 0
+
+    def get_container_host_ip(self) -> str:
+        return "127.0.0.1"
+
+    def get_exposed_port(self, port: int) -> int:  # noqa: ARG002
+        return self.exposed
+
+    def create_file(self, content: bytes, path: str) -> None:
+        assert path == self.TC_START_SCRIPT
+        self.script = content.decode()
+
+
+@pytest.mark.parametrize("kraft", [False, True], ids=["default", "kraft"])
+def test_testcontainers_of_python_boots_the_image_with_its_own_script(
+    image: Path, monkeypatch: pytest.MonkeyPatch, kraft: bool
+) -> None:
+    monkeypatch.setattr(testcontainers_config, "ryuk_disabled", True)
+    with fake_engine() as engine:
+        monkeypatch.setenv("DOCKER_HOST", engine.url)
+        module = WithoutEngine()
+    if kraft:
+        module.with_kraft()
+    places = {port: free_address() for port in ("2181", "9092", "9093", "9094")}
+    module.exposed = int(places["9093"].rpartition(":")[2])
+    module.configure()
+    module.tc_start()
+
+    def here(text: str) -> str:
+        """On this machine every port of the container is another one."""
+        text = text.replace("$(hostname -i)", "127.0.0.1").replace("/etc/", f"{image}/etc/")
+        for port, address in places.items():
+            text = re.sub(rf"(?<=[:=]){port}\b", address.rpartition(":")[2], text)
+        return text.replace("0.0.0.0", "127.0.0.1")
+
+    starter = image / "tc-start.sh"
+    starter.write_text(here(module.script))
+    variables = {name: here(str(value)) for name, value in module.env.items()}
+    with started(image, ["sh", str(starter)], **variables) as said:
+        assert len([line for line in said if module.wait_for.search(line)]) == 1
+        assert echoed(places["9093"]) == b"world"
 
 
 def test_a_formatted_container_starts_again(image: Path) -> None:

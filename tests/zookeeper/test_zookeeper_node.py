@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +16,20 @@ from kpybroker.calls.pending import Pending
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.network.peers import connect_over
 from kpybroker.quorum.recovery import StartRefused
+from kpybroker.zookeeper.broker.known_controller import ZooKeeperController
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper_node import ZooKeeperNode
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
+from kpywire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
 from kpywire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
+from kpywire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kpywire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
+from raw_requests import creation, topic_named
 
 EPOCH = 1_000
 """The epoch of the controller that a test plays: it is later than that of the node's own."""
@@ -115,6 +124,7 @@ def test_it_registers_leads_by_order_loses_its_session_and_leaves() -> None:
         broker = node.broker
         assert broker is not None
         assert (broker.lifecycle.epoch(), registration.version) == (registration.czxid, 1)
+        assert (broker.random_alive_broker(), [*broker.image.brokers]) == (5, [5]), "clients see brokers and controller"
         assert world.disk.read("/data/meta.properties").count(b"version=0") == 1
         answer = await ordered(node, lead(0, registration.czxid))
         assert answer.topics[0].partition_errors[0].error_code == error_codes.NONE
@@ -131,6 +141,55 @@ def test_it_registers_leads_by_order_loses_its_session_and_leaves() -> None:
 
         await node.stop()
         assert world.znode(paths.broker(5)) is None
+
+    played(story)
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_a_controlled_shutdown_is_asked_for_as_often_as_kafka_does(
+    retries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody takes the partitions over."""
+    asked: list[ControlledShutdownRequest] = []
+    left = [RemainingPartition(topic_name="t", partition_index=0)]
+    answer = ControlledShutdownResponse(error_code=error_codes.NONE, remaining_partitions=left)
+
+    def send(_way: ZooKeeperController, request: Any, answered: Callable[[Any], object]) -> None:
+        asked.append(request)
+        answered(answer)
+
+    async def story(world: World) -> None:
+        settings = {"controlled_shutdown_enable": "true", "controlled_shutdown_retry_backoff_ms": "1"}
+        node = world.node(**settings, controlled_shutdown_max_retries=str(retries))
+        await node.start(world.disk)
+        monkeypatch.setattr(ZooKeeperController, "send", send)
+        await node.stop()
+        assert [each.broker_id for each in asked] == [5] * retries
+
+    played(story)
+
+
+def test_refusals_have_the_words_of_kafka() -> None:
+    async def story(world: World) -> None:
+        node = world.node()
+        await node.start(world.disk)
+
+        async def asked(request: Any, version: int) -> Any:
+            answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            client = SimpleNamespace(principal="User:ANONYMOUS")
+            call: Any = SimpleNamespace(api_key=type(request).KEY, api_version=version, client=client)
+            assert node.broker is not None
+            node.broker.controller.forward(request, call, answered.set_result)
+            return await asyncio.wait_for(answered, 20)
+
+        (refused,) = (await asked(creation(topic_named("many", 10_001)), 7)).topics
+        assert refused.error_code == error_codes.POLICY_VIOLATION
+        assert refused.error_message == "Excessively large number of partitions per request."
+        (late,) = (await asked(creation(topic_named("late"), timeout_ms=0), 7)).topics
+        assert (late.error_code, late.error_message) == (error_codes.REQUEST_TIMED_OUT, None)
+        moving = await asked(ListPartitionReassignmentsRequest(timeout_ms=1_000, topics=None), 0)
+        assert (moving.error_code, moving.error_message) == (error_codes.NONE, "")
+        await node.stop()
 
     played(story)
 

@@ -150,8 +150,7 @@ def test_an_address_that_another_broker_has_is_refused() -> None:
         await ZooKeeperRegistration(scheduler, other, content, OPEN_ACL, 100).register()
         with pytest.raises(RegistrationRefused, match=r"PLAINTEXT://h:9092 .* already registered by broker 8"):
             await registered(client).check_addresses()
-        found = await registered(client, port=9093).check_addresses()
-        assert [each.broker_id for each in found] == [7, 8]
+        await registered(client, port=9093).check_addresses()
 
     played(story)
 

@@ -69,10 +69,8 @@ class ZooKeeperRegistration:
             event = requests.encode_log_dir_failure(self._registration.broker_id)
             self._client.submit(Create(path, event, self._acls, is_sequential=True), _note_report)
 
-    async def check_addresses(self) -> list[Registration]:
-        """Check that no other broker listens at the same address. Return the registrations of all brokers, this one's
-        included. Raises RegistrationRefused."""
-        registered = [self._registration]
+    async def check_addresses(self) -> None:
+        """Check that no other broker listens at the same address. Raises RegistrationRefused."""
         own = {(each.host, each.port): str(each) for each in self._registration.endpoints}
         names = (await self._client.ask_until_answered(GetChildren(paths.BROKER_IDS))).names
         for name in names:
@@ -92,8 +90,6 @@ class ZooKeeperRegistration:
                     f"Configured end points {', '.join(taken)} in advertised listeners are already registered by "
                     f"broker {name}"
                 )
-            registered.append(other)
-        return registered
 
     async def register(self) -> None:
         """Register in the present session. Raises RegistrationRefused, and NoAnswer if the session ends."""

@@ -220,7 +220,7 @@ class ControllerApis:
                 for topic, partitions in by_topic(listed).items()
             ]
             return ListPartitionReassignmentsResponse(
-                throttle_time_ms=0, error_code=error_codes.NONE, error_message=None, topics=topics
+                throttle_time_ms=0, error_code=error_codes.NONE, error_message="", topics=topics
             )
 
         self._ask(request, call, reply, steps, answer)

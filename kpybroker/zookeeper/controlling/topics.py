@@ -2,7 +2,8 @@
 
 The decision is the one of KRaft controllers, on the metadata that this broker knows. What it would append as records is
 written as znodes: the configs of a topic before its assignment, and a marker for a deletion. Events of the controller
-do the rest. The answer waits until this broker knows of the result, or for the time that the request gives.
+do the rest. The answer waits until this broker knows of the result, or for the time that the request gives; then it is
+REQUEST_TIMED_OUT, without words as with Kafka.
 """
 
 import logging
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.steps import at_once
+from kpybroker.controller.error_responses import error_response
 from kpybroker.controller.state import ControllerRequest, ControllerState
 from kpybroker.errors import KafkaError
 from kpybroker.failed_response import failed_response
@@ -111,7 +113,7 @@ class TopicWrites:
         try:
             await way(request, call, reply)
         except KafkaError as error:
-            reply(failed_response(request, call.api_version, error.code, error.message))
+            reply(error_response(request, call.api_version, error.code, error.message))
         except (ZooKeeperError, NoAnswer, InvalidZnode) as error:
             log.error("A request of a client has failed: %s", error)
             reply(failed_response(request, call.api_version, error_codes.UNKNOWN_SERVER_ERROR, str(error)))
@@ -144,7 +146,6 @@ class TopicWrites:
             for name, partitions in created:
                 if not self._has_leaders(name, partitions):
                     answers[name].error_code = error_codes.REQUEST_TIMED_OUT
-                    answers[name].error_message = error_codes.message(error_codes.REQUEST_TIMED_OUT)
             reply(response)
 
         self._waiting.wait(lambda: all(self._has_leaders(*each) for each in created), request.timeout_ms, end)
@@ -211,7 +212,6 @@ class TopicWrites:
             for name, total in grown:
                 if not self._has_leaders(name, total):
                     answers[name].error_code = error_codes.REQUEST_TIMED_OUT
-                    answers[name].error_message = error_codes.message(error_codes.REQUEST_TIMED_OUT)
             reply(response)
 
         self._waiting.wait(lambda: all(self._has_leaders(*each) for each in grown), request.timeout_ms, end)
@@ -252,7 +252,6 @@ class TopicWrites:
             for answer in answers:
                 if answer.topic_id in self._image.topics_by_id:
                     answer.error_code = error_codes.REQUEST_TIMED_OUT
-                    answer.error_message = error_codes.message(error_codes.REQUEST_TIMED_OUT)
             reply(response)
 
         self._waiting.wait(

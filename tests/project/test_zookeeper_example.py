@@ -1,0 +1,52 @@
+"""`make zookeeper`: ZooKeeper and a broker with one command, and what it prints works; Ctrl-C ends both."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from images import free_address
+from sources import ROOT
+
+from oracle.process import die_with_parent
+
+LAST = "Ctrl-C ends everything."
+
+
+@pytest.mark.java
+def test_what_it_says_to_try_works_and_ctrl_c_ends_all(tmp_path: Path) -> None:
+    first, zookeeper = (free_address().rpartition(":")[2] for _ in range(2))
+    command = [sys.executable, "-m", "examples.zookeeper", "--brokers", "1", "--port", first]
+    process = subprocess.Popen(
+        [*command, "--zookeeper-port", zookeeper, "--data", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'compat-tests'}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=die_with_parent,
+    )
+    assert process.stdout is not None
+    said: list[str] = []
+    try:
+        while not said or LAST not in said[-1]:
+            said.append(process.stdout.readline())
+            assert said[-1], f"it ended:\n{''.join(said)}"
+        pid = next(int(found[1]) for line in said if (found := re.search(r"kill -9 (\d+)", line)))
+        tried = [line.partition("#")[0] for line in said if line.startswith("  ") and "kpybroker" in line]
+        for line in tried[:5]:
+            ended = subprocess.run(["/bin/sh", "-ec", line], capture_output=True, text=True, timeout=60, check=False)
+            # The tree may contradict itself for a moment.
+            assert ended.returncode in ((0, 4) if " zookeeper " in line else (0,)), (line, ended.stderr)
+    finally:
+        process.send_signal(signal.SIGINT)
+        rest = process.communicate(timeout=90)[0]
+    assert process.returncode == 0, rest
+    assert "Traceback" not in "".join(said) + rest
+    assert not Path(f"/proc/{pid}").exists()
+    assert shlex.split(tried[-1])[1:] == ["start", str(tmp_path / "broker-1" / "server.properties")]
+    assert (tmp_path / "broker-1" / "data" / "meta.properties").exists()
