@@ -46,6 +46,8 @@ class Kind(NamedTuple):
     """Nodes have an authorizer and client quotas, which change, and guests try what they may not."""
     lends: bool = False
     """Programs borrow segments and read their files."""
+    has_zookeeper: bool = False
+    """Nodes are brokers in ZooKeeper mode, beside an ensemble of ZooKeeper."""
     segment_bytes: int = 0
     """How large the segments of clients' topics are; 0 for as large as usual."""
 
@@ -103,6 +105,22 @@ def beating(rng: Random, nodes: int) -> Kind:
     """A kind with a group of the consumer protocol; most have nothing else that changes."""
     kind = drawn(rng, nodes) if rng.random() < DRAWN_SHARE else plain(nodes)
     return kind._replace(is_plain=False, beats=True, groups=rng.choice(("at least", "exactly")))
+
+
+def zookeeper(rng: Random, nodes: int) -> Kind:
+    """Brokers in ZooKeeper mode; in most worlds topics come and go, or something else changes."""
+    return plain(nodes)._replace(
+        has_zookeeper=True,
+        is_plain=False,
+        roles=dict.fromkeys(range(1, nodes + 1), BROKER),
+        voters=(),
+        passes_topics=rng.random() < 0.6,
+        tunes=rng.random() < 0.3,
+        groups=rng.choice(("", "", "at least", "exactly")),
+        reassigns=rng.random() < 0.35,
+        straggle=rng.choice((0.0, 0.0, 0.001, 0.005)),
+        segment_bytes=rng.choice((0, 600, 5_000)),
+    )
 
 
 def _shaped(kind: Kind, rng: Random, nodes: int) -> Kind:

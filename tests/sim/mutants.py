@@ -28,6 +28,7 @@ PLAIN = "plain-"
 GUARDED = "guarded-"
 LENDING = "lending-"
 BEATING = "beating-"
+ZOOKEEPER = "zookeeper-"
 MOST_S = 300
 """The processor time of a search, so that a busy machine finds as much as a quiet one."""
 LOOK_S = 0.05
@@ -35,8 +36,8 @@ FAILED = re.compile(r"^seed (\d+)( of the quorum alone)?: ", re.MULTILINE)
 
 
 class Search(NamedTuple):
-    """Seeds of one kind of world: of a number of nodes, plain, guarded, lending, beating or none of them, or of the
-    quorum alone."""
+    """Seeds of one kind of world: of a number of nodes, plain, guarded, lending, beating, with ZooKeeper or none
+    of them, or of the quorum alone."""
 
     world: str
     seeds: str
@@ -54,6 +55,8 @@ class Search(NamedTuple):
             return ["--nodes", self.world.removeprefix(LENDING), "--lending", self.seeds, "--seeds", ""]
         if self.world.startswith(BEATING):
             return ["--nodes", self.world.removeprefix(BEATING), "--beating", self.seeds, "--seeds", ""]
+        if self.world.startswith(ZOOKEEPER):
+            return ["--nodes", self.world.removeprefix(ZOOKEEPER), "--zookeeper", self.seeds, "--seeds", ""]
         return ["--nodes", self.world, "--seeds", self.seeds]
 
     def __str__(self) -> str:
@@ -168,6 +171,8 @@ def searches(mutation: Mutation, known: dict[str, Search], seeds: str) -> list[S
         found.append(Search(f"{LENDING}{mutation.nodes}", seeds))
     elif seeds and mutation.is_beating:
         found.append(Search(f"{BEATING}{mutation.nodes}", seeds))
+    elif seeds and mutation.has_zookeeper:
+        found.append(Search(f"{ZOOKEEPER}{mutation.nodes}", seeds))
     elif seeds:
         found += [Search(f"{PLAIN}{mutation.nodes}", seeds), Search(str(mutation.nodes), seeds)]
     return found

@@ -12,6 +12,7 @@ from .beating_mutations import BEATING_MUTATIONS
 from .guarded_mutations import GUARDED_MUTATIONS
 from .lending_mutations import LENDING_MUTATIONS
 from .mutation import Mutation
+from .zookeeper_mutations import ZOOKEEPER_MUTATIONS
 
 QUORUM = "kpybroker/raft/quorum.py"
 VOTING = "kpybroker/raft/voting.py"
@@ -535,4 +536,5 @@ MUTATIONS = [
     *GUARDED_MUTATIONS,
     *LENDING_MUTATIONS,
     *BEATING_MUTATIONS,
+    *ZOOKEEPER_MUTATIONS,
 ]

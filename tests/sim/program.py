@@ -15,7 +15,7 @@ SHOWN = 60
 LONGEST_CHARS = 200
 PROGRESS_SEEDS = 50
 WANTED_SHARE = 0.95
-PLAIN, GUARDED, LENDING, BEATING = "plain", "guarded", "lending", "beating"
+PLAIN, GUARDED, LENDING, BEATING, ZOOKEEPER = "plain", "guarded", "lending", "beating", "zookeeper"
 """Kinds of worlds, by the names of their options."""
 
 
@@ -31,6 +31,7 @@ def main() -> None:
 @click.option("--guarded", default="", help="Seeds that run before: of worlds with ACLs, client quotas and guests.")
 @click.option("--lending", default="", help="Seeds that run before: of worlds whose files are lent and read.")
 @click.option("--beating", default="", help="Seeds that run before: of worlds with a group of the consumer protocol.")
+@click.option("--zookeeper", default="", help="Seeds that run before: of worlds with brokers in ZooKeeper mode.")
 @click.option("--trace", is_flag=True, help="Show everything that happened.")
 @click.option(
     "--quorums", default="", help="Before: seeds of the quorum's machine alone, which are many in little time."
@@ -43,6 +44,7 @@ def run(
     guarded: str,
     lending: str,
     beating: str,
+    zookeeper: str,
     trace: bool,
     quorums: str,
     digests: bool,
@@ -53,7 +55,7 @@ def run(
     gc.disable()
     warnings.simplefilter("ignore", RuntimeWarning)  # of what a process that died never came to
     began_ns, worked_ns, ran, failed = REAL_NS(), WORKED_NS(), 0, 0
-    worlds = [(PLAIN, plain), (GUARDED, guarded), (LENDING, lending), (BEATING, beating), ("", seeds)]
+    worlds = [(PLAIN, plain), (GUARDED, guarded), (LENDING, lending), (BEATING, beating), (ZOOKEEPER, zookeeper), ("", seeds)]
     for world, seed in [(world, each) for world, numbers in worlds for each in _numbers(numbers)]:
         outcome = simulate(
             seed,
@@ -62,6 +64,7 @@ def run(
             is_guarded=world == GUARDED,
             is_lending=world == LENDING,
             is_beating=world == BEATING,
+            has_zookeeper=world == ZOOKEEPER,
             records_everything=trace,
         )
         ran += 1

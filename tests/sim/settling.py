@@ -32,8 +32,7 @@ def know_the_same(machines: "list[Machine]") -> bool:
 
 
 def _images(machines: "list[Machine]") -> list[Any]:
-    hosts = [each.node.quorum for each in machines if each.node is not None]
-    return [host.image for host in hosts if host is not None]
+    return [image for image in (each.image for each in machines) if image is not None]
 
 
 def unsettled(machines: "list[Machine]") -> str:

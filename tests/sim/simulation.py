@@ -35,6 +35,9 @@ from .settling import know_the_same
 from .silence import a_follower_without_its_leader_leaves, a_silent_broker_is_fenced
 from .witness import Witness
 from .world import Violation, World
+from .zookeeper_machine import ZooKeeperLayout, ZooKeeperMachine
+from .zookeeper_rules import ZooKeeperRules
+from .zookeeper_world import ZooKeeperWorld
 
 if TYPE_CHECKING:
     from .lending import Lending
@@ -75,6 +78,7 @@ class Simulation:
         is_guarded: bool = False,
         is_lending: bool = False,
         is_beating: bool = False,
+        has_zookeeper: bool = False,
         records_everything: bool = False,
     ) -> None:
         self.world = World(seed, records_everything=records_everything)
@@ -87,16 +91,25 @@ class Simulation:
             self.kind = kind.lending(nodes)
         elif is_beating:
             self.kind = kind.beating(self.world.stream("kind"), nodes)
+        elif has_zookeeper:
+            self.kind = kind.zookeeper(self.world.stream("kind"), nodes)
         else:
             self.kind = kind.plain(nodes) if is_plain else kind.drawn(self.world.stream("kind"), nodes)
-        self.layout = Layout(self.world, self.kind)
-        self.machines = [Machine(self.world, self.network, node_id, self.layout) for node_id in self.kind.roles]
+        self.machines: list[Any]
+        if has_zookeeper:
+            self.layout: Any = ZooKeeperLayout(self.world, self.kind)
+            machine_type: type[Machine] = ZooKeeperMachine
+        else:
+            self.layout, machine_type = Layout(self.world, self.kind), Machine
+        self.machines = [machine_type(self.world, self.network, node_id, self.layout) for node_id in self.kind.roles]
         self.records = Records(self.world)
         self.topics = {"one": self.rng.randint(1, 3) + (MORE_TO_SHARE if is_beating else 0), "two": 1}
         self.clients: list[Client] = []
         self.node_ids = self.kind.brokers
         self.listing = Listing(self.world)
-        self.invariants = Invariants(self.world, self.machines, self.listing)
+        rules = ZooKeeperRules if has_zookeeper else Invariants
+        self.invariants: Any = rules(self.world, self.machines, self.listing)
+        self.zookeeper = ZooKeeperWorld(self, self.machines, self.invariants) if has_zookeeper else None
         self.witness = Witness(self.world)
         self.protection = Protection(self) if is_guarded else None
         self.churn = None if self.kind.is_plain else Churn(self)
@@ -123,7 +136,13 @@ class Simulation:
 
     def client(self, name: str) -> Client:
         """A new client."""
-        client = Client(self.world, self.network, name, self.node_ids, self.rng.choice((400.0, 2_000.0)))
+        return self.client_with(name, self.rng.choice((400.0, 2_000.0)))
+
+    def client_with(self, name: str, request_timeout_ms: float) -> Client:
+        """A new client that has so much patience."""
+        client = Client(self.world, self.network, name, self.node_ids, request_timeout_ms)
+        if self.zookeeper is not None:
+            client.who_controls = self.zookeeper.who_controls
         self.clients.append(client)
         return client
 
@@ -154,10 +173,14 @@ class Simulation:
             if self.lending is not None:
                 self.lending.begin()
             self.misfortune.begin()
+            if self.zookeeper is not None:
+                self.zookeeper.begin()
             self.world.run(self.rng.choice((2_000.0, 5_000.0)))
             self._heal()
             log = self._read_everything()
             wrong = self.churn.verdict(log) if self.churn is not None else ""
+            if self.zookeeper is not None and not wrong:
+                wrong = self.zookeeper.verdict()
             if self.protection is not None and not wrong:
                 wrong = self.protection.verdict()
             return wrong or self.records.verdict(log)
@@ -193,7 +216,7 @@ class Simulation:
         ]
         while True:
             try:
-                answer = await client.ask(client.any_node(), CreateTopicsRequest(topics=topics))
+                answer = await client.ask(client.controller_or_any(), CreateTopicsRequest(topics=topics))
             except NoAnswer:
                 await client.pause(100)
                 continue
@@ -215,11 +238,9 @@ class Simulation:
         plain.run(Producer(plain, self.records, self.topics).plainly())
         idempotent.run(Producer(idempotent, self.records, self.topics).idempotently())
         transactional.run(Producer(transactional, self.records, self.topics).in_transactions())
-        meddler = Client(self.world, self.network, "meddler", self.node_ids, 1_000.0)
-        self.clients.append(meddler)
+        meddler = self.client_with("meddler", 1_000.0)
         meddler.run(Meddler(meddler, self.records, self.topics).meddle())
-        poser = Client(self.world, self.network, "poser", self.node_ids, 1_000.0)
-        self.clients.append(poser)
+        poser = self.client_with("poser", 1_000.0)
         poser.run(Poser(poser, self.machines).pose())
         committer = self.client("committer")
         committer.run(commit(committer, self.records, self.partitions[0], self.invariants.coordinates_no_more))
@@ -230,6 +251,8 @@ class Simulation:
     def _heal(self) -> None:
         self.world.tell("everything heals")
         self.misfortune.end()
+        if self.zookeeper is not None:
+            self.zookeeper.heal()
         if self.churn is not None:
             self.churn.heal()
         self.within(HEAL_MS, self._all_up, "all nodes are up again")
@@ -266,7 +289,10 @@ class Simulation:
             self.within(DRAIN_MS, self._all_ended, "clients come to their ends")
             self.world.run(ABORTED_MS)
         # Who has stood still answers as the leader that it was, until it hears that it is not.
-        self.within(DRAIN_MS, lambda: know_the_same(self.machines), "all nodes know the same metadata")
+        if self.zookeeper is None:
+            self.within(DRAIN_MS, lambda: know_the_same(self.machines), "all nodes know the same metadata")
+        else:
+            self.zookeeper.come_to_rest()
         reader.run(read())
         self.within(DRAIN_MS, lambda: bool(is_read), "everything can be read")
         return log
@@ -328,6 +354,7 @@ def simulate(
     is_guarded: bool = False,
     is_lending: bool = False,
     is_beating: bool = False,
+    has_zookeeper: bool = False,
     records_everything: bool = False,
 ) -> Outcome:
     """Run a seed to its end."""
@@ -338,6 +365,7 @@ def simulate(
         is_guarded=is_guarded,
         is_lending=is_lending,
         is_beating=is_beating,
+        has_zookeeper=has_zookeeper,
         records_everything=records_everything,
     )
     world = simulation.world
