@@ -251,6 +251,10 @@ sim: setup ## whole nodes on a simulated clock, network and disk (SEEDS=0-999, O
 	$(PYTEST) tests/raft tests/replication -o timeout=0 -k whatever_happens --more-seeds 5
 	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(if $(filter file,$(origin SEEDS)),--lending 0-99 --beating 0-99) $(OPTIONS)
 
+.PHONY: sim-zookeeper
+sim-zookeeper: setup ## the same with brokers in ZooKeeper mode at a simulated ensemble of three servers (SEEDS=0-1999)
+	$(BIN)/python -m tests.sim run --seeds= --zookeeper $(if $(filter file,$(origin SEEDS)),0-1999,$(SEEDS)) $(OPTIONS)
+
 .PHONY: sim-mutants
 sim-mutants: setup ## the same with planted bugs: which are found, and by which seed (OPTIONS='--only fsync,vote --write')
 	$(BIN)/python -m tests.sim mutants $(OPTIONS)

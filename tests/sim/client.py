@@ -76,6 +76,8 @@ class Client:
         """By topic, its id and partition the newest leader epoch with its leader that anybody told of."""
         self.who_controls: Callable[[], int | None] = lambda: None
         """The controller, where only that one does what operators want."""
+        self.adds_partitions = False
+        """Whether it says which partitions a transaction has, as before transaction.version 2 (KIP-890)."""
         self.is_over = False
         """Whether it was asked to come to an end."""
         self.tasks = 0

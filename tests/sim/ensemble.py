@@ -67,7 +67,7 @@ class Server:
     def serve(self) -> None:
         """Accept clients from now on."""
         self.is_serving, self.lost_leader_ms = True, None
-        self._port = Port(self.ensemble.network, self.host, self._accepted)
+        self._port = Port(self.ensemble.network, self.host, PORT, self._accepted)
 
     def leave(self) -> None:
         """Serve nobody: the leader is lost."""

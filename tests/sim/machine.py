@@ -305,5 +305,7 @@ def _config(settings: Mapping[str, str]) -> BrokerConfig:
     key = tuple(sorted(settings.items()))
     found = _CONFIGS.get(key)
     if found is None:
-        found = _CONFIGS[key] = BrokerConfig.load(None, dict(settings))
+        is_whole = "zookeeper.connect" in settings  # nothing is added to these
+        found = BrokerConfig(dict(settings)) if is_whole else BrokerConfig.load(None, dict(settings))
+        _CONFIGS[key] = found
     return found

@@ -42,6 +42,7 @@ from .zookeeper_world import ZooKeeperWorld
 if TYPE_CHECKING:
     from .lending import Lending
 
+LOGGERS = ("kpybroker", "state.change.logger")
 START_MS = 60_000.0
 HEAL_MS = 120_000.0
 DRAIN_MS = 60_000.0
@@ -142,7 +143,7 @@ class Simulation:
         """A new client that has so much patience."""
         client = Client(self.world, self.network, name, self.node_ids, request_timeout_ms)
         if self.zookeeper is not None:
-            client.who_controls = self.zookeeper.who_controls
+            client.who_controls, client.adds_partitions = self.zookeeper.who_controls, True
         self.clients.append(client)
         return client
 
@@ -370,10 +371,11 @@ def simulate(
     )
     world = simulation.world
     handler = Complaints(world)
-    root = logging.getLogger("kpybroker")
-    root.setLevel(logging.INFO)
-    root.propagate = False
-    root.addHandler(handler)
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    for logger in loggers:
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        logger.addHandler(handler)
     try:
         with ExitStack() as watching:
             watching.enter_context(simulation.witness.watching())
@@ -384,7 +386,8 @@ def simulate(
                 watching.enter_context(simulation.lending.watching())
             violation = simulation.run()
     finally:
-        root.removeHandler(handler)
+        for logger in loggers:
+            logger.removeHandler(handler)
     for machine in simulation.machines:
         if machine.loop is not None:
             machine.loop.end()

@@ -26,6 +26,7 @@ SEEN_QUICKLY = {
     "decisions are remembered although ACLs have changed",
     "a request in an envelope is authorised for the broker that sent it",
     "a manifest does not name aborted transactions",
+    "an election keeps the leader epoch",
 }
 """Planted bugs that many seeds find; `make sim-mutants` is for all."""
 
@@ -74,7 +75,12 @@ def test_whatever_happens_no_partition_has_two_members_and_all_are_read(nodes: i
     told_by([simulating("--nodes", str(nodes), "--seeds=", "--beating", each) for each in ("0", "1")])
 
 
-@pytest.mark.parametrize("world", ["--guarded", "--lending", "--beating"])
+@pytest.mark.slow
+def test_whatever_happens_to_brokers_and_zookeeper_znodes_and_brokers_agree_and_nothing_is_lost() -> None:
+    told_by([simulating("--nodes", "3", "--seeds=", "--zookeeper", each) for each in ("0-1", "2-3")])
+
+
+@pytest.mark.parametrize("world", ["--guarded", "--lending", "--beating", "--zookeeper"])
 def test_a_world_of_its_own_kind_is_the_same_history_whatever_hashes_are(world: str) -> None:
     options = ("--nodes", "1", "--seeds=", world, "2", "--digests")
     one, other = told_by([simulating(*options, hash_seed=each) for each in ("1", "2")])

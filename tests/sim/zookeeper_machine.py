@@ -3,12 +3,14 @@
 import re
 from typing import TYPE_CHECKING, Any
 
-from kpybroker.zookeeper_node import ZooKeeperNode
-
 from .ensemble import PORT as ZOOKEEPER_PORT
 from .ensemble import SERVERS
 from .layout import CHANGING, COMMON, DIRECTORY, QUICK
 from .machine import Machine
+from .processor import with_randomness
+
+with with_randomness():
+    from kpybroker.zookeeper_node import ZooKeeperNode
 
 if TYPE_CHECKING:
     from random import Random
@@ -60,7 +62,7 @@ class ZooKeeperLayout:
             "controller.socket.timeout.ms": "1000",
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
-            "transaction.state.log.min.isr": "2",
+            "transaction.state.log.min.isr": str(min(2, len(kind.roles))),
             "replica.lag.time.max.ms": rng.choice(("300", "800")),
             "controlled.shutdown.retry.backoff.ms": "200",
             "leader.imbalance.check.interval.seconds": "2",

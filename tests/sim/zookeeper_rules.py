@@ -17,7 +17,7 @@ from kpybroker.zookeeper.tree.controller import decode_epoch
 from kpybroker.zookeeper.tree.topics import PartitionState, TopicAssignment
 
 from .ensemble_tree import Outcome, Transaction, writes_of
-from .invariants import Invariants
+from .invariants import Invariants, Known, Place
 from .zookeeper_machine import CHROOT, ZooKeeperMachine
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class ZooKeeperRules(Invariants):
         self._led: dict[Any, int] = {}
         """By replica: the newest leader epoch that it was ordered."""
         self._next_producer_id = 0
+        self._doomed: set[bytes] = set()
+        """The ids of topics that are to be deleted: their logs are, while their states stay as they were."""
         ensemble.on_commit = self._committed
 
     # Writes
@@ -102,6 +104,9 @@ class ZooKeeperRules(Invariants):
                 self._changed_state(parts[3], int(parts[5]), write)
             elif len(parts) == 4:
                 self._changed_topic(parts[3], write)
+        elif path.startswith(f"{paths.DELETE_TOPICS}/") and isinstance(write, Create):
+            topic = self.tree.topic(parts[3])
+            self._doomed |= {topic.topic_id} if topic is not None and topic.topic_id is not None else set()
         elif path.startswith(f"{paths.DELETE_TOPICS}/") and isinstance(write, Delete):
             self._is_controllers(session_id, write)
             if self.tree.node(paths.topic(parts[3])) is not None:
@@ -202,6 +207,14 @@ class ZooKeeperRules(Invariants):
     def may_lose(self, _machine: Any) -> bool:
         """In ZooKeeper mode nobody notices that a broker has lost what was not synced."""
         return False
+
+    def _look_at_member(self, machine: Any, role: Any, place: Place, end_offset: int) -> None:
+        if place[1] not in self._doomed:
+            super()._look_at_member(machine, role, place, end_offset)
+
+    def _look_at_replica(self, machine: Any, replica: Any, role: Any, known: Known) -> None:
+        if replica.topic.id not in self._doomed:
+            super()._look_at_replica(machine, replica, role, known)
 
     def _look_at(self, machine: Any) -> None:
         node = machine.node

@@ -138,7 +138,8 @@ class ZooKeeperWorld:
         server = self._server()
         if server.is_alive:
             server.kill()
-            self.world.later(self.rng.random() * self.troubles.restart_ms, self.ensemble.restart, server)
+            restart_ms = 100.0 + self.rng.random() * self.troubles.restart_ms
+            self.world.later(restart_ms, self.ensemble.restart, server)
 
     def _part(self) -> None:
         """A server of the ensemble hears the others no more."""

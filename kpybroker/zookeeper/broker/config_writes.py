@@ -16,7 +16,7 @@ from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.zookeeper.broker.layout import Acls, make_path
 from kpybroker.zookeeper.client import error_codes as zookeeper_errors
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
-from kpybroker.zookeeper.client.operations import Check, Create, Get, Multi, Set
+from kpybroker.zookeeper.client.operations import Check, Create, Get, Multi, Set, Write
 from kpybroker.zookeeper.tree import configs, paths
 from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.contents import InvalidZnode
@@ -99,17 +99,25 @@ class ConfigWrites:
         if ElectedController.decode(found.data).is_kraft:
             raise InvalidZnode(paths.CONTROLLER, "a KRaft controller has the cluster; change configs there")
         check = Check(paths.CONTROLLER, found.stat.version)
-        try:
-            await self._client.ask_until_answered(Multi((check, Set(entity.path, content))))
-        except ZooKeeperError as error:
-            if error.code != zookeeper_errors.NO_NODE:
-                raise
+        acls = self._acls.of(entity.path)
+        if not await self._done(zookeeper_errors.NO_NODE, check, Set(entity.path, content)):
             await make_path(self._client, self._acls, entity.path.rpartition("/")[0])
-            create = Create(entity.path, content, self._acls.of(entity.path))
-            await self._client.ask_until_answered(Multi((check, create)))
+            if not await self._done(zookeeper_errors.NODE_EXISTS, check, Create(entity.path, content, acls)):
+                # another broker was faster, or an attempt of this one whose answer was lost
+                await self._client.ask_until_answered(Multi((check, Set(entity.path, content))))
         notice = f"{paths.CONFIG_CHANGES}/{configs.CHANGE_PREFIX}"
         acls = self._acls.of(notice)
         await self._client.ask_until_answered(Create(notice, configs.encode_change(entity), acls, is_sequential=True))
+
+    async def _done(self, expected_code: int, *writes: Write) -> bool:
+        """Whether writes were done together; not if ZooKeeper refuses one with the expected error."""
+        try:
+            await self._client.ask_until_answered(Multi(writes))
+        except ZooKeeperError as error:
+            if error.code != expected_code:
+                raise
+            return False
+        return True
 
 
 def _entity(resource_type: int, name: str) -> ConfigEntity | None:
