@@ -122,6 +122,8 @@ class Machine:
         self.before_stop: Callable[[Machine], None] = lambda _machine: None
         self.when_dead: Callable[[Machine], None] = lambda _machine: None
         self.restarts = True
+        self.may_keep_moved = False
+        """Whether logs of partitions that moved away while it was gone may stay."""
 
     def __str__(self) -> str:
         return self.host.name

@@ -107,6 +107,8 @@ def _batches(role: Any, start: int) -> dict[int, tuple[int, int]]:
 def _left_over(machines: "list[Machine]", image: Any) -> Iterator[str]:
     """Directories of partitions that a disk has and the machine should not."""
     for machine in machines:
+        if machine.may_keep_moved:
+            continue
         root: Any = machine.disk.root
         for name in DIRECTORY.strip("/").split("/"):
             root = root.entries.get(name, Folder(0))

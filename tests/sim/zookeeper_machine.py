@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from .kind import Kind
     from .loop import SimulatedLoop
+    from .network import Network
     from .world import World
 
 PORT = 9092
@@ -87,6 +88,11 @@ class ZooKeeperMachine(Machine):
     """A broker's machine. Its broker may be the controller."""
 
     node_type = SimulatedZooKeeperNode
+
+    def __init__(self, world: "World", network: "Network", node_id: int, layout: Any) -> None:
+        super().__init__(world, network, node_id, layout)
+        # A controller does not wait for the answer, neither Kafka's nor ours.
+        self.may_keep_moved = layout.kind.reassigns
 
     def _gave_up(self, loop: "SimulatedLoop", line: str) -> None:
         refused = STRANGER.search(line)
