@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kpybroker.zookeeper.client import error_codes
-from kpybroker.zookeeper.client.frames import CLOSE_SESSION, CREATE_SESSION, PASSWORD_BYTES, Greeting, Welcome
+from kpybroker.zookeeper.client.frames import CLOSE_SESSION, CREATE_SESSION, PASSWORD_BYTES, Greeting
 from kpybroker.zookeeper.client.jute import Reader, Writer
 
 from .ensemble_port import Port, Wire

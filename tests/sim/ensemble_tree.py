@@ -129,7 +129,8 @@ class Tree(SimulatedZooKeeper):
         return connection
 
     def greeted(self, connection: Connection, greeting: Greeting) -> None:
-        assert self._server is not None and isinstance(connection, ServedConnection)
+        assert self._server is not None
+        assert isinstance(connection, ServedConnection)
         if not connection.is_greeted:
             connection.is_greeted = True
             self._server.greeted(connection, greeting)
@@ -151,7 +152,8 @@ class Tree(SimulatedZooKeeper):
         connection.send(Welcome(known.timeout_ms, session_id, known.password).frame())
 
     def asked(self, connection: Connection, xid: int, code: int, source: Reader) -> None:
-        assert self._server is not None and isinstance(connection, ServedConnection)
+        assert self._server is not None
+        assert isinstance(connection, ServedConnection)
         request = Asked(connection, xid, code, bytes(source._taken(source.left_bytes)))
         connection.waiting.append(request)
         self._server.asked(request)
@@ -168,7 +170,8 @@ class Tree(SimulatedZooKeeper):
                 self._read(connection, asked)
                 continue
             outcome = asked.outcome
-            assert outcome is not None and self._server is not None
+            assert outcome is not None
+            assert self._server is not None
             if self._server.loses_answers():
                 connection.end()
                 return

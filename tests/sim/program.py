@@ -55,7 +55,14 @@ def run(
     gc.disable()
     warnings.simplefilter("ignore", RuntimeWarning)  # of what a process that died never came to
     began_ns, worked_ns, ran, failed = REAL_NS(), WORKED_NS(), 0, 0
-    worlds = [(PLAIN, plain), (GUARDED, guarded), (LENDING, lending), (BEATING, beating), (ZOOKEEPER, zookeeper), ("", seeds)]
+    worlds = [
+        (PLAIN, plain),
+        (GUARDED, guarded),
+        (LENDING, lending),
+        (BEATING, beating),
+        (ZOOKEEPER, zookeeper),
+        ("", seeds),
+    ]
     for world, seed in [(world, each) for world, numbers in worlds for each in _numbers(numbers)]:
         outcome = simulate(
             seed,

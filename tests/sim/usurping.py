@@ -3,7 +3,7 @@
 It knows the epochs from inside. Nothing that it asks for would do harm, but nobody may grant it.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kpybroker.zookeeper.tree import paths
 from kpywire import error_codes

@@ -95,10 +95,9 @@ class ZooKeeperMachine(Machine):
         self.may_keep_moved = layout.kind.reassigns
 
     def _gave_up(self, loop: "SimulatedLoop", line: str) -> None:
-        refused = STRANGER.search(line)
-        if refused is not None and self.node is not None and self.node._client is not None:
-            if int(refused[1]) == self.node._client.session.session_id:
-                self.world.violated(f"{self} takes its own session for a stranger's: {line}")
+        refused, client = STRANGER.search(line), None if self.node is None else self.node._client
+        if refused is not None and client is not None and int(refused[1]) == client.session.session_id:
+            self.world.violated(f"{self} takes its own session for a stranger's: {line}")
         super()._gave_up(loop, line)
 
     @property

@@ -14,6 +14,7 @@ from kpybroker.zookeeper.tree.controller import ElectedController
 from .zookeeper_machine import ZooKeeperMachine
 from .zookeeper_rules import ZooKeeperRules
 
+
 def unsettled_znodes(machines: list[ZooKeeperMachine], rules: ZooKeeperRules) -> str:
     """The first thing that is not yet at rest; nothing once all is."""
     return next(_unsettled(machines, rules), "")

@@ -190,9 +190,8 @@ class ZooKeeperRules(Invariants):
                 violated(f"n{state.leader} is elected for {name}, and in sync were {list(before.isr)}")
         if state.leader_epoch == before.leader_epoch:
             self._look_at_joining(name, set(state.isr) - set(before.isr))
-        elif not set(state.isr) <= set(before.isr):
-            if state.recovery != RECOVERING:  # nobody was in sync who lives
-                violated(f"{list(state.isr)} are in sync of {name} by an election, {list(before.isr)} were")
+        elif not set(state.isr) <= set(before.isr) and state.recovery != RECOVERING:
+            violated(f"{list(state.isr)} are in sync of {name} by an election, {list(before.isr)} were")
 
     def _look_at_joining(self, name: str, joining: set[int]) -> None:
         """Who joins an in-sync set is registered, as far as the controller knows."""
