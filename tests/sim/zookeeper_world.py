@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .simulation import Simulation
 
 EVERY_MS = 50.0
-REST_MS = 60_000.0
+REST_MS = 30_000.0
 PAUSES = 1.2
 """A pause that ends a session is so much longer than it."""
 DELETE = 2
