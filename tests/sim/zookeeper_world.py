@@ -45,13 +45,13 @@ class Troubles(NamedTuple):
     def drawn(cls, rng: "Random") -> "Troubles":
         """A kind of world."""
         return cls(
-            kill=rng.choice((0.0, 0.01, 0.03)),
+            kill=rng.choice((0.0, 0.02, 0.05)),
             part=rng.choice((0.0, 0.0, 0.02)),
-            leave=rng.choice((0.0, 0.01, 0.04)),
-            expire=rng.choice((0.0, 0.01, 0.05)),
-            pause=rng.choice((0.0, 0.01, 0.03)),
-            depose=rng.choice((0.0, 0.0, 0.01)),
-            lost_answers=rng.choice((0.0, 0.01, 0.05, 0.2)),
+            leave=rng.choice((0.0, 0.02, 0.05)),
+            expire=rng.choice((0.0, 0.02, 0.08)),
+            pause=rng.choice((0.0, 0.02, 0.05)),
+            depose=rng.choice((0.0, 0.0, 0.03)),
+            lost_answers=rng.choice((0.0, 0.02, 0.1, 0.3)),
             restart_ms=rng.choice((50.0, 1_000.0)),
         )
 
