@@ -50,7 +50,7 @@ class Troubles(NamedTuple):
             leave=rng.choice((0.0, 0.02, 0.05)),
             expire=rng.choice((0.0, 0.02, 0.08)),
             pause=rng.choice((0.0, 0.02, 0.05)),
-            depose=rng.choice((0.0, 0.0, 0.03)),
+            depose=rng.choice((0.0, 0.02, 0.06)),
             lost_answers=rng.choice((0.0, 0.02, 0.1, 0.3)),
             restart_ms=rng.choice((50.0, 1_000.0)),
         )
