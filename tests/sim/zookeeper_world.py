@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kpybroker.zookeeper.client.jute import Writer
 from kpybroker.zookeeper.tree import paths
+from kpywire import error_codes
+from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
+from . import passing
+from .client import Client, NoAnswer
 from .ensemble import Ensemble, Server
 from .usurping import Usurper
 from .world import Violation
@@ -27,6 +31,8 @@ REST_MS = 30_000.0
 PAUSES = 1.2
 """A pause that ends a session is so much longer than it."""
 DELETE = 2
+BURIED_SHARE = 0.5
+MOST_ATTEMPTS = 20
 
 
 class Troubles(NamedTuple):
@@ -95,6 +101,21 @@ class ZooKeeperWorld:
         for server in self.ensemble.servers:
             server.lag_ms = 1.0
             self.ensemble.restart(server)
+        if self.simulation.kind.passes_topics and self.world.stream("burying").random() < BURIED_SHARE:
+            client = self.simulation.client_with("undertaker", 2_000.0)
+            client.run(self._bury(client))
+
+    async def _bury(self, client: Client) -> None:
+        """Delete the topic that comes and goes, once nothing goes wrong any more."""
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=passing.NAME)], timeout_ms=1_000)
+        for _ in range(MOST_ATTEMPTS):
+            try:
+                answer = await client.ask(client.controller_or_any(), request)
+                if answer.responses[0].error_code in (error_codes.NONE, error_codes.UNKNOWN_TOPIC_OR_PARTITION):
+                    return
+            except NoAnswer:
+                pass
+            await client.pause(500.0)
 
     def come_to_rest(self) -> None:
         """Let time pass until znodes, controller and brokers say the same. Raises Violation."""
