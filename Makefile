@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 SLOW := slow or java or spark
 # A busy machine may make one test late; what fails twice is a failure, and each rerun is counted in the summary.
 TESTS := $(PYTEST) tests --reruns 1
-COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 1
+COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 2
 PARTS := test-slow compat-java compat-rest compat-spark
 LOGS := $(PARTS:%=build/%.log)
 CHECKED := kpybroker pyspark_kpybroker wire storage compat-tests benchmarks tests examples docker release conftest.py hatch_build.py
@@ -180,6 +180,10 @@ readme-figures: setup $(BENCHED)/bin/kpybroker ## play the rows that README.md s
 .PHONY: pictures
 pictures: setup ## takes the pictures of docs/console.md again, with Chromium
 	PYTHONPATH=compat-tests $(BIN)/python tests/console/pictures.py
+
+.PHONY: recording
+recording: setup ## records a terminal for README.md again, while real commands run on the usual ports
+	$(BIN)/python release/recording.py
 
 .PHONY: budget
 budget: setup ## what a request costs in calls and memory, beside the budget that the tests hold

@@ -170,13 +170,11 @@ class Node:
                 leases = build_lease_routes(config, platform, stored.identity.cluster_id, broker, disk)
                 monitoring.serve(leases.routes)
                 platform.ends.callback(leases.close)
-                console = build_console_routes(platform, monitoring, broker, server, clients)
-                monitoring.serve(console.routes)
-                platform.ends.callback(console.close)
         else:
             broker, clients = None, controllers
             quorum.host.subscribe(role.apply)
             monitoring.show_controller(role, server, controllers)
+        self._serve_console(broker or role, server, clients)
         platform.ends.callback(server.close)
         for listener in config.listeners:
             serves = controllers if listener in config.controller_listeners else clients
@@ -201,6 +199,13 @@ class Node:
             await self._join(broker, self._lifecycle)
         server.start()
         monitoring.started()
+
+    def _serve_console(self, role: Broker | ControllerRole, server: Server, clients: Dispatcher) -> None:
+        """Serve the console on the second port, if there is one."""
+        if self._monitoring.port is not None:
+            console = build_console_routes(self.platform, self._monitoring, role, server, clients)
+            self._monitoring.serve(console.routes)
+            self.platform.ends.callback(console.close)
 
     def _second_port(self) -> "Protection | None":
         """The protection of the second port; None if it has none. Raises StartRefused."""

@@ -89,7 +89,7 @@ def schema_options(command: Command) -> Command:
 
 def _values(kind: str, url: str | None, path: Path | None, message: str | None) -> "Values":
     from kpybroker.lake.formats import SchemaFile, values_of
-    from kpybroker.lake.registry import Registry
+    from kpybroker.schemas.registry import Registry
 
     try:
         file = None if path is None else SchemaFile(path.read_bytes(), message)
@@ -103,13 +103,14 @@ def one_line_errors() -> Iterator[None]:
     """Inside the block, errors of the lake end the command with one line."""
     try:
         from kpybroker.lake.errors import LakeError
+        from kpybroker.schemas.errors import SchemaError
     except ImportError as error:  # pragma: no cover
         raise _without_extra(error) from None
     try:
         yield
     except ImportError as error:
         raise _without_extra(error) from None
-    except LakeError as error:
+    except (LakeError, SchemaError) as error:
         raise click.ClickException(str(error)) from None
 
 

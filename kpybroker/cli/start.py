@@ -276,8 +276,7 @@ def _announce(node: "Running", *, container: bool, is_new: bool = False, laid: "
         moved = HTTP_LISTENER not in config.originals and node.http_port != USUAL_HTTP_PORT
         instead = f", since {USUAL_HTTP_PORT} is taken" if moved else ""
         lines.append(f"metrics on port {node.http_port}{instead}: /metrics, /live, /ready")
-        if config.is_broker:
-            lines.append(f"console: {_console(config, node.http_port)}")
+        lines.append(f"console: {_console(config, node.http_port)}")
     if laid is not None:
         from kpybroker.cli.secure_files import how_to_connect
 

@@ -22,6 +22,8 @@ from kpybroker.config.definition import (
 )
 from kpybroker.config.validators import HostAndPort, HttpUrl, at_least, list_of, one_of
 
+REGISTRY_URL: Final = "kpybroker.console.schema.registry.url"
+REGISTRY_LOGIN: Final = "kpybroker.console.schema.registry.basic.auth.user.info"
 OTLP_ENDPOINT: Final = "kpybroker.otlp.endpoint"
 OTLP_HEADERS: Final = "kpybroker.otlp.headers"
 OTLP_INTERVAL_MS: Final = "kpybroker.otlp.interval.ms"
@@ -95,6 +97,8 @@ OWN_CONFIGS: Definitions = define(
     [
         ConfigKey("kpybroker.client.metrics.max.series", INT, 20_000, LOW, at_least(0)),
         ConfigKey("kpybroker.console.hosts", LIST, (), LOW),
+        ConfigKey(REGISTRY_LOGIN, PASSWORD, None, LOW),
+        ConfigKey(REGISTRY_URL, STRING, "", LOW, HttpUrl()),
         ConfigKey("kpybroker.console.write.enable", BOOLEAN, False, LOW),
         ConfigKey("kpybroker.group.consumer.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.group.share.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
@@ -131,6 +135,11 @@ OWN_DOCUMENTATION: Final = {
     "kpybroker.console.hosts": (
         "The host names under which browsers may open the console, in addition to localhost, IP addresses and the host "
         "of kpybroker.http.listener. Other names are refused, so that no other site can pose as the console."
+    ),
+    REGISTRY_LOGIN: "The login of the console at the schema registry, as user:password.",
+    REGISTRY_URL: (
+        "The http or https URL of a schema registry. The console shows keys and values that begin with Confluent's "
+        "five bytes by their schemas: Avro, Protobuf, JSON Schema. Empty for none. It needs the extra schemas."
     ),
     "kpybroker.console.write.enable": (
         "Whether the console may change something: create and configure topics, produce records, abort transactions. "

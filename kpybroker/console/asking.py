@@ -22,6 +22,7 @@ from kpywire.codec import decoder, encoder
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
+    from kpybroker.controller_role import ControllerRole
 
 CLIENT_ID: Final = "kpybroker-console"
 PATIENCE_S: Final = 30.0
@@ -42,23 +43,25 @@ _STATUS: Final = {
 
 
 class Asking:
-    """Asks one broker."""
+    """Asks one node."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._versions = handlers.served_versions()
+    def __init__(self, role: "Broker | ControllerRole") -> None:
+        self._role = role
+        is_controller = role.is_controller_role
+        self._versions = handlers.controller_versions() if is_controller else handlers.served_versions()
+        self._load = handlers.load_for_controller if is_controller else handlers.load
 
     async def __call__(self, viewer: Viewer, request: Any) -> Any:
         """The response to a request of this viewer, in the latest version. Raises Refused."""
         key = type(request).KEY
-        client = Client(viewer.host, 0, next(iter(self._broker.config.listeners)).name)
+        client = Client(viewer.host, 0, next(iter(self._role.config.listeners)).name)
         client.authenticated(viewer.principal)
         peer = _Peer()
         call = Call(key, self._versions[key][1], CLIENT_ID, client, peer, self._versions)
-        module = handlers.load(key)
+        module = self._load(key)
         if hasattr(module, "codec"):
             return await self._coded(module, request, call)
-        return await self._answered(guarded_work(self._broker, key, module.handle), request, call)
+        return await self._answered(guarded_work(self._role, key, module.handle), request, call)
 
     async def _coded(self, module: Any, request: Any, call: Call) -> Any:
         """Ask a handler that has messages of its own form."""
@@ -66,7 +69,7 @@ class Asking:
         encoder(type(request), call.api_version)(request, parts)
         codec = module.codec(call.api_version)
         message, _ = codec.decode(memoryview(bytearray(b"".join(parts))), 0)
-        answer = await self._answered(guarded_work(self._broker, call.api_key, module.handle), message, call)
+        answer = await self._answered(guarded_work(self._role, call.api_key, module.handle), message, call)
         encoded: list[Any] = []
         codec.encode(answer, encoded)
         response, _ = decoder(api.response_class(call.api_key), call.api_version)(memoryview(b"".join(encoded)), 0)
@@ -75,7 +78,7 @@ class Asking:
     async def _answered(self, handle: Any, request: Any, call: Call) -> Any:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                return await _done(handle(self._broker, request, call))
+                return await _done(handle(self._role, request, call))
         except AuthorizerNotReady:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "the ACLs are not loaded yet; try again") from None
         except TimeoutError:

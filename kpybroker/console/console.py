@@ -15,6 +15,7 @@ from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.calls.principal import ANONYMOUS
 from kpybroker.console.answers.records import Download
 from kpybroker.console.asking import Asking
+from kpybroker.console.decoding import Decoding
 from kpybroker.console.elsewhere import Elsewhere
 from kpybroker.console.history import History
 from kpybroker.console.json_form import json_pieces
@@ -33,7 +34,8 @@ from kpybroker.console.protection import (
     token_of,
 )
 from kpybroker.console.query import Query, from_json, parsed
-from kpybroker.console.rendering import HTML, environment, page_of, static_file
+from kpybroker.console.rendering import HTML, MENU, environment, page_of, static_file
+from kpybroker.console.schema_tasks import Address
 from kpybroker.console.searches import Searches
 from kpybroker.console.taps import Taps
 from kpybroker.console.viewer import Viewer
@@ -47,6 +49,7 @@ MOST_AT_ONCE: Final = 8
 """The requests that are answered at once."""
 API: Final = "/api"
 NO_WRITES: Final = "the console only reads; kpybroker.console.write.enable=true lets it change something"
+ONLY_CONTROLLER: Final = "this node is only a controller; the console of a broker has this page"
 STRANGERS: Final = (
     "beyond loopback the console asks for a login: set kpybroker.http.users=scram, or a listener on 127.0.0.1"
 )
@@ -68,19 +71,25 @@ class Console:
         *,
         is_open: bool,
         is_writable: bool,
+        registry: Address | None = None,
     ) -> None:
         """``hosts``: the names that this node has for browsers. ``is_open``: whether it may be seen without a login,
-        or every sender has logged in."""
+        or every sender has logged in. ``registry``: the schema registry of the records, if there is one."""
         self._node = NodeParts(
             sources,
-            Asking(sources.broker),
+            Asking(sources.role),
             History(sources, scheduler),
             LagHistory(scheduler),
-            Elsewhere(sources.broker),
+            Elsewhere(sources.role),
             Searches(scheduler),
+            Decoding(scheduler, registry),
             Taps(sources.server),
             is_writable,
         )
+        is_controller = sources.role.is_controller_role
+        self._pages = tuple(page for page in PAGES if page.is_of_controllers or not is_controller)
+        paths = {page.path for page in self._pages}
+        self._menu = tuple((path, name) for path, name in MENU if path in paths)
         self._hosts = frozenset(host.lower() for host in hosts)
         self._is_open = is_open
         self._secret = secrets.token_bytes(32)
@@ -90,11 +99,12 @@ class Console:
         """End what runs in the background."""
         self._node.history.close()
         self._node.searches.close()
+        self._node.decoding.close()
         self._node.taps.close()
 
     @property
     def _authorizer(self) -> Authorizer | None:
-        return self._node.broker.authorizer
+        return self._node.role.authorizer
 
     async def answer(self, request: Request) -> Answer:
         """The answer to a request, with the headers that every answer has."""
@@ -128,7 +138,7 @@ class Console:
         if as_json:
             return _json(refused.status, {"error": str(refused)}, refused.headers)
         if environment() is not None:
-            values = {"line": str(refused), "title": refused.status.phrase}
+            values = {"line": str(refused), "title": refused.status.phrase, "menu": self._menu}
             return Answer(
                 refused.status, await page_of("refused.html", "/refused", viewer, values), HTML, refused.headers
             )
@@ -144,7 +154,7 @@ class Console:
         return await self._changed(path, request, viewer)
 
     async def _shown(self, path: str, request: Request, viewer: Viewer) -> Answer:
-        for page in PAGES:
+        for page in self._pages:
             for is_api, pattern in ((True, page.api_path), (False, page.path)):
                 found = match(pattern, path)
                 if found is not None:
@@ -156,10 +166,16 @@ class Console:
                         pieces = [piece async for piece in paced(json_pieces(value))]
                         return Answer(HTTPStatus.OK, ["".join(pieces).encode()], JSON)
                     return await self._page(page, viewer, value, query)
-        raise Refused(HTTPStatus.NOT_FOUND, "there is no such page")
+        raise Refused(HTTPStatus.NOT_FOUND, ONLY_CONTROLLER if self._is_on_brokers(path) else "there is no such page")
+
+    def _is_on_brokers(self, path: str) -> bool:
+        """Whether brokers have this page and this node, a controller alone, does not."""
+        others = (page for page in PAGES if page not in self._pages)
+        return any(match(pattern, path) is not None for page in others for pattern in (page.path, page.api_path))
 
     async def _page(self, page: Page, viewer: Viewer, value: Any, query: Query) -> Answer:
         values = {
+            "menu": self._menu,
             "page": page,
             "query": query,
             "title": page.title,
@@ -172,6 +188,8 @@ class Console:
     async def _changed(self, path: str, request: Request, viewer: Viewer) -> Answer:
         is_api = path.startswith(API + "/")
         action, found = _action(path.removeprefix(API), request.method)
+        if self._node.role.is_controller_role:
+            raise Refused(HTTPStatus.NOT_FOUND, ONLY_CONTROLLER)
         if action.is_change and not self._node.is_writable:
             raise Refused(HTTPStatus.FORBIDDEN, NO_WRITES)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -17,6 +17,7 @@ from kpywire import error_codes
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
+    from kpybroker.controller_role import ControllerRole
 
 PATIENCE_S: Final = 5.0
 PLAINTEXT, SASL_PLAINTEXT = 0, 2
@@ -27,8 +28,8 @@ MECHANISM: Final = "SCRAM-SHA-512"
 class Elsewhere:
     """The ways to other nodes."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, role: "Broker | ControllerRole") -> None:
+        self._role = role
 
     async def ask(self, viewer: Viewer, node_id: int, request: Any) -> Any:
         """The response of a node. Raises KafkaError with a line that says why there is none."""
@@ -47,7 +48,7 @@ class Elsewhere:
             raise KafkaError(error_codes.NETWORK_EXCEPTION, line) from None
 
     def _way(self, viewer: Viewer, node_id: int) -> tuple[str, int, Protection | None]:
-        node = self._broker.image.brokers.get(node_id)
+        node = self._role.image.brokers.get(node_id)
         for each in () if node is None else node.listeners.values():
             if each.security_protocol == SASL_PLAINTEXT and viewer.password is not None:
                 login = Login(MECHANISM, viewer.principal.name, viewer.password)

@@ -94,9 +94,10 @@ class History:
         self._arm()
 
     def _read(self) -> Reading:
-        broker, watch = self._sources.broker, self._sources.watch
+        watch = self._sources.watch
         bytes_in = bytes_out = records_in = 0
-        for topic in broker.replicas.topics.values():
+        held = () if self._sources.role.is_controller_role else self._sources.broker.replicas.topics.values()
+        for topic in held:
             bytes_in += topic.bytes_in
             bytes_out += topic.bytes_out
             records_in += topic.records_in

@@ -1,16 +1,18 @@
 """The parts of a node that the console reads."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
+    from kpybroker.console.decoding import Decoding
     from kpybroker.console.elsewhere import Elsewhere
     from kpybroker.console.history import History
     from kpybroker.console.lag_history import LagHistory
     from kpybroker.console.searches import Searches
     from kpybroker.console.taps import Taps
     from kpybroker.console.viewer import Viewer
+    from kpybroker.controller_role import ControllerRole
     from kpybroker.dispatching.dispatcher import Dispatcher
     from kpybroker.metrics.loop_watch import LoopWatch
     from kpybroker.server.listener import Server
@@ -19,11 +21,18 @@ if TYPE_CHECKING:
 class Sources(NamedTuple):
     """The sources of everything that is shown."""
 
-    broker: "Broker"
+    role: "Broker | ControllerRole"
+    """The broker; on a node that is only a controller, that."""
     server: "Server"
     dispatcher: "Dispatcher"
     """The dispatcher of clients' requests; it counts together with the controller's."""
     watch: "LoopWatch"
+
+    @property
+    def broker(self) -> "Broker":
+        """The broker, for the pages that only brokers have."""
+        assert not self.role.is_controller_role
+        return cast("Broker", self.role)
 
 
 class NodeParts(NamedTuple):
@@ -35,10 +44,16 @@ class NodeParts(NamedTuple):
     lags: "LagHistory"
     elsewhere: "Elsewhere"
     searches: "Searches"
+    decoding: "Decoding"
     taps: "Taps"
     is_writable: bool
 
     @property
+    def role(self) -> "Broker | ControllerRole":
+        """The broker, or the controller without one."""
+        return self.sources.role
+
+    @property
     def broker(self) -> "Broker":
-        """The broker."""
+        """The broker, for the pages that only brokers have."""
         return self.sources.broker

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
 from kpybroker.console.answers.cluster import cluster
+from kpybroker.console.answers.configs import configs
 from kpybroker.console.answers.connections import connection, connections
 from kpybroker.console.answers.groups import group, groups
 from kpybroker.console.answers.producing import produce
@@ -20,6 +21,7 @@ from kpybroker.console.node_parts import NodeParts
 from kpybroker.console.query import Query
 from kpybroker.console.viewer import Viewer
 from kpybroker.console.views.cluster import Cluster
+from kpybroker.console.views.configs import ConfigsPage
 from kpybroker.console.views.connections import ConnectionPage, Connections
 from kpybroker.console.views.groups import GroupPage, Groups
 from kpybroker.console.views.quorum import QuorumPage
@@ -53,6 +55,8 @@ class Page(NamedTuple):
     parameters: tuple[Parameter, ...] = ()
     every_s: int = 0
     """The time after which the page fetches itself again; 0 for never."""
+    is_of_controllers: bool = False
+    """Whether a node that is only a controller has it, too."""
 
     @property
     def api_path(self) -> str:
@@ -77,7 +81,7 @@ FORM: Final = Parameter("form", "auto, text, json or hex: how keys and values ar
 NUMBER_OF_PAGE: Final = Parameter("page", "The number of the page, from 1", "integer")
 
 PAGES: Final = (
-    Page("/", "cluster.html", "Cluster", cluster, Cluster, every_s=4),
+    Page("/", "cluster.html", "Cluster", cluster, Cluster, every_s=4, is_of_controllers=True),
     Page(
         "/topics",
         "topics.html",
@@ -141,8 +145,17 @@ PAGES: Final = (
         Connections,
         (Parameter("q", "A part of the address, principal, software or client id"), NUMBER_OF_PAGE),
         4,
+        is_of_controllers=True,
     ),
-    Page("/connections/{connection}", "connection.html", "Connection", connection, ConnectionPage, every_s=2),
+    Page(
+        "/connections/{connection}",
+        "connection.html",
+        "Connection",
+        connection,
+        ConnectionPage,
+        every_s=2,
+        is_of_controllers=True,
+    ),
     Page(
         "/transactions",
         "transactions.html",
@@ -152,7 +165,19 @@ PAGES: Final = (
         (Parameter("q", "A part of the ids"), NUMBER_OF_PAGE),
         10,
     ),
-    Page("/quorum", "quorum.html", "Quorum", quorum, QuorumPage, every_s=4),
+    Page("/quorum", "quorum.html", "Quorum", quorum, QuorumPage, every_s=4, is_of_controllers=True),
+    Page(
+        "/configs",
+        "configs.html",
+        "Configs",
+        configs,
+        ConfigsPage,
+        (
+            Parameter("q", "A part of the names"),
+            Parameter("all", "1 to list those that have their default, too"),
+        ),
+        is_of_controllers=True,
+    ),
     Page("/security", "security.html", "Security", security, SecurityPage),
     Page("/searches/{search}", "search.html", "Search", found, SearchPage, (FORM,)),
 )

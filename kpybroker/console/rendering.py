@@ -30,6 +30,7 @@ MENU: Final = (
     ("/connections", "Connections"),
     ("/transactions", "Transactions"),
     ("/quorum", "Quorum"),
+    ("/configs", "Configs"),
     ("/security", "Security"),
 )
 
@@ -68,7 +69,7 @@ def environment() -> Any:
         time=time,
         visible=visible,
     )
-    made.globals.update(menu=MENU, svg_of=svg_of, last_of=last_of, in_words=in_words)
+    made.globals.update(svg_of=svg_of, last_of=last_of, in_words=in_words)
     return made
 
 

@@ -15,6 +15,7 @@ METHODS: Final = frozenset({"GET", "POST"})
 PATHS: Final = (
     "/",
     "/api/",
+    "/configs",
     "/connections",
     "/connections/",
     "/group",

@@ -154,6 +154,10 @@ class GroupCoordinator:
         self._topics = topics
         self._rng = rng
 
+    def settings_of(self, group_id: str) -> GroupSettings:
+        """The settings of one group as they are now."""
+        return self._settings().of_group(group_id)
+
     def decide(self, event: Any, now_ms: int) -> Effects:
         """Decide on an input. ``now_ms`` is monotonic; the wall clock comes with the event."""
         if isinstance(event, TooLarge):

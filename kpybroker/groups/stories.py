@@ -4,6 +4,7 @@ They are in no record, so a restart forgets them. Nothing is decided by them.
 """
 
 from collections import deque
+from collections.abc import Sized
 from typing import Final, NamedTuple
 
 MOST_GROUPS: Final = 1_000
@@ -13,7 +14,8 @@ LONGEST_CHARS: Final = 200
 
 JOINED, REJOINED, LEFT = "joined", "rejoined", "left"
 SILENT, LATE_JOIN, LATE_SYNC, LATE_REVOKE = "silent", "late to join", "late to sync", "late to give up partitions"
-REBALANCE, GENERATION = "rebalance", "generation"
+FENCED = "fenced"
+REBALANCE, GENERATION, ASSIGNED = "rebalance", "generation", "assigned"
 
 
 class Event(NamedTuple):
@@ -25,6 +27,11 @@ class Event(NamedTuple):
     client_id: str = ""
     client_host: str = ""
     detail: str = ""
+
+
+def assigned_to(epoch: int, members: Sized) -> str:
+    """The detail of a new assignment."""
+    return f"{epoch}, members: {len(members)}"
 
 
 class Stories:

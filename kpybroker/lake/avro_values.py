@@ -1,18 +1,15 @@
 """Values in Avro, by fastavro: the columns of a schema and the cells of a record."""
 
-import io
 import json
-from collections.abc import Iterable
 from typing import Any, Final
 
-import fastavro
 import pyarrow as pa
-from fastavro.schema import SchemaParseException
 
 from kpybroker.lake.by_schema import Spot
-from kpybroker.lake.errors import LakeError, one_line
-from kpybroker.lake.registry import Registry, Schema, Unknown, schema_id
-from kpybroker.lake.values import FIVE_BYTES
+from kpybroker.lake.errors import LakeError
+from kpybroker.schemas.avro import AvroSchema
+from kpybroker.schemas.errors import Unknown, one_line
+from kpybroker.schemas.registry import AVRO, FIVE_BYTES, Registry, schema_id
 
 PRIMITIVES: Final[dict[str, pa.DataType]] = {
     "boolean": pa.bool_(),
@@ -42,35 +39,24 @@ JSON_TEXT: Final = pa.string()
 class AvroForm:
     """A schema of records. An int is a long and a float a double; nested records are structs, lists are lists."""
 
-    def __init__(self, name: str, text: str, references: Iterable[Schema] = ()) -> None:
-        """Unknown if the schema cannot be used."""
-        self.name = name
+    def __init__(self, schema: AvroSchema) -> None:
+        """Unknown if the schema has no columns."""
+        self.name = schema.name
+        named: dict[str, Any] = {}
         try:
-            known: dict[str, Any] = {}
-            named: dict[str, Any] = {}
-            _learn(references, known, named)
-            parsed: Any = fastavro.parse_schema(json.loads(text), known)
-            if parsed.get("type") != "record":
-                raise Unknown(f"{name} is not of a record")
-            fields = [pa.field(each["name"], arrow_type(each["type"], named)) for each in parsed["fields"]]
-        except (SchemaParseException, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-            raise Unknown(f"{name} cannot be used: {one_line(error)}") from None
-        self._parsed = parsed
+            for each in schema.referenced:
+                arrow_type(each, named)
+            if schema.parsed.get("type") != "record":
+                raise Unknown(f"{self.name} is not of a record")
+            fields = [pa.field(each["name"], arrow_type(each["type"], named)) for each in schema.parsed["fields"]]
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+            raise Unknown(f"{self.name} cannot be used: {one_line(error)}") from None
+        self._read = schema.read
         self.schema = pa.schema(fields)
 
     def cells(self, content: bytes) -> list[Any]:
-        stream = io.BytesIO(content)
-        read: Any = fastavro.schemaless_reader(stream, self._parsed, None)
-        if left := len(content) - stream.tell():
-            raise ValueError(f"{left} bytes are left behind the record")
+        read = self._read(content)
         return [plain(read.get(field.name), field.type) for field in self.schema]
-
-
-def _learn(references: Iterable[Schema], known: dict[str, Any], named: dict[str, Any]) -> None:
-    """Make the types known that other schemas define."""
-    for schema in references:
-        _learn((each for _, each in schema.references), known, named)
-        arrow_type(fastavro.parse_schema(json.loads(schema.text), known), named)
 
 
 class RegisteredAvro:
@@ -83,8 +69,8 @@ class RegisteredAvro:
         return Spot(schema_id(value), FIVE_BYTES)
 
     def form(self, key: Any) -> AvroForm:
-        found = self._registry.schema(key, "AVRO")
-        return AvroForm(f"schema {key}", found.text, [each for _, each in found.references])
+        found = self._registry.schema(key, AVRO)
+        return AvroForm(AvroSchema(f"schema {key}", found.text, [each for _, each in found.references]))
 
 
 class LocalAvro:
@@ -93,7 +79,7 @@ class LocalAvro:
     def __init__(self, text: bytes) -> None:
         """LakeError if the schema cannot be used."""
         try:
-            self._form = AvroForm("the schema", text.decode())
+            self._form = AvroForm(AvroSchema("the schema", text.decode()))
         except (Unknown, UnicodeDecodeError) as error:
             raise LakeError(one_line(error)) from None
 

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from kpybroker.lake.errors import one_line
 from kpybroker.lake.json_schema import RESERVED
-from kpybroker.lake.registry import Unknown
 from kpybroker.lake.tables import FACTS, VALUE, extra_of, facts_of, with_reasons
 from kpybroker.lake.values import Sorted, assembled
+from kpybroker.schemas.errors import Unknown, one_line
 
 
 class Spot(NamedTuple):

@@ -4,6 +4,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from kpybroker.schemas.errors import one_line
+
 
 class LakeError(Exception):
     """The work on a table cannot go on."""
@@ -15,12 +17,6 @@ class NotCommitted(LakeError):
 
 class TableChanged(LakeError):
     """Another writer has moved the table's offsets, or something else about it is not as this writer left it."""
-
-
-def one_line(error: BaseException) -> str:
-    """An exception of a library as one line."""
-    text = " ".join(str(error).split())
-    return text[:400] or type(error).__name__
 
 
 @contextmanager

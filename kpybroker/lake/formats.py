@@ -4,8 +4,8 @@ from typing import Final, NamedTuple
 
 from kpybroker.lake.errors import LakeError
 from kpybroker.lake.json_values import JsonValues
-from kpybroker.lake.registry import Registry
 from kpybroker.lake.values import Bytes, Values
+from kpybroker.schemas.registry import Registry
 
 AVRO: Final = "avro"
 JSON_SCHEMA: Final = "json-schema"

@@ -1,62 +1,30 @@
-"""JSON Schema, by jsonschema-rs: whether a document is valid, and the columns that a schema declares.
+"""JSON documents with a schema: whether they are valid, and the columns that the schema declares."""
 
-References lead to the registry's own schemas alone: nothing is fetched from addresses in a schema.
-"""
-
-import json
-from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-import jsonschema_rs
-
-from kpybroker.lake.errors import LakeError, one_line
-from kpybroker.lake.json_schema import BOOLEAN, DOUBLE, JSON, LONG, STRING
-from kpybroker.lake.registry import Registry, Schema, Unknown, schema_id
-from kpybroker.lake.values import FIVE_BYTES
+from kpybroker.lake import json_schema as columns
+from kpybroker.lake.errors import LakeError
+from kpybroker.schemas.errors import Unknown, one_line
+from kpybroker.schemas.json_schema import JsonSchema
+from kpybroker.schemas.registry import FIVE_BYTES, JSON, Registry, Schema, schema_id
 
 TYPES: Final = {
-    "boolean": BOOLEAN,
-    "integer": LONG,
-    "number": DOUBLE,
-    "string": STRING,
-    "object": JSON,
-    "array": JSON,
+    "boolean": columns.BOOLEAN,
+    "integer": columns.LONG,
+    "number": columns.DOUBLE,
+    "string": columns.STRING,
+    "object": columns.JSON,
+    "array": columns.JSON,
 }
 NULL: Final = "null"
-MOST_CHARACTERS: Final = 300
 
 
 class JsonForm:
-    """A schema of documents."""
+    """A schema of documents, with the types of the fields that it declares with one."""
 
-    def __init__(self, name: str, text: str, references: Mapping[str, str] | None = None) -> None:
-        """``references`` are texts of other schemas by their names. Unknown if the schema cannot be used."""
-        found = references or {}
-
-        def retrieve(uri: str) -> Any:
-            path = urlsplit(uri).path.lstrip("/")
-            for each in (uri, path):
-                if each in found:
-                    return json.loads(found[each])
-            raise ValueError(f"{uri} is not a reference of the schema")
-
-        self.name = name
-        try:
-            schema = json.loads(text)
-            self._validator = jsonschema_rs.validator_for(schema, retriever=retrieve)
-        except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
-            raise Unknown(f"{name} cannot be used: {one_line(error)}") from None
-        self.types = declared(schema)
-        """The types of the fields that the schema declares with one."""
-
-    def reason(self, document: Any) -> str | None:
-        """Why a document is not valid, in one line; None for one that is."""
-        if self._validator.is_valid(document):
-            return None
-        error = next(self._validator.iter_errors(document))
-        place = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in error.instance_path)
-        return f"not valid by {self.name}: {place.lstrip('.') or 'the document'}: {error.message[:MOST_CHARACTERS]}"
+    def __init__(self, schema: JsonSchema) -> None:
+        self.types = declared(schema.parsed)
+        self.reason = schema.reason
 
 
 def declared(schema: Any) -> dict[str, str]:
@@ -94,16 +62,9 @@ class RegisteredJson:
         number = schema_id(value)
         form = self._forms.get(number)
         if form is None:
-            schema = self._registry.schema(number, "JSON")
-            form = self._forms[number] = JsonForm(f"schema {number}", schema.text, _texts(schema))
+            schema = self._registry.schema(number, JSON)
+            form = self._forms[number] = JsonForm(JsonSchema(f"schema {number}", schema))
         return form
-
-
-def _texts(schema: Schema) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, reference in schema.references:
-        found |= {**_texts(reference), name: reference.text}
-    return found
 
 
 class LocalJson:
@@ -114,7 +75,7 @@ class LocalJson:
     def __init__(self, text: bytes) -> None:
         """LakeError if the schema cannot be used."""
         try:
-            self._form = JsonForm("the schema", text.decode())
+            self._form = JsonForm(JsonSchema("the schema", Schema(text.decode())))
         except (Unknown, UnicodeDecodeError) as error:
             raise LakeError(one_line(error)) from None
 

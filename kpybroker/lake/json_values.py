@@ -16,9 +16,9 @@ from kpybroker.lake.json_schema import (
     Document,
     TooManyColumns,
 )
-from kpybroker.lake.registry import Unknown
 from kpybroker.lake.tables import FACTS, VALUE, extra_of
 from kpybroker.lake.values import Sorted, assembled
+from kpybroker.schemas.errors import Unknown
 
 TYPES: Final = {
     BOOLEAN: pa.bool_(),

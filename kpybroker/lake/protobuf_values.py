@@ -1,56 +1,20 @@
-"""Values in Protobuf, by Google's library: the columns of a message and the cells of a record.
-
-A registry gives descriptors of files. Confluent's serializer writes, behind the five bytes, the path of the message in
-its file: the number of indexes and each index, as zigzag varints. A single zero is the first message.
-"""
+"""Values in Protobuf: the columns of a message and the cells of a record."""
 
 import base64
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from google.protobuf import (
-    any_pb2,
-    descriptor_pb2,
-    duration_pb2,
-    empty_pb2,
-    field_mask_pb2,
-    json_format,
-    message_factory,
-    struct_pb2,
-    timestamp_pb2,
-    wrappers_pb2,
-)
+from google.protobuf import descriptor_pb2, json_format, wrappers_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from kpybroker.lake.by_schema import Spot
-from kpybroker.lake.errors import LakeError, one_line
-from kpybroker.lake.registry import PROTOBUF, Registry, Schema, Unknown, schema_id
-from kpybroker.lake.values import FIVE_BYTES
-from kpywire.errors import Malformed
-from kpywire.varint import decode_varint
-
-Path = tuple[int, ...]
-
-SHIPPED: Final = {
-    module.DESCRIPTOR.name: module.DESCRIPTOR
-    for module in (
-        any_pb2,
-        descriptor_pb2,
-        duration_pb2,
-        empty_pb2,
-        field_mask_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        wrappers_pb2,
-    )
-}
-"""The files that every schema may import."""
-OPTIONS_ONLY: Final = "confluent/meta.proto"
-"""A file of options alone. Registries do not give it, and values do not need it: an empty one takes its place."""
-DEEPEST_PATH: Final = 32
+from kpybroker.lake.errors import LakeError
+from kpybroker.schemas.errors import Unknown, one_line
+from kpybroker.schemas.protobuf import Message, NotDescriptors, ProtobufFile, message_at, message_path, pool_of
+from kpybroker.schemas.registry import FIVE_BYTES, PROTOBUF, Registry, schema_id
 
 JSON_TEXT: Final = pa.string()
 """The type of maps, of messages without fields, of messages in themselves, and of ``google.protobuf.Struct``."""
@@ -96,21 +60,15 @@ class MessageForm:
 
     def __init__(self, name: str, pool: DescriptorPool, message: str) -> None:
         """Unknown if there is no such message."""
-        self.name = f"{name}, {message}"
-        try:
-            descriptor: Any = pool.FindMessageTypeByName(message)
-        except KeyError:
-            raise Unknown(f"{name} has no message {message}") from None
-        self._class: Any = message_factory.GetMessageClass(descriptor)
-        fields = [(field, _kind(field, (descriptor.full_name,))) for field in descriptor.fields]
+        found = Message(name, pool, message)
+        self.name = found.name
+        self._read = found.read
+        fields = [(field, _kind(field, (found.descriptor.full_name,))) for field in found.descriptor.fields]
         self.schema = pa.schema([pa.field(field.name, kind.type) for field, kind in fields])
         self._cells = [_cell(field, kind) for field, kind in fields]
 
     def cells(self, content: bytes) -> list[Any]:
-        message = self._class()
-        message.ParseFromString(content)
-        if not message.IsInitialized():
-            raise ValueError(f"required fields are missing: {', '.join(message.FindInitializationErrors())}")
+        message = self._read(content)
         return [cell(message) for cell in self._cells]
 
 
@@ -193,7 +151,7 @@ class RegisteredProtobuf:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._files: dict[int, tuple[DescriptorPool, Any]] = {}
+        self._files: dict[int, ProtobufFile] = {}
 
     def spot(self, value: bytes) -> Spot:
         number = schema_id(value)
@@ -203,95 +161,17 @@ class RegisteredProtobuf:
     def form(self, key: Any) -> MessageForm:
         number, path = key
         if number not in self._files:
-            self._files[number] = self._file(number, self._registry.schema(number, PROTOBUF))
-        pool, file = self._files[number]
-        return MessageForm(f"schema {number}", pool, _message_at(file, path, f"schema {number}"))
+            self._files[number] = self._file(number)
+        file = self._files[number]
+        return MessageForm(file.name, file.pool, file.message_at(path))
 
-    def _file(self, number: int, schema: Schema) -> tuple[DescriptorPool, Any]:
-        files: dict[str, Any] = {}
+    def _file(self, number: int) -> ProtobufFile:
+        schema = self._registry.schema(number, PROTOBUF)
         try:
-            root = _gathered("", schema, files)
-            pool = _pool(files, f"schema {number}")
-        except ValueError:
-            raise LakeError(
-                f"schema registry {self._registry.address} does not give Protobuf as descriptors (format=serialized); "
-                "--schema takes a file of them"
-            ) from None
-        return pool, root
-
-
-def _gathered(name: str, schema: Schema, files: dict[str, Any]) -> Any:
-    """Add the files of a schema and its references, which have the names by which others import them. ValueError."""
-    for imported, reference in schema.references:
-        _gathered(imported, reference, files)
-    file = descriptor_pb2.FileDescriptorProto()
-    try:
-        file.ParseFromString(base64.b64decode(schema.text, validate=True))
-    except Exception as error:  # DecodeError is no ValueError
-        raise ValueError(one_line(error)) from None
-    file.name = name or "the schema of the registry"
-    files[file.name] = file
-    return file
-
-
-def message_path(value: bytes, position: int) -> tuple[Path, int]:
-    """The path of a message and the position behind it. Unknown."""
-    try:
-        count, position = decode_varint(value, position)
-        if not 0 <= count <= DEEPEST_PATH:
-            raise Unknown(f"no Protobuf of a registry: {count} message indexes")
-        path = []
-        for _ in range(count):
-            index, position = decode_varint(value, position)
-            path.append(index)
-    except Malformed as error:
-        raise Unknown(f"no Protobuf of a registry: the message indexes are cut off ({error})") from None
-    return tuple(path) or (0,), position
-
-
-def _message_at(file: Any, path: Path, name: str) -> str:
-    """The full name of the message at this path of indexes. Unknown."""
-    names = [file.package] if file.package else []
-    here = file.message_type
-    for index in path:
-        if not 0 <= index < len(here):
-            raise Unknown(f"{name} has no message at {'.'.join(map(str, path))}")
-        names.append(here[index].name)
-        here = here[index].nested_type
-    return ".".join(names)
-
-
-def _pool(files: dict[str, Any], name: str) -> DescriptorPool:
-    """A pool of these files and those that they import. Unknown."""
-    pool = DescriptorPool()
-    added: set[str] = set()
-
-    def add(wanted: str, importing: Iterable[str]) -> None:
-        if wanted in added:
-            return
-        if wanted in importing:
-            raise Unknown(f"{name} imports {wanted} within itself")
-        file = files.get(wanted) or _shipped(wanted)
-        if file is None:
-            raise Unknown(f"{name} imports {wanted}, which is neither a reference nor a file of Google's library")
-        for each in file.dependency:
-            add(each, {*importing, wanted})
-        try:
-            pool.Add(file)
-        except TypeError as error:
-            raise Unknown(f"{name} cannot be used: {one_line(error)}") from None
-        added.add(wanted)
-
-    for wanted in files:
-        add(wanted, ())
-    return pool
-
-
-def _shipped(wanted: str) -> Any:
-    file = descriptor_pb2.FileDescriptorProto(name=wanted)
-    if wanted in SHIPPED:
-        SHIPPED[wanted].CopyToProto(file)
-    return file if wanted in SHIPPED or wanted == OPTIONS_ONLY else None
+            return ProtobufFile(f"schema {number}", schema)
+        except NotDescriptors as error:
+            line = f"schema registry {self._registry.address} {error}; --schema takes a file of them"
+            raise LakeError(line) from None
 
 
 class LocalProtobuf:
@@ -307,12 +187,12 @@ class LocalProtobuf:
         if not found.file:
             raise LakeError("the file of --schema has no descriptors; protoc --descriptor_set_out writes them")
         if message is None:
-            messages = [_message_at(found.file[-1], (n,), "") for n in range(len(found.file[-1].message_type))]
+            messages = [message_at(found.file[-1], (n,), "") for n in range(len(found.file[-1].message_type))]
             if len(messages) != 1:
                 raise LakeError(f"--message names one of {', '.join(messages) or 'no messages'}")
             (message,) = messages
         try:
-            self._form = MessageForm("the file", _pool({file.name: file for file in found.file}, "the file"), message)
+            self._form = MessageForm("the file", pool_of({file.name: file for file in found.file}, "the file"), message)
         except Unknown as error:
             raise LakeError(one_line(error)) from None
 

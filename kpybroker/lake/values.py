@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 
 from kpybroker.lake.tables import BYTES, EPOCH, EXTRA, HEADERS, REASON, VALUE, extra_of, facts_of, with_reasons
 
-FIVE_BYTES: Final = 5
-"""Confluent's prefix: a zero and the schema's id."""
 SOURCES: Final = {HEADERS: "headers", EPOCH: "leaderEpoch"}
 """The column of a scan behind each of `EXTRA`."""
 

@@ -125,33 +125,36 @@ class Readers:
         self.server = server
         self.furthest: dict[tuple[str, str, int], int] = {}
         self.client_ids: dict[str, set[str]] = {}
+        self.last_ms: dict[str, float] = {}
+        """The time of each reader's last fetch, on the monotonic clock."""
 
     def gather(self) -> Iterator[None]:
         """Gather the positions. Every step is a place to pause."""
         found = chain(self._in_sessions(), self._outside())
-        for seen, (client_id, entry) in enumerate(found, 1):
+        for seen, (client_id, entry, last_ms) in enumerate(found, 1):
             topic = self._name(entry.topic)
             if topic is not None:
                 name = name_of(client_id)
+                self.last_ms[name] = max(last_ms, self.last_ms.get(name, 0.0))
                 key = (name, topic, entry.index)
                 self.furthest[key] = max(self._reached(topic, entry), self.furthest.get(key, -1))
                 self.client_ids.setdefault(name, set()).add((client_id or "")[:LONGEST_CHARS])
             if seen % PER_SLICE == 0:
                 yield None
 
-    def _in_sessions(self) -> Iterator[tuple[str | None, Entry]]:
+    def _in_sessions(self) -> Iterator[tuple[str | None, Entry, float]]:
         since_ms = self.broker.scheduler.monotonic_ms() - IDLE_MS
         for session in list(self.broker.fetch_sessions.sessions.values()):
             if not session.is_follower and session.last_used_ms >= since_ms:
                 for entry in list(session.entries.values()):
-                    yield session.client_id, entry
+                    yield session.client_id, entry, session.last_used_ms
 
-    def _outside(self) -> Iterator[tuple[str | None, Entry]]:
+    def _outside(self) -> Iterator[tuple[str | None, Entry, float]]:
         since_ms = self.broker.scheduler.monotonic_ms() - IDLE_MS
         for connection in list(self.server.connections):
             if (reading := connection.client.reading) is not None and connection.last_active_ms >= since_ms:
                 for entry in list(reading.entries):
-                    yield reading.client_id, entry
+                    yield reading.client_id, entry, connection.last_active_ms
 
     def _reached(self, topic: str, entry: Entry) -> int:
         """The end of what was sent, if all there was has been sent; otherwise the offset that was asked for."""

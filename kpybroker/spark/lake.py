@@ -18,13 +18,13 @@ from kpybroker.lake.errors import LakeError
 from kpybroker.lake.formats import values_of
 from kpybroker.lake.generations import Wish, dead_letters_of, opened
 from kpybroker.lake.planning import Limits
-from kpybroker.lake.registry import Registry
 from kpybroker.lake.target import Target, target_of
 from kpybroker.lake.topic import Topic
 from kpybroker.lake.values import Values
 from kpybroker.lake.writing import Committed
 from kpybroker.scan.connecting import client_of
 from kpybroker.scan.options import read_options
+from kpybroker.schemas.registry import Registry
 from kpybroker.spark.lake_reading import Reading
 from kpybroker.spark.lake_writer import SparkWriter
 
@@ -55,7 +55,7 @@ class Lake:
         limits: Limits | None = None,
         schema_registry: str | None = None,
     ) -> None:
-        """LakeError, BadOption, and ValueError for a text that names no table."""
+        """LakeError, SchemaError, BadOption, and ValueError for a text that names no table."""
         self._spark = spark
         self._options = read_options({ISOLATION: "read_committed", **_lower(options), "subscribe": topic})
         self._name = topic

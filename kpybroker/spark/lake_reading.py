@@ -9,7 +9,6 @@ from kpybroker.client.connection import Unreachable
 from kpybroker.errors import KafkaError
 from kpybroker.lake.errors import LakeError
 from kpybroker.lake.formats import values_of
-from kpybroker.lake.registry import Registry
 from kpybroker.lake.tables import FACTS, UPSERT, Files, Origin
 from kpybroker.lake.topic import COLUMNS
 from kpybroker.lake.values import Values, raw_of
@@ -20,6 +19,8 @@ from kpybroker.scan.errors import ScanError
 from kpybroker.scan.options import Options
 from kpybroker.scan.ranges import Range, Wanted
 from kpybroker.scan.reading import rows as rows_of
+from kpybroker.schemas.errors import SchemaError
+from kpybroker.schemas.registry import Registry
 from kpybroker.spark.zip_directories import keep_zip_directories
 from kpywire import error_codes
 from kpywire.columns.schema import schema_of
@@ -74,7 +75,7 @@ class Reading(NamedTuple):
                 return self._outcome(part, schema, files, None if lent is None else lent.only([part]))
             except (Unreachable, KafkaError) as error:
                 return Failed(str(error), isinstance(error, Unreachable) or error_codes.retriable(error.code))
-            except (LakeError, ScanError) as error:
+            except (LakeError, SchemaError, ScanError) as error:
                 return Failed(str(error), may_pass=False)
 
         return run

@@ -73,6 +73,7 @@ class Browser:
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def __enter__(self) -> "Browser":
         return self
@@ -111,8 +112,8 @@ class Browser:
         self.events.clear()
         self.use_theme(theme)
         self.resize(width, height)
-        self.call("Page.navigate", url=address)
-        while not any(each.get("method") == "Page.loadEventFired" for each in self.events):
+        loader = self.call("Page.navigate", url=address)["loaderId"]
+        while not any(_is_loaded(each, loader) for each in self.events):
             self.events.append(self._next())
 
     def use_theme(self, theme: str) -> None:
@@ -139,10 +140,10 @@ class Browser:
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
-    def picture(self, file: Path) -> None:
+    def picture(self) -> bytes:
         """A picture of the page, as PNG."""
         found = self.call("Page.captureScreenshot", format="png")
-        file.write_bytes(base64.b64decode(found["data"]))
+        return base64.b64decode(found["data"])
 
     @property
     def requested(self) -> list[str]:
@@ -156,3 +157,10 @@ class Browser:
         entries = [each["params"]["entry"] for each in self.events if each.get("method") == "Log.entryAdded"]
         thrown = [str(each["params"]) for each in self.events if each.get("method") == "Runtime.exceptionThrown"]
         return [entry["text"] for entry in entries] + thrown
+
+
+def _is_loaded(event: dict[str, Any], loader: str) -> bool:
+    """Whether an event says that this page, and not the one before it, is loaded."""
+    found = event.get("params", {})
+    is_load = event.get("method") == "Page.lifecycleEvent" and found["name"] == "load"
+    return is_load and bool(found["loaderId"] == loader)

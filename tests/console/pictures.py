@@ -22,9 +22,38 @@ WATCHED_S = 60
 HEIGHTS = {"/topics/{topic}": 1000, "/group": 1050, "/connections": 1150, "/": 860}
 
 
+WIDTH = 1180
+NOWHERE = "/topics/nowhere"
+"""A topic that is not there, for the picture of a refusal."""
+
+
 def name_of(page: Page) -> str:
     """The name of a page's picture."""
     return page.template.removesuffix(".html")
+
+
+def addresses(stage: Stage) -> dict[str, tuple[str, int]]:
+    """The address and height of each picture, by name."""
+    found = {
+        name_of(page): (stage.address(page, page.path), HEIGHTS.get(page.path, 760)) for page in PAGES if page.template
+    }
+    return {**found, "refused": (NOWHERE, 760)}
+
+
+def open_all(browser: Browser) -> None:
+    """Open the records, as the pictures show them."""
+    browser.run("document.querySelectorAll('details.record').forEach((each) => { each.open = true; })")
+
+
+SETTINGS = {"kpybroker_console_write_enable": "true", "log_segment_bytes": "1048576"}
+
+
+def furnish(stage: Stage) -> None:
+    """Add what makes the pictures look like those of a cluster in use."""
+    for topic in ("airports", "bookings", "weather"):
+        stage.node.create(topic, 3)
+        stage.node.produce(topic, [Record(timestamp=int(time() * 1000), value=b"%d" % n) for n in range(50)])
+    stage.queries["/group"] = "id=joined"
 
 
 def traffic(stage: Stage, stop: threading.Event) -> None:
@@ -56,25 +85,22 @@ def traffic(stage: Stage, stop: threading.Event) -> None:
 def main() -> None:
     """Take all pictures."""
     FIGURES.mkdir(parents=True, exist_ok=True)
-    settings = {"kpybroker_console_write_enable": "true", "log_segment_bytes": "1048576"}
-    with console_node(**settings) as node, TemporaryDirectory() as profile:
+    with console_node(**SETTINGS) as node, TemporaryDirectory() as profile:
         stage = Stage(node)
-        for topic in ("airports", "bookings", "weather"):
-            node.create(topic, 3)
-            node.produce(topic, [Record(timestamp=int(time() * 1000), value=b"%d" % n) for n in range(50)])
-        stage.queries["/group"] = "id=joined"
+        furnish(stage)
         node.get("/")
         stop = threading.Event()
         thread = threading.Thread(target=traffic, args=(stage, stop))
         thread.start()
         sleep(WATCHED_S)
         with Browser(Path(profile)) as browser:
-            for page in [page for page in PAGES if page.template]:
+            for name, (path, height) in addresses(stage).items():
                 for theme in ("light", "dark"):
-                    address = f"http://127.0.0.1:{node.node.http_port}{stage.address(page, page.path)}"
-                    browser.open(address, theme=theme, width=1180, height=HEIGHTS.get(page.path, 760))
-                    browser.run("document.querySelectorAll('details.record').forEach((each) => { each.open = true; })")
-                    browser.picture(FIGURES / f"{name_of(page)}-{theme}.png")
+                    browser.open(
+                        f"http://127.0.0.1:{node.node.http_port}{path}", theme=theme, width=WIDTH, height=height
+                    )
+                    open_all(browser)
+                    (FIGURES / f"{name}-{theme}.png").write_bytes(browser.picture())
         stop.set()
         thread.join()
         stage.close()

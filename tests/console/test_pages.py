@@ -13,7 +13,6 @@ from stage import Stage, flight
 
 from kpybroker.console import openapi, taps
 from kpybroker.console.pages import PAGES, Page, match
-from kpybroker.console.views import stuck
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -130,6 +129,16 @@ def test_plots_fill_while_somebody_looks(stage: Stage) -> None:
     assert "<polyline" in stage.node.get("/").text
 
 
+def test_configs_of_the_node_are_those_that_are_set_or_all(stage: Stage) -> None:
+    found = {each["name"]: each for each in stage.node.get("/api/configs").json["configs"]}
+    assert (found["log.dirs"]["value"], found["log.dirs"]["source"]) == ("/data", "the broker's file")
+    assert "log.retention.hours" not in found
+    (row,) = stage.node.get("/api/configs", all=1, q="LOG.retention.Hours").json["configs"]
+    assert (row["value"], row["source"], row["is_set"]) == ("168", "default", False)
+    assert "hours" in row["documentation"]
+    assert stage.node.get("/configs", q="nothing like it").status == 200
+
+
 def test_topics_are_found_by_name_and_kafkas_own_only_on_demand(stage: Stage) -> None:
     assert [each["name"] for each in stage.node.get("/api/topics").json["topics"]] == ["flights"]
     with_internal = stage.node.get("/api/topics", internal=1).json["topics"]
@@ -181,7 +190,7 @@ def test_a_share_group_has_members_and_no_positions(stage: Stage) -> None:
         eventually(lambda: client.call(beat, 1).assignment.topic_partitions, "its partitions")
         page = stage.node.get("/api/group", id="sharers").json
     assert (page["type"], page["state"], page["is_stuck"]) == ("share", "Stable", False)
-    assert page["verdict"] == stuck.WITHOUT_POSITIONS
+    assert page["verdict"] == "Nobody reads in it on this node; the leaders of its partitions know more."
     assert [each["assigned"] for each in page["members"]] == [["flights-0", "flights-1"]]
     assert ("sharers", "share", 1) in [
         (each["id"], each["type"], each["members"]) for each in stage.node.get("/api/groups").json["groups"]

@@ -5,6 +5,9 @@ from group_world import REBALANCE_MS, SESSION_MS, GroupWorld
 
 from kpybroker.groups import stories
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kpywire.messages.streams_group_heartbeat import Topology
+from share_group_requests import sharing
+from streams_requests import source_of, streaming
 
 
 @pytest.fixture
@@ -60,11 +63,43 @@ def test_members_of_the_consumer_protocol_are_told_too(world: GroupWorld) -> Non
 
     beat(0)
     beat(0, "other")
-    assert told(world, "new") == [stories.JOINED, stories.JOINED]
+    assert told(world, "new") == [stories.JOINED, stories.ASSIGNED, stories.JOINED]
+    assert world.coordinator.shard.stories.of("new")[1].detail == "2, members: 1"
+    beat(7)
+    assert told(world, "new")[-1] == stories.FENCED
     beat(-1)
     assert told(world, "new")[-1] == stories.LEFT
     world.advance(10 * 60_000)
     assert told(world, "new")[-1] == stories.SILENT
+
+
+def test_members_of_share_groups_are_told_too(world: GroupWorld) -> None:
+    world.send(sharing("shared", "m", 0, ["t"]), 1)
+    world.send(sharing("shared", "other", 0, ["t"]), 1)
+    assert told(world, "shared") == [stories.JOINED, stories.ASSIGNED, stories.JOINED]
+    world.send(sharing("shared", "m", 0, ["t"]), 1)
+    assert told(world, "shared").count(stories.JOINED) == 2, "a heartbeat is no news"
+    world.send(sharing("shared", "m", 9), 1)
+    assert told(world, "shared")[-1] == stories.FENCED
+    world.send(sharing("shared", "m", -1), 1)
+    assert told(world, "shared")[-1] == stories.LEFT
+    world.advance(10 * 60_000)
+    last = world.coordinator.shard.stories.of("shared")[-1]
+    assert (last.what, last.member_id, last.client_id) == (stories.SILENT, "other", "client")
+
+
+def test_members_of_streams_groups_are_told_too(world: GroupWorld) -> None:
+    topology = Topology(epoch=0, subtopologies=[source_of("0", "t")])
+    for member in ("m", "other"):
+        world.send(streaming("app", member, 0, topology=topology), 0)
+    assert told(world, "app").count(stories.JOINED) == 2
+    world.send(streaming("app", "m", 9), 0)
+    assert told(world, "app")[-1] == stories.FENCED
+    world.send(streaming("app", "m", -1, shutdown_application=True), 0)
+    last = world.coordinator.shard.stories.of("app")[-1]
+    assert (last.what, last.detail) == (stories.LEFT, "it asked for the end of the application")
+    world.advance(10 * 60_000)
+    assert told(world, "app")[-1] == stories.SILENT
 
 
 def test_a_restart_forgets_the_story_and_nothing_else(world: GroupWorld) -> None:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from kpybroker.lake.errors import LakeError
 from kpybroker.lake.formats import SchemaFile, values_of
-from kpybroker.lake.registry import Registry
 from kpybroker.lake.tables import BYTES, FACTS, OFFSET
+from kpybroker.schemas.errors import SchemaError
+from kpybroker.schemas.registry import Registry
 
 FLIGHT = {
     "type": "record",
@@ -126,7 +127,7 @@ def test_types_of_other_schemas_are_known_by_reference() -> None:
 def test_references_without_end_stop_the_writer() -> None:
     references = [{"name": "a", "subject": "a", "version": 1}]
     answer = json.dumps({"schema": "{}", "references": references}).encode()
-    with pytest.raises(LakeError, match="nested more than"):
+    with pytest.raises(SchemaError, match="nested more than"):
         Registry("http://registry", lambda _: answer).schema(1, "AVRO")
 
 
@@ -143,16 +144,16 @@ def test_a_schema_of_a_file_takes_records_without_a_prefix() -> None:
 def test_a_registry_that_is_away_or_refuses_is_one_line_without_the_password() -> None:
     away = Registry("http://user:secret@127.0.0.1:9/")
     assert "secret" not in repr(away)
-    with pytest.raises(LakeError, match=r"^schema registry http://127.0.0.1:9 cannot be reached: ") as told:
+    with pytest.raises(SchemaError, match=r"^schema registry http://127.0.0.1:9 cannot be reached: ") as told:
         away.schema(1, "AVRO")
     assert "secret" not in str(told.value)
 
     def forbidden(url: str) -> bytes:
         raise urllib.error.HTTPError(url, 401, "Unauthorized", {}, None)  # type: ignore[arg-type]
 
-    with pytest.raises(LakeError, match="answers 401 Unauthorized"):
+    with pytest.raises(SchemaError, match="answers 401 Unauthorized"):
         Registry("http://registry", forbidden).schema(1, "AVRO")
-    with pytest.raises(LakeError, match="does not answer as one"):
+    with pytest.raises(SchemaError, match="does not answer as one"):
         Registry("http://registry", lambda _: b"<html>").schema(1, "AVRO")
 
 
@@ -169,5 +170,5 @@ def test_formats_that_are_not_there_are_refused_by_name() -> None:
         values_of("avro", None, file._replace(message="a.B"))
     with pytest.raises(LakeError, match="no format 'xml'"):
         values_of("xml", None)
-    with pytest.raises(LakeError, match="takes a URL"):
+    with pytest.raises(SchemaError, match="takes a URL"):
         Registry("registry:8081")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kpybroker.lake.errors import LakeError
 from kpybroker.lake.formats import SchemaFile, values_of
-from kpybroker.lake.registry import Registry
 from kpybroker.lake.tables import BYTES, OFFSET
+from kpybroker.schemas.registry import Registry
 
 FLIGHT = {
     "$schema": "http://json-schema.org/draft-07/schema#",

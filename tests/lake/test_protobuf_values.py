@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from kpybroker.lake.errors import LakeError
 from kpybroker.lake.formats import SchemaFile, values_of
-from kpybroker.lake.protobuf_values import message_path
-from kpybroker.lake.registry import Registry
 from kpybroker.lake.tables import BYTES, OFFSET
+from kpybroker.schemas.protobuf import message_path
+from kpybroker.schemas.registry import Registry
 
 KINDS = {
     "double": 1,

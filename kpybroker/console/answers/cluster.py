@@ -18,8 +18,8 @@ SAMPLE_S = 2.0
 async def cluster(node: NodeParts, viewer: Viewer, _query: Query) -> Cluster:
     """The whole page."""
     viewer.must_see_node()
-    broker = node.broker
-    image = broker.image
+    role = node.role
+    image = role.image
     tally = Tally(image.brokers)
     everything = (
         (topic.name, index, partition)
@@ -29,17 +29,17 @@ async def cluster(node: NodeParts, viewer: Viewer, _query: Query) -> Cluster:
     async for topic, index, partition in paced(everything):
         tally.add(topic, index, partition)
     totals = tally.totals()
-    controller = broker.controller.controller_id
+    controller = role.controller.controller_id
     leader = controller if controller >= 0 else None
-    nodes = nodes_of(image, totals, broker.node_id, leader)
+    nodes = nodes_of(image, totals, role.node_id, leader)
     disks = await _disks(node)
     troubles = tuple(each for each in totals.troubles if viewer.may_see_topic(each.topic))
     return Cluster(
         image.cluster_id,
-        broker.node_id,
+        role.node_id,
         "unknown" if image.metadata_version is None else name_of(image.level),
         leader,
-        health_of(nodes, totals, disks, leader, broker.unready),
+        health_of(nodes, totals, disks, leader, role.unready),
         nodes,
         disks,
         len(image.topics),
@@ -53,6 +53,8 @@ async def cluster(node: NodeParts, viewer: Viewer, _query: Query) -> Cluster:
 
 
 async def _disks(node: NodeParts) -> tuple[Disk, ...]:
+    if node.role.is_controller_role:
+        return ()  # its one directory holds the metadata log, which the page of the quorum shows
     directories = node.broker.replicas.directories
     found = []
     for directory in list(directories):

@@ -176,21 +176,20 @@ def _exchange(exchange: Exchange) -> ExchangeRow:
 def _json(message: Any, version: int, data: bytes, position: int) -> str | None:
     try:
         found, _ = decoder(message, version)(memoryview(data), position)
-        return json.dumps(_without_records(as_json(found, version)), indent=1)
+        return json.dumps(without_records(as_json(found, version)), indent=1)
     except (Malformed, UnsupportedVersion, ValueError, LookupError, TypeError):
         return None
 
 
-def _without_records(value: Any) -> Any:
+def without_records(value: Any) -> Any:
+    """A message as JSON with the sizes of records in their place, whatever their field is called."""
     if isinstance(value, dict):
         return {
-            name: f"{len(each) * 3 // 4} bytes"
-            if name == "records" and isinstance(each, str)
-            else _without_records(each)
+            name: _size(each) if name.lower().endswith("records") and isinstance(each, str) else without_records(each)
             for name, each in value.items()
         }
-    return [_without_records(each) for each in value] if isinstance(value, list) else value
+    return [without_records(each) for each in value] if isinstance(value, list) else value
 
 
-def _size(encoded: str | None) -> str | None:
-    return None if encoded is None else f"{len(encoded) * 3 // 4 - encoded.count('=')} bytes"
+def _size(encoded: str) -> str:
+    return f"{len(encoded) * 3 // 4 - encoded.count('=')} bytes"

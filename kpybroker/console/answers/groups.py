@@ -1,11 +1,13 @@
 """The groups that this node coordinates, those of other nodes as far as the viewer can ask them, and readers without a
 group."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kpybroker.authorization.resources import Operation, ResourceType
-from kpybroker.client.consumer_protocol import assigned_spots
+from kpybroker.console.answers.kinds import share_facts, share_rows, streams_facts
+from kpybroker.console.answers.members import members_of, silence_of
 from kpybroker.console.answers.transactions import transactional_id_of
 from kpybroker.console.asking import refuse
 from kpybroker.console.node_parts import NodeParts
@@ -21,27 +23,25 @@ from kpybroker.console.views.groups import (
     MemberRow,
     PositionRow,
     ReaderRow,
+    ShareRow,
     story_of,
 )
+from kpybroker.console.views.stuck_shares import verdict_on_shares
+from kpybroker.console.views.stuck_streams import verdict_on_streams
 from kpybroker.console.views.topics import PER_PAGE, pages_of
 from kpybroker.errors import KafkaError
 from kpybroker.groups import stories
-from kpybroker.groups.classic.classic_group import ClassicGroup, State
+from kpybroker.groups.classic.classic_group import ClassicGroup
 from kpybroker.groups.consumer.consumer_group import ConsumerGroup
-from kpybroker.groups.consumer.member import ConsumerMember
 from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.group import Group
 from kpybroker.groups.offsets.committed import find_committed
-from kpybroker.groups.shard import GroupShard
-from kpybroker.groups.share.member import ShareMember
 from kpybroker.groups.share.share_group import SHARE, ShareGroup
-from kpybroker.groups.streams.member import StreamsMember
 from kpybroker.groups.streams.streams_group import StreamsGroup
 from kpybroker.metrics.lag import Times, lag_of
-from kpybroker.metrics.readers import Readers, committed_by, groups_of, name_of
+from kpybroker.metrics.readers import Position, Readers, committed_by, groups_of, name_of
 from kpybroker.partition.leader import Leader
 from kpywire import error_codes
-from kpywire.errors import Malformed
 from kpywire.messages.list_groups import ListGroupsRequest
 
 REMOVED: Final = (stories.SILENT, stories.LATE_JOIN, stories.LATE_SYNC, stories.LATE_REVOKE)
@@ -71,7 +71,7 @@ async def groups(node: NodeParts, viewer: Viewer, query: Query) -> Groups:
         kind, state, where = listed[name]
         group = known.get(name)
         lag = None if group is None else await _lag_of_group(node, group)
-        rows.append(GroupRow(name, kind, state, None if group is None else len(_members_of(node, group)), where, lag))
+        rows.append(GroupRow(name, kind, state, None if group is None else len(members_of(node, group)), where, lag))
     readers = await _readers(node, viewer, set(known)) if page == 1 else ()
     return Groups(search, page, pages, len(names), tuple(rows), readers, tuple(unreachable))
 
@@ -93,6 +93,7 @@ async def _readers(node: NodeParts, viewer: Viewer, in_groups: set[str]) -> tupl
     async for _ in paced(readers.gather()):
         pass
     sums: dict[str, tuple[int, int]] = {}
+    verdicts: dict[str, str] = {}
     now_ms = node.broker.scheduler.now_ms()
     times: Times = {}
     async for position in paced(await without_group(node.sources, in_groups)):
@@ -100,44 +101,105 @@ async def _readers(node: NodeParts, viewer: Viewer, in_groups: set[str]) -> tupl
             lag = lag_of(node.broker, position, now_ms, times, times)
             count, behind = sums.get(position.name, (0, 0))
             sums[position.name] = count + 1, behind + (0 if lag is None else lag.records)
+            if lag is not None and lag.records and position.name not in verdicts:
+                silent_s = (node.broker.scheduler.monotonic_ms() - readers.last_ms.get(position.name, 0.0)) / 1000
+                verdicts[position.name] = stuck.verdict_on_reader(
+                    f"{position.topic}-{position.partition}", position.offset, _pin(node, position), silent_s
+                )
     return tuple(
-        ReaderRow(name, tuple(sorted(readers.client_ids.get(name, ()))[:20]), *found)
+        ReaderRow(name, tuple(sorted(readers.client_ids.get(name, ()))[:20]), *found, verdicts.get(name, ""))
         for name, found in sorted(sums.items())[:PER_PAGE]
     )
+
+
+def _pin(node: NodeParts, position: Position) -> stuck.OpenTransaction | None:
+    """The transaction that holds back a reader of committed records at this position."""
+    leader = _leader(node, position.topic, position.partition)
+    if leader is None or position.offset < leader.last_stable_offset().offset:
+        return None
+    return next(iter(_open_transactions(node, leader)), None)
+
+
+def _open_transactions(node: NodeParts, leader: Leader) -> Iterator[stuck.OpenTransaction]:
+    for producer_id, first_offset, _ in leader.log.producers.open_transactions()[:1]:
+        yield stuck.OpenTransaction(producer_id, transactional_id_of(node.broker, producer_id), first_offset)
 
 
 async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     """One group, at its coordinator. Raises Refused."""
     name = query.needed("id")
-    shard, found = _find(node, viewer, name)
-    members = _members_of(node, found)
+    coordinator, found = _find(node, viewer, name)
+    silent = silence_of(coordinator, found, int(node.broker.scheduler.monotonic_ms()))
+    members = tuple(
+        [
+            replace(each, silent_s=silent.get(each.id), assigned=_seen(viewer, each.assigned))
+            async for each in paced(members_of(node, found))
+        ]
+    )
     assigned = {spot: member.client_id for member in members for spot in member.assigned}
     readers = Readers(node.broker, node.sources.server)
     async for _ in paced(readers.gather()):
         pass
     fetched = _fetched_by(readers, name, [member.client_id for member in members])
     positions = await _positions(node, viewer, found, assigned, fetched)
-    events = shard.stories.of(name)
+    events = coordinator.shard.stories.of(name)
     kind, state, generation, protocol = _summary(found)
-    is_stuck, verdict = False, stuck.WITHOUT_POSITIONS
-    if kind != SHARE:
-        is_stuck, verdict = stuck.verdict_on(_facts(node, state, (members, positions), events))
-    lag = sum(each.lag or 0 for each in positions)
+    shares = await share_rows(node, viewer, name, members) if kind == SHARE else ()
+    found_of_kind = _verdict_of_kind(node, viewer, (coordinator, found), members, shares)
+    is_stuck, verdict = found_of_kind or stuck.verdict_on(_facts(node, state, (members, positions), events))
+    lag = sum(each.lag or 0 for each in positions) + sum(each.unread for each in shares)
     lag_s = max((each.lag_s for each in positions if each.lag_s is not None), default=None)
     plots = node.lags.look(name, lag, lag_s)
     story = story_of(events)
-    where = node.broker.node_id
     return GroupPage(
-        name, kind, state, protocol, generation, where, verdict, is_stuck, members, positions, lag, lag_s, story, plots
+        name,
+        kind,
+        state,
+        protocol,
+        generation,
+        node.broker.node_id,
+        verdict,
+        is_stuck,
+        members,
+        positions,
+        shares,
+        lag,
+        lag_s,
+        story,
+        plots,
     )
 
 
-def _find(node: NodeParts, viewer: Viewer, name: str) -> tuple[GroupShard, Group]:
+def _seen(viewer: Viewer, assigned: tuple[str, ...]) -> tuple[str, ...]:
+    """The tasks, and the partitions of topics that the viewer may see."""
+    return tuple(
+        each for each in assigned if each.startswith(stuck.TASK) or viewer.may_see_topic(each.rpartition("-")[0])
+    )
+
+
+def _verdict_of_kind(
+    node: NodeParts,
+    viewer: Viewer,
+    where: tuple[GroupCoordinator, Group],
+    members: tuple[MemberRow, ...],
+    shares: tuple[ShareRow, ...],
+) -> tuple[bool, str] | None:
+    """The verdict on a share group, or on the tasks of a streams group; None where positions decide."""
+    coordinator, group = where
+    membership = group.membership
+    if isinstance(membership, ShareGroup):
+        return verdict_on_shares(share_facts(node, viewer, membership, members, shares))
+    if isinstance(membership, StreamsGroup):
+        return verdict_on_streams(streams_facts(coordinator.shard, viewer, membership, members))
+    return None
+
+
+def _find(node: NodeParts, viewer: Viewer, name: str) -> tuple[GroupCoordinator, Group]:
     viewer.must(Operation.DESCRIBE, ResourceType.GROUP, name)
     for shard in list(node.broker.groups.shards.values()):
         machine = shard.machine
         if shard.journal.is_open and isinstance(machine, GroupCoordinator) and name in machine.shard.groups:
-            return machine.shard, machine.shard.groups[name]
+            return machine, machine.shard.groups[name]
     refuse(error_codes.GROUP_ID_NOT_FOUND, f"group {name[:249]!r} on this node", "this node coordinates no such group")
     raise AssertionError
 
@@ -154,68 +216,6 @@ def _summary(group: Group) -> tuple[str, str, int | None, str]:
     if isinstance(membership, ShareGroup):
         return SHARE, membership.state, membership.epoch, ""
     return "offsets only", "Empty", None, ""
-
-
-def _members_of(node: NodeParts, group: Group) -> tuple[MemberRow, ...]:
-    membership = group.membership
-    if isinstance(membership, ClassicGroup):
-        return tuple(_classic_member(membership, each) for each in list(membership.members))
-    if isinstance(membership, ConsumerGroup):
-        return tuple(_consumer_member(node, membership, each) for each in list(membership.members.values()))
-    if isinstance(membership, StreamsGroup):
-        return tuple(_streams_member(membership, each) for each in list(membership.members.values()))
-    if isinstance(membership, ShareGroup):
-        return tuple(_share_member(node, membership, each) for each in list(membership.members.values()))
-    return ()
-
-
-def _classic_member(group: ClassicGroup, member_id: str) -> MemberRow:
-    member = group.members[member_id]
-    state = ""
-    if group.state is State.PREPARING_REBALANCE:
-        state = stuck.WAITS if member.awaiting_join is not None else stuck.OWES_JOIN
-    elif group.state is State.COMPLETING_REBALANCE:
-        state = stuck.WAITS if member.awaiting_sync is not None else stuck.OWES_SYNC
-    try:
-        spots = assigned_spots(member.assignment) or () if member.assignment else ()
-    except Malformed:
-        spots = ()
-    host = member.client_host.removeprefix("/")
-    assigned = tuple(map(str, spots))
-    return MemberRow(member_id, member.group_instance_id, member.client_id, host, assigned, state)
-
-
-def _consumer_member(node: NodeParts, group: ConsumerGroup, member: ConsumerMember) -> MemberRow:
-    is_settled = member.is_reconciled_to(group.assignment_epoch)
-    state = "" if is_settled else f"is at epoch {member.member_epoch} of {group.assignment_epoch}"
-    host = member.client_host.removeprefix("/")
-    assigned = _spots(node, member.assigned)
-    return MemberRow(member.member_id, member.instance_id, member.client_id, host, assigned, state)
-
-
-def _share_member(node: NodeParts, group: ShareGroup, member: ShareMember) -> MemberRow:
-    is_settled = member.member_epoch == group.assignment_epoch
-    state = "" if is_settled else f"is at epoch {member.member_epoch} of {group.assignment_epoch}"
-    host = member.client_host.removeprefix("/")
-    return MemberRow(member.member_id, None, member.client_id, host, _spots(node, member.assigned), state)
-
-
-def _spots(node: NodeParts, partitions: Mapping[bytes, Iterable[int]]) -> tuple[str, ...]:
-    """The partitions of topics that exist."""
-    topics = node.broker.image.topics_by_id
-    named = ((topics[topic_id].name, indexes) for topic_id, indexes in partitions.items() if topic_id in topics)
-    return tuple(f"{name}-{index}" for name, indexes in named for index in sorted(indexes))
-
-
-def _streams_member(group: StreamsGroup, member: StreamsMember) -> MemberRow:
-    """A member with its active tasks in place of partitions."""
-    is_settled = member.is_reconciled_to(group.assignment_epoch)
-    state = "" if is_settled else f"is at epoch {member.member_epoch} of {group.assignment_epoch}"
-    tasks = tuple(
-        f"{stuck.TASK}{name}_{index}" for name, indexes in member.assigned.active.items() for index in indexes
-    )
-    host = member.client_host.removeprefix("/")
-    return MemberRow(member.member_id, member.instance_id, member.client_id, host, tasks, state)
 
 
 def _fetched_by(readers: Readers, name: str, client_ids: Sequence[str]) -> Mapping[tuple[str, int], int]:
@@ -284,9 +284,7 @@ def _facts(
         if leader is None:
             continue
         starts[spot] = leader.log.log_start_offset
-        for producer_id, first_offset, _ in leader.log.producers.open_transactions()[:1]:
-            name = transactional_id_of(node.broker, producer_id)
-            pins[spot] = stuck.OpenTransaction(producer_id, name, first_offset)
+        pins.update((spot, each) for each in _open_transactions(node, leader))
     moved_ms = max((each.commit_ms or 0 for each in positions), default=0)
     lost = sum(event.what in REMOVED and event.timestamp_ms > moved_ms for event in events)
     return stuck.Facts(state, members, positions, starts, pins, lost, node.broker.scheduler.now_ms())

@@ -30,11 +30,11 @@ async def quorum(node: NodeParts, viewer: Viewer, _query: Query) -> QuorumPage:
         refuse(answer.error_code, "the quorum", answer.error_message)
         (partition,) = answer.topics[0].partitions
         refuse(partition.error_code, "the quorum", partition.error_message)
-        nodes = _nodes(partition, node.broker.node_id)
+        nodes = _nodes(partition, node.role.node_id)
     except Refused as refused:
         hidden = str(refused)
-    state = node.broker.controller.local_state
-    features = tuple(Feature(*each) for each in sorted(node.broker.image.finalized_features.items()))
+    state = node.role.controller.local_state
+    features = tuple(Feature(*each) for each in sorted(node.role.image.finalized_features.items()))
     leader = state.leader_id if state.leader_id >= 0 else None
     return QuorumPage(leader, state.epoch, state.high_watermark, state.role, state.next_offset, nodes, features, hidden)
 

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.console.answers.topics import known_topic
 from kpybroker.console.asking import refuse
+from kpybroker.console.decoding import NOTHING, Shown
 from kpybroker.console.matching import WHERE, Needle, matcher
 from kpybroker.console.node_parts import NodeParts
 from kpybroker.console.pace import paced
@@ -86,6 +87,7 @@ async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
     answers += more
     found = [each for each in answers if isinstance(each, Found)]
     chosen = in_order(found, most, start)
+    shown = await _by_schema(node, chosen, form)
     return RecordsPage(
         topic.name,
         (),
@@ -98,12 +100,18 @@ async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
         form,
         committed,
         query.flag("live"),
-        tuple([row_of(each, form) async for each in paced(chosen)]),
+        tuple([row_of(each, form, shown.values) async for each in paced(chosen)]),
         gaps_of(each for each in answers if isinstance(each, Unreadable)),
         _next_offset(index, chosen, places),
         tuple(elsewhere),
         node.is_writable and viewer.may(Operation.WRITE, ResourceType.TOPIC, topic.name),
+        shown.notes,
     )
+
+
+async def _by_schema(node: NodeParts, records: list[Found], form: str) -> Shown:
+    """The keys and values that name a schema, by it. Other forms show the bytes."""
+    return await node.decoding.of(records) if form == AUTO else NOTHING
 
 
 def _first_offset(start: str, offset: int) -> int | None:
@@ -274,6 +282,9 @@ async def found(node: NodeParts, viewer: Viewer, query: Query) -> SearchPage:
     is_over = made.state == "done" and not made.reason
     read_bytes = made.total_bytes if is_over else made.progress.read_bytes
     form = query.text("form") or made.title["form"]
+    form = form if form in FORMS else AUTO
+    hits = list(made.found)
+    shown = await _by_schema(node, hits, form)
     return SearchPage(
         made.id,
         made.title["topic"],
@@ -285,10 +296,11 @@ async def found(node: NodeParts, viewer: Viewer, query: Query) -> SearchPage:
         made.total_bytes,
         1.0 if is_over else min(1.0, read_bytes / made.total_bytes) if made.total_bytes else 0.0,
         made.progress.records,
-        tuple([row_of(each, form if form in FORMS else AUTO) async for each in paced(list(made.found))]),
+        tuple([row_of(each, form, shown.values) async for each in paced(hits)]),
         gaps_of(made.unreadable),
         round(made.passed_s, 1),
         form,
+        shown.notes,
     )
 
 

@@ -3,6 +3,7 @@
 import logging
 
 from kpybroker.authorization.resources import CLUSTER_NAME, Operation, ResourceType
+from kpybroker.console.answers.configs import describe
 from kpybroker.console.asking import refuse
 from kpybroker.console.node_parts import NodeParts
 from kpybroker.console.pace import paced
@@ -13,6 +14,7 @@ from kpybroker.console.views.cluster import is_under_replicated, reason_of
 from kpybroker.console.views.retention import Deletion, next_deletion
 from kpybroker.console.views.topics import (
     PER_PAGE,
+    TYPES,
     ConfigRow,
     PartitionRow,
     TopicPage,
@@ -25,14 +27,12 @@ from kpybroker.console.views.topics import (
     topic_row,
 )
 from kpybroker.errors import KafkaError
-from kpybroker.http.request import Refused
 from kpybroker.metadata.image import TOPIC_RESOURCE
 from kpybroker.metadata.topic import Partition, Topic
 from kpybroker.partition.role import Role
 from kpystorage.errors import DiskFailure
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kpywire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -42,8 +42,6 @@ from kpywire.messages.incremental_alter_configs import (
 log = logging.getLogger("kpybroker.console")
 
 SET, DELETE = 0, 1
-TYPES = ("", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
-DEFAULT_SOURCE = 5
 
 
 async def topics(node: NodeParts, viewer: Viewer, query: Query) -> Topics:
@@ -170,21 +168,15 @@ def deletion_of(node: NodeParts, role: Role) -> Deletion | None:
 
 
 async def _configs(node: NodeParts, viewer: Viewer, topic: str) -> tuple[tuple[ConfigRow, ...], str | None]:
-    wanted = DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=None)
-    request = DescribeConfigsRequest(resources=[wanted], include_synonyms=True, include_documentation=True)
-    (answer,) = (await node.ask(viewer, request)).results
-    try:
-        refuse(answer.error_code, "configs", answer.error_message)
-    except Refused as refused:
-        return (), str(refused)
+    described, hidden = await describe(node, viewer, TOPIC_RESOURCE, topic)
     rows = []
-    for config in sorted(answer.configs, key=lambda each: (each.config_source != TOPIC_RESOURCE - 1, each.name)):
+    for config in sorted(described, key=lambda each: (each.config_source != TOPIC_RESOURCE - 1, each.name)):
         below = [each.value for each in config.synonyms if each.source != 1]
         values = {"value": config.value, "default": below[0] if below else config.value}
         rows.append(
             config_row(config.name, values, config.config_source, TYPES[config.config_type], config.documentation or "")
         )
-    return tuple(rows), None
+    return tuple(rows), hidden
 
 
 # Changes

@@ -3,8 +3,8 @@
 import base64
 import json
 import unicodedata
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 AUTO, TEXT, JSON_FORM, HEX = "auto", "text", "json", "hex"
 FORMS: Final = (AUTO, TEXT, JSON_FORM, HEX)
@@ -20,7 +20,7 @@ class Content:
     """A key, a value or a header."""
 
     form: str
-    """``null``, ``empty``, ``text``, ``json`` or ``hex``: how ``text`` shows the bytes."""
+    """``null``, ``empty``, ``text``, ``json`` or ``hex``, or the kind of its schema: how ``text`` shows the bytes."""
     text: str
     base64: str | None
     """The bytes that are shown, exactly; None for null."""
@@ -28,12 +28,32 @@ class Content:
     """The size of the whole; -1 for null."""
     is_cut: bool
     """Whether only its beginning is here."""
+    schema_id: int | None = None
+    """The schema that it names, where a registry is asked for schemas."""
+    note: str = ""
+    """The name of its message, why it is not valid by its schema, or why it is not shown by it."""
 
 
-def content_of(data: bytes | None, size: int, form: str = AUTO) -> Content:
+class BySchema(NamedTuple):
+    """A content as its schema describes it. ``text`` is None where it cannot be."""
+
+    schema_id: int
+    form: str
+    """``avro``, ``protobuf`` or ``json schema``."""
+    text: str | None
+    note: str
+
+
+def content_of(data: bytes | None, size: int, form: str = AUTO, by_schema: BySchema | None = None) -> Content:
     """The content of these bytes, which are the beginning of ``size`` bytes."""
     if data is None:
         return Content("null", "", None, -1, is_cut=False)
+    if by_schema is not None and form == AUTO:
+        number, name, text, note = by_schema
+        plain = content_of(data, size)
+        if text is not None:
+            plain = replace(plain, form=name, text=visible(text), is_cut=False)
+        return replace(plain, schema_id=number, note=visible(note))
     shown, text = _shown(data, form, is_whole=len(data) == size)
     is_cut = len(data) < size or (shown == HEX and len(data) > HEX_BYTES)
     return Content(shown if data else "empty", text, base64.b64encode(data).decode(), size, is_cut)

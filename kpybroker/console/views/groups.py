@@ -15,7 +15,8 @@ _WORDS: Final = {
     stories.SILENT: "{who} sent no heartbeat in time and was removed",
     stories.LATE_JOIN: "{who} did not rejoin in time and was removed",
     stories.LATE_SYNC: "{who} did not sync in time and was removed",
-    stories.LATE_REVOKE: "{who} did not give up its partitions in time and was removed",
+    stories.LATE_REVOKE: "{who} did not give up its partitions or tasks in time and was removed",
+    stories.FENCED: "{who} is at another epoch and has to join again",
     stories.REBALANCE: "a rebalance began",
 }
 
@@ -41,6 +42,8 @@ class ReaderRow:
     client_ids: tuple[str, ...]
     partitions: int
     lag: int
+    verdict: str
+    """Why it gets no more records, if it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,34 @@ class MemberRow:
     host: str
     assigned: tuple[str, ...]
     state: str
+    silent_s: float | None = None
+    """The time since its last heartbeat; None where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRow:
+    """A partition that a share group reads, as its leader on this node knows it."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    """The first record that the group is not done with."""
+    end_offset: int
+    """The end of the log, as members may read it."""
+    unread: int
+    """The records from the start offset on that the group is not done with."""
+    locked: int
+    """The records that members have now."""
+    most_locked: int
+    holder: str | None
+    """The member with the oldest lock."""
+    held_offset: int | None
+    held_s: float | None
+    lock_left_s: float | None
+    retried_offset: int | None
+    """The record that was delivered most often of those that were delivered more than once."""
+    deliveries: int
+    most_deliveries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +143,7 @@ class GroupPage:
     is_stuck: bool
     members: tuple[MemberRow, ...]
     positions: tuple[PositionRow, ...]
+    shares: tuple[ShareRow, ...]
     lag: int
     lag_s: float | None
     story: tuple[StoryRow, ...]
@@ -136,6 +168,8 @@ def story_of(events: Sequence[Event]) -> tuple[StoryRow, ...]:
                 if last_joined and after_s >= 1:
                     text += f"; the last new member was {last_joined}"
             began_ms = None
+        elif event.what == stories.ASSIGNED:
+            text = f"assignment of epoch {event.detail}"
         else:
             text = _WORDS[event.what].format(who=who_of(event)) + (f": {event.detail}" if event.detail else "")
         rows.append(StoryRow(event.timestamp_ms, text, after_s))

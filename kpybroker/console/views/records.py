@@ -1,13 +1,16 @@
 """Records as they are shown, and the state of a search. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from kpybroker.console.record_tasks import Found, Unreadable
-from kpybroker.console.views.content import Content, content_of
+from kpybroker.console.views.content import BySchema, Content, content_of
 
 NEWEST, OLDEST, OFFSET, TIME = "newest", "oldest", "offset", "time"
 STARTS = (NEWEST, OLDEST, OFFSET, TIME)
+NO_SCHEMAS: Final[Mapping[bytes, BySchema]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class RecordsPage:
     elsewhere: tuple[int, ...]
     """The partitions of which no replica is on this node."""
     may_write: bool
+    notes: tuple[str, ...]
+    """Why values that name a schema are not shown by it, where that concerns all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,8 @@ class SearchPage:
     gaps: tuple[Gap, ...]
     passed_s: float
     form: str
+    notes: tuple[str, ...]
+    """The same lines as on the page of records."""
 
 
 def nothing_chosen(topics: tuple[str, ...], form: str) -> RecordsPage:
@@ -109,18 +116,19 @@ def nothing_chosen(topics: tuple[str, ...], form: str) -> RecordsPage:
         next_offset=None,
         elsewhere=(),
         may_write=False,
+        notes=(),
     )
 
 
-def row_of(found: Found, form: str) -> RecordRow:
-    """A record that was found."""
+def row_of(found: Found, form: str, by_schema: Mapping[bytes, BySchema] = NO_SCHEMAS) -> RecordRow:
+    """A record that was found, with what is known of contents by their schemas."""
     return RecordRow(
         found.partition,
         found.offset,
         found.timestamp_ms,
         "LogAppendTime" if found.is_append_time else "CreateTime",
-        content_of(found.key, found.key_bytes, form),
-        content_of(found.value, found.value_bytes, form),
+        content_of(found.key, found.key_bytes, form, by_schema.get(found.key or b"")),
+        content_of(found.value, found.value_bytes, form, by_schema.get(found.value or b"")),
         tuple(Header(name, content_of(value, size, form)) for name, value, size in found.headers),
         found.is_transactional,
         found.control,

@@ -11,9 +11,6 @@ OWES_JOIN: Final = "has to rejoin"
 OWES_SYNC: Final = "has to sync"
 TASK: Final = "task "
 """The beginning of what a member of a streams group is assigned."""
-WITHOUT_POSITIONS: Final = (
-    "A share group commits no positions. What it has not read yet: kpybroker groups describe, or kafka-share-groups."
-)
 LONG_MS: Final = 30_000
 FAILS: Final = 3
 """The members that were lost at one position until its record is suspected."""
@@ -55,6 +52,20 @@ def verdict_on(facts: Facts) -> tuple[bool, str]:
     if not behind:
         return False, "It has read everything."
     return False, "It reads: its positions move."
+
+
+def verdict_on_reader(spot: str, offset: int, pin: OpenTransaction | None, silent_s: float) -> str:
+    """Why a reader without a group gets no more records of a partition that has more; empty if nothing keeps it."""
+    if pin is not None:
+        return f"It is at offset {offset} of {spot}. If it reads committed records, {_by(pin)} holds it back."
+    if silent_s * 1000 > LONG_MS:
+        return f"It has not fetched for {silent_s:.0f} s: it is paused, waits for its trigger, or still works."
+    return ""
+
+
+def _by(pin: OpenTransaction) -> str:
+    name = f"of {pin.transactional_id}" if pin.transactional_id else f"of producer {pin.producer_id}"
+    return f"an open transaction {name}, since offset {pin.first_offset},"
 
 
 def _rebalancing(facts: Facts, _behind: Sequence[PositionRow]) -> str | None:

@@ -10,14 +10,17 @@ from kpybroker.metadata.topic import Topic
 from kpybroker.metadata.topic_name import INTERNAL
 
 PER_PAGE: Final = 100
+TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
 SOURCES: Final = {
-    1: "this topic",
+    TOPIC_SOURCE: "this topic",
     2: "this broker",
     3: "the default of all brokers",
     4: "the broker's file",
-    5: "default",
+    DEFAULT_SOURCE: "default",
 }
-"""The layers of a topic's config, by Kafka's number."""
+"""The layers of a config, by Kafka's number."""
+TYPES: Final = ("", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
+"""The types of configs, by Kafka's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,13 @@ def config_row(name: str, values: Mapping[str, str | None], source: int, type_na
     """The row of a config. ``values`` has its value, and the default below the topic's own under ``default``."""
     plain = plain_text(text)
     return ConfigRow(
-        name, values.get("value"), SOURCES.get(source, "unknown"), values.get("default"), type_name, plain, source == 1
+        name,
+        values.get("value"),
+        SOURCES.get(source, "unknown"),
+        values.get("default"),
+        type_name,
+        plain,
+        source == TOPIC_SOURCE,
     )
 
 

@@ -19,7 +19,7 @@ from kpybroker.groups.consumer.records import (
     subscription_record,
     target_record,
 )
-from kpybroker.groups.consumer.refused import Refused
+from kpybroker.groups.consumer.refused import Refused, tell_refusal
 from kpybroker.groups.consumer.regexes import Change, update_regex
 from kpybroker.groups.consumer.target import MemberTarget, assign, last_target, may_assign
 from kpybroker.groups.consumer.timeouts import fence, limit_rebalance, renew_session
@@ -58,6 +58,7 @@ def consumer_group_heartbeat(shard: GroupShard, request: GroupRequest, decision:
         else:
             response = _stay(shard, request, decision, upgrade)
     except Refused as refused:
+        tell_refusal(shard, request, refused, decision)
         response = heartbeat_error(refused.error_code, refused.text)
     decision.reply(request.ticket, response)
 
@@ -125,13 +126,13 @@ def _stay(
         member = _static_member(group, member_id, message, records)
     updated = _updated(member, request)
     changes_names, change = write_subscription(shard, group, member, updated, records, request, decision)
+    if member.member_epoch == 0 and message.member_epoch == JOINING_EPOCH:
+        decision.tell(group.group_id, JOINED, updated)
     target = advance(group, member, updated, records, decision, bumps=changes_names or change is Change.RESOLVED)
     owned = message.topic_partitions
     has_changed = changes_names or change is not Change.NONE
     updated = reconcile(shard, group, updated, target, owned, records, decision, subscription_changed=has_changed)
     decision.records += records
-    if member.member_epoch == 0 and message.member_epoch == JOINING_EPOCH:
-        decision.tell(group.group_id, JOINED, updated)
     settings = decision.settings_of(group.group_id)
     renew_session(shard, group.group_id, member_id, decision, settings.consumer_session_timeout_ms)
     is_full = (

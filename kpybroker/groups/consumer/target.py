@@ -16,6 +16,7 @@ from kpybroker.groups.consumer.records import target_epoch_record, target_record
 from kpybroker.groups.consumer.refused import Refused
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.record import Record
+from kpybroker.groups.stories import ASSIGNED, assigned_to
 from kpywire import error_codes
 
 
@@ -72,6 +73,7 @@ def assign(
         if not is_same(target, group.target.get(member_id)):
             records.append(target_record(group.group_id, member_id, target))
     records.append(target_epoch_record(group.group_id, epoch, decision.timestamp_ms))
+    decision.tell(group.group_id, ASSIGNED, detail=assigned_to(epoch, specs))
     return MemberTarget(epoch, assigned.get(updated.member_id, NOTHING))
 
 

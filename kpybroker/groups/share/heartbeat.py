@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kpybroker.groups.consumer.member import JOINING_EPOCH, NOTHING, STABLE
-from kpybroker.groups.consumer.refused import Refused
+from kpybroker.groups.consumer.refused import Refused, tell_refusal
 from kpybroker.groups.consumer.target import MemberTarget, is_same
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
@@ -26,6 +26,7 @@ from kpybroker.groups.share.share_group import ShareGroup
 from kpybroker.groups.share.state_topics import StateTopic, StateTopics, merged
 from kpybroker.groups.share.target import assign, has_unassigned, may_assign, subscribed
 from kpybroker.groups.share.timeouts import end_session, renew_session
+from kpybroker.groups.stories import JOINED, LEFT
 from kpywire import error_codes
 from kpywire.messages.share_group_heartbeat import Assignment, ShareGroupHeartbeatResponse, TopicPartitions
 
@@ -41,6 +42,7 @@ def share_group_heartbeat(shard: GroupShard, request: GroupRequest, decision: De
         else:
             answer = _stay(shard, request, decision)
     except Refused as refused:
+        tell_refusal(shard, request, refused, decision)
         answer = Initialize(heartbeat_error(refused.error_code, refused.text), 0, {})
     decision.reply(request.ticket, answer)
 
@@ -78,7 +80,9 @@ def find_or_make(shard: GroupShard, group_id: str, *, makes: bool) -> ShareGroup
 
 def _leave(shard: GroupShard, message: Any, decision: Decision) -> ShareGroupHeartbeatResponse:
     group = find_share_group(shard, message.group_id)
-    fence(group, _known_member(group, message.member_id), decision)
+    member = _known_member(group, message.member_id)
+    decision.tell(group.group_id, LEFT, member)
+    fence(group, member, decision)
     end_session(shard, message.group_id, message.member_id, decision)
     return ShareGroupHeartbeatResponse(
         throttle_time_ms=0,
@@ -108,6 +112,8 @@ def _stay(shard: GroupShard, request: GroupRequest, decision: Decision) -> Initi
     updated = _updated(member, request)
     if updated != member:
         records.append(subscription_record(group.group_id, updated))
+    if updated.member_id not in group.members:
+        decision.tell(group.group_id, JOINED, updated)
     bumps = updated.topic_names != member.topic_names
     if group.assignment_epoch >= group.epoch:
         bumps |= has_unassigned(group)

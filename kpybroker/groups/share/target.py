@@ -12,6 +12,7 @@ from kpybroker.groups.share.member import ShareMember
 from kpybroker.groups.share.records import target_epoch_record, target_record
 from kpybroker.groups.share.share_group import ShareGroup
 from kpybroker.groups.share.simple_assignor import ShareMemberSpec, assign_simply
+from kpybroker.groups.stories import ASSIGNED, assigned_to
 
 
 def may_assign(group: ShareGroup, epoch: int, decision: Decision) -> bool:
@@ -42,6 +43,7 @@ def assign(
         if not is_same(target, group.target.get(member_id)):
             records.append(target_record(group.group_id, member_id, target))
     records.append(target_epoch_record(group.group_id, epoch, decision.timestamp_ms))
+    decision.tell(group.group_id, ASSIGNED, detail=assigned_to(epoch, specs))
     return MemberTarget(epoch, assigned.get(updated.member_id, NOTHING))
 
 

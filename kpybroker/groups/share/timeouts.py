@@ -6,6 +6,7 @@ from kpybroker.groups.decision import Decision
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.share.leave import fence
 from kpybroker.groups.share.share_group import ShareGroup
+from kpybroker.groups.stories import SILENT
 from kpybroker.groups.timers import Timer
 
 SESSION: Final = "share session"
@@ -43,4 +44,6 @@ def _end(shard: GroupShard, key: _Key, decision: Decision) -> None:
     _, group_id, member_id = key
     group = shard.groups.get(group_id)
     if group is not None and isinstance(group.membership, ShareGroup) and member_id in group.membership.members:
-        fence(group.membership, group.membership.members[member_id], decision)
+        member = group.membership.members[member_id]
+        decision.tell(group_id, SILENT, member)
+        fence(group.membership, member, decision)

@@ -7,11 +7,12 @@ wrong with a request alone is refused before it comes here (``GroupCoordinatorSe
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from kpybroker.groups.consumer.refused import Refused
+from kpybroker.groups.consumer.refused import Refused, tell_refusal
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.record import Record
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.stories import JOINED, LEFT
 from kpybroker.groups.streams.configured import ConfiguredTopology, InternalTopic, configure
 from kpybroker.groups.streams.endpoints import endpoints_of
 from kpybroker.groups.streams.member import JOINING_EPOCH, Address, StreamsMember
@@ -53,6 +54,7 @@ def streams_group_heartbeat(shard: GroupShard, request: GroupRequest, decision: 
         else:
             answer = _Heartbeat(shard, request, decision).answer()
     except Refused as refused:
+        tell_refusal(shard, request, refused, decision)
         answer = HeartbeatAnswer(heartbeat_error(refused.error_code, refused.text))
     decision.reply(request.ticket, answer)
 
@@ -96,6 +98,8 @@ def _leave(shard: GroupShard, message: Any, decision: Decision) -> HeartbeatAnsw
     if message.shutdown_application:
         group.membership.ask_for_shutdown(message.member_id)
     member = _known_member(group.membership, message.member_id)
+    detail = "it asked for the end of the application" if message.shutdown_application else ""
+    decision.tell(message.group_id, LEFT, member, detail)
     fence(shard, group.membership, member.member_id, decision)
     return HeartbeatAnswer(_response(message.member_id, message.member_epoch))
 
@@ -144,6 +148,8 @@ class _Heartbeat:
         configured, epoch, configs = self._advance(topology, bumps=updated != member)
         if not group.members:
             delay_target(self.shard, self.group_id, self.decision)
+        if updated.member_id not in group.members:
+            self.decision.tell(self.group_id, JOINED, updated)
         target_epoch, target = self._target(updated, epoch, configured, configs)
         updated = self._reconcile(updated, target_epoch, target)
         renew_session(self.shard, self.group_id, updated.member_id, self.decision)

@@ -7,6 +7,7 @@ from kpybroker.groups.consumer.java_order import in_hash_order, string_hash
 from kpybroker.groups.consumer.refused import Refused
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.record import Record
+from kpybroker.groups.stories import ASSIGNED, assigned_to
 from kpybroker.groups.streams.assignor import AssignorFailed, MemberSpec, SubtopologySpec, assign_tasks
 from kpybroker.groups.streams.configured import ConfiguredTopology
 from kpybroker.groups.streams.member import StreamsMember
@@ -52,6 +53,7 @@ def assign(
         if target != group.target.get(member_id):
             records.append(target_record(group.group_id, member_id, target))
     records.append(target_epoch_record(group.group_id, epoch, decision.timestamp_ms))
+    decision.tell(group.group_id, ASSIGNED, detail=assigned_to(epoch, specs))
     return assigned
 
 

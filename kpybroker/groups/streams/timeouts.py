@@ -8,6 +8,7 @@ from typing import Final
 from kpybroker.groups.consumer.timeouts import REBALANCE, SESSION, cancel, has_limit, set_timer
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.shard import GroupShard
+from kpybroker.groups.stories import LATE_REVOKE, SILENT
 from kpybroker.groups.streams.member import UNREVOKED, StreamsMember
 from kpybroker.groups.streams.records import epoch_record, member_tombstones
 from kpybroker.groups.streams.streams_group import StreamsGroup
@@ -88,6 +89,7 @@ def _end_session(shard: GroupShard, key: tuple[str, str, str], decision: Decisio
     _, group_id, member_id = key
     group = _group(shard, group_id)
     if group is not None and member_id in group.members:
+        decision.tell(group_id, SILENT, group.members[member_id])
         fence(shard, group, member_id, decision)
 
 
@@ -98,6 +100,7 @@ def _end_rebalance(shard: GroupShard, key: tuple[str, str, str], member_epoch: i
     group = _group(shard, group_id)
     member = None if group is None else group.members.get(member_id)
     if group is not None and member is not None and member.member_epoch == member_epoch:
+        decision.tell(group_id, LATE_REVOKE, member)
         fence(shard, group, member_id, decision)
 
 

@@ -8,26 +8,30 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
-from kpybroker.lake.errors import LakeError, one_line
+from kpybroker.schemas.errors import SchemaError, Unknown, one_line
 
 TIMEOUT_S: Final = 10.0
-PREFIX_BYTES: Final = 5
+FIVE_BYTES: Final = 5
+"""Confluent's prefix: a zero and the schema's id."""
 MOST_BYTES: Final = 16 * 1024 * 1024
 DEEPEST: Final = 32
 """References to references are followed this far."""
 
+AVRO: Final = "AVRO"
+JSON: Final = "JSON"
 PROTOBUF: Final = "PROTOBUF"
-
-
-class Unknown(Exception):
-    """A value names no schema that the registry knows: it is a dead letter."""
 
 
 def schema_id(value: bytes) -> int:
     """The id before a value. Unknown if it has none."""
-    if len(value) < PREFIX_BYTES or value[0] != 0:
+    if not names_schema(value):
         raise Unknown("no schema id: the value does not begin with Confluent's five bytes")
-    return int.from_bytes(value[1:PREFIX_BYTES], "big")
+    return int.from_bytes(value[1:FIVE_BYTES], "big")
+
+
+def names_schema(value: bytes) -> bool:
+    """Whether a value begins as one that names its schema; ids are positive numbers of 32 bits in Java."""
+    return len(value) >= FIVE_BYTES and value[0] == 0 and value[1] < 0x80
 
 
 class Schema(NamedTuple):
@@ -41,67 +45,90 @@ class Schema(NamedTuple):
 Load = Callable[[str], bytes]
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A login is for the registry alone, so no answer leads elsewhere."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Report the answer as it is."""
+
+
 class Registry:
     """The schemas of a registry; each is asked for once."""
 
-    def __init__(self, url: str, load: Load | None = None) -> None:
-        """``url`` may hold a user and a password. LakeError for one that is not of http or https."""
+    def __init__(
+        self, url: str, load: Load | None = None, *, login: str | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """``login`` is ``user:password``; the URL may hold it, too. SchemaError if the URL is not of http or https."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise LakeError("--schema-registry takes a URL such as http://localhost:8081")
+            raise SchemaError("the schema registry takes a URL such as http://localhost:8081")
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if parts.username:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        self._opener = urllib.request.build_opener(*([_NoRedirects] if login else []))
+        if login:
             self._headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
         self.address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
         self._load = load or self._get
+        self._timeout_s = timeout_s
         self._known: dict[int, tuple[str, Schema] | None] = {}
 
     def __repr__(self) -> str:
         return f"Registry({self.address!r})"
 
     def schema(self, number: int, kind: str) -> Schema:
-        """The schema of an id. Unknown if there is none of this id and kind; LakeError if the registry is away."""
+        """The schema of an id. Unknown if there is none of this id and kind; SchemaError if the registry is away."""
+        found, schema = self._found(number, kind)
+        if found != kind:
+            raise Unknown(f"schema {number} is {found}, not {kind}")
+        return schema
+
+    def of_any_kind(self, number: int) -> tuple[str, Schema]:
+        """The kind of the schema of an id, and the schema. Unknown; SchemaError."""
+        return self._found(number, None)
+
+    def _found(self, number: int, kind: str | None) -> tuple[str, Schema]:
         if number not in self._known:
             self._known[number] = self._ask(f"schemas/ids/{number}", kind, DEEPEST)
         found = self._known[number]
         if found is None:
             raise Unknown(f"schema {number} is not in the registry")
-        if found[0] != kind:
-            raise Unknown(f"schema {number} is {found[0]}, not {kind}")
-        return found[1]
+        return found
 
-    def _ask(self, path: str, kind: str, depth: int) -> tuple[str, Schema] | None:
+    def _ask(self, path: str, kind: str | None, depth: int) -> tuple[str, Schema] | None:
+        """The schema at a path, with those that it refers to if it is of this kind; None for any kind."""
         if not depth:
-            raise LakeError(f"schema registry {self.address}: references are nested more than {DEEPEST} deep")
+            raise SchemaError(f"schema registry {self.address}: references are nested more than {DEEPEST} deep")
         form = "?format=serialized" if kind == PROTOBUF else ""
         try:
             answer: Any = json.loads(self._load(f"{self.address}/{path}{form}"))
-            found, text = answer.get("schemaType", "AVRO"), answer["schema"]
+            found, text = answer.get("schemaType", AVRO), answer["schema"]
             wanted = [(each["name"], each["subject"], int(each["version"])) for each in answer.get("references") or ()]
         except urllib.error.HTTPError as error:
             if error.code == 404:
                 return None
-            raise LakeError(f"schema registry {self.address} answers {error.code} {error.reason}") from None
+            raise SchemaError(f"schema registry {self.address} answers {error.code} {error.reason}") from None
         except OSError as error:
             reason = getattr(error, "reason", error)
-            raise LakeError(f"schema registry {self.address} cannot be reached: {one_line(reason)}") from None
+            raise SchemaError(f"schema registry {self.address} cannot be reached: {one_line(reason)}") from None
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise LakeError(f"schema registry {self.address} does not answer as one") from None
-        if found != kind:
+            raise SchemaError(f"schema registry {self.address} does not answer as one") from None
+        if kind is None and found == PROTOBUF:
+            return self._ask(path, PROTOBUF, depth)
+        if kind not in (None, found):
             return found, Schema(text)
-        references = [(name, self._version(subject, version, kind, depth - 1)) for name, subject, version in wanted]
+        references = [(name, self._version(subject, version, found, depth - 1)) for name, subject, version in wanted]
         return found, Schema(text, tuple(references))
 
     def _version(self, subject: str, version: int, kind: str, depth: int) -> Schema:
         """A schema that another one refers to."""
         found = self._ask(f"subjects/{quote(subject, safe='')}/versions/{version}", kind, depth)
         if found is None:
-            raise LakeError(f"schema registry {self.address} does not have version {version} of {subject}")
+            raise SchemaError(f"schema registry {self.address} does not have version {version} of {subject}")
         return found[1]
 
     def _get(self, url: str) -> bytes:
         request = urllib.request.Request(url, headers=self._headers)
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+        with self._opener.open(request, timeout=self._timeout_s) as answer:
             found: bytes = answer.read(MOST_BYTES)
         return found

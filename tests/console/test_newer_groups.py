@@ -1,0 +1,216 @@
+"""Share groups and streams groups in the console: their stories, and why they are stuck."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from console_node import ConsoleNode, console_node
+from stage import flight
+
+from kpybroker.console.views import stuck
+from kpybroker.console.views.groups import MemberRow, ShareRow
+from kpybroker.console.views.stuck_shares import ShareFacts, verdict_on_shares
+from kpybroker.console.views.stuck_streams import Handover, StreamsFacts, verdict_on_streams
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
+from kpywire.messages.streams_group_heartbeat import Topology
+from raw_client import RawClient
+from share_group_requests import acknowledging, acquiring, sharing
+from streams_requests import source_of, streaming
+from waiting import eventually
+
+RELEASE = 2
+TOPIC = "flights"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[ConsoleNode]:
+    settings = {
+        "group_share_record_lock_duration_ms": "60000",
+        "share_coordinator_state_topic_num_partitions": "1",
+        "group_streams_initial_rebalance_delay_ms": "0",
+    }
+    with console_node(**settings) as made:
+        made.create(TOPIC, 1)
+        made.produce(TOPIC, [flight(number) for number in range(4)])
+        yield made
+
+
+def page_of(node: ConsoleNode, group: str) -> Any:
+    reply = node.get("/api/group", id=group)
+    assert reply.status == 200, reply.text
+    assert node.get("/group", id=group).status == 200
+    return reply.json
+
+
+def told(page: Any) -> list[str]:
+    return [each["text"] for each in reversed(page["story"])]
+
+
+def test_a_share_group_tells_who_has_which_record_and_which_comes_back_again_and_again(node: ConsoleNode) -> None:
+    topic_id = node.node.image.topics[TOPIC].id
+    with RawClient(node.node.ports["PLAINTEXT"], client_id="ann") as client:
+        client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["sharers"]), 6)
+        eventually(lambda: client.call(sharing("sharers", "m", 0, [TOPIC]), 1).error_code == 0, "a member")
+        eventually(
+            lambda: client.call(sharing("sharers", "m", 0, [TOPIC]), 1).assignment.topic_partitions, "its partition"
+        )
+        epoch = 0
+        client.call(acquiring("sharers", "m", epoch, topic_id), 2)
+        node.produce(TOPIC, [flight(number) for number in range(4)])
+
+        def acquired() -> bool:
+            nonlocal epoch
+            epoch += 1
+            answer = client.call(acquiring("sharers", "m", epoch), 2)
+            return any(part.acquired_records for each in answer.responses for part in each.partitions)
+
+        eventually(acquired, "records")
+        page = page_of(node, "sharers")
+        (share,) = page["shares"]
+        assert (share["topic"], share["partition"], share["locked"] > 0) == (TOPIC, 0, True)
+        assert share["holder"] == "ann at 127.0.0.1"
+        assert 0 <= share["held_s"] <= 60
+        assert page["lag"] == share["unread"] > 0
+        assert [each["silent_s"] is not None for each in page["members"]] == [True]
+        assert told(page)[0] == "ann at 127.0.0.1 joined"
+        assert any(each.startswith("assignment of epoch ") for each in told(page))
+        held = share["held_offset"]
+        for _ in range(2):
+            epoch += 1
+            client.call(acknowledging("sharers", "m", epoch, topic_id, (held, held, [RELEASE])), 2)
+            eventually(acquired, "the record again")
+        client.call(sharing("sharers", "m", 0, [TOPIC]), 1)  # or it is silent on a slow machine
+        page = page_of(node, "sharers")
+        assert page["is_stuck"]
+        assert page["verdict"].startswith(f"Record {held} of {TOPIC}-0 was delivered 3 times of at most 5")
+        client.call(sharing("sharers", "m", -1), 1)
+        page = page_of(node, "sharers")
+        assert told(page)[-1] == "ann at 127.0.0.1 left"
+        assert page["members"] == []
+
+
+def test_a_streams_group_tells_its_tasks_and_what_they_wait_for(node: ConsoleNode) -> None:
+    with RawClient(node.node.ports["PLAINTEXT"], client_id="app") as client:
+        client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["waiting"]), 6)
+        missing = Topology(epoch=0, subtopologies=[source_of("0", "nowhere")])
+        eventually(lambda: client.call(streaming("waiting", "m", 0, topology=missing), 0).error_code == 0, "a member")
+        assert page_of(node, "waiting")["verdict"].startswith("It has no tasks: the next heartbeat")
+        client.call(streaming("waiting", "m", 2), 0)
+        page = page_of(node, "waiting")
+        assert (page["type"], page["is_stuck"]) == ("streams", True)
+        assert page["verdict"] == "It has no tasks: Source topics nowhere are missing."
+        reading = Topology(epoch=0, subtopologies=[source_of("0", TOPIC)])
+        first = client.call(streaming("reading", "one", 0, topology=reading), 0)
+        assert first.error_code == 0, first.error_message
+        page = page_of(node, "reading")
+        assert [each["assigned"] for each in page["members"]] == [["task 0_0"]]
+        assert told(page) == ["app at 127.0.0.1 joined", "assignment of epoch 2, members: 1"]
+        assert client.call(streaming("reading", "one", 9), 0).error_code != 0
+        assert (
+            told(page_of(node, "reading"))[-1] == "app at 127.0.0.1 is at another epoch and has to join again: epoch 9"
+        )
+        assert client.call(streaming("reading", "one", -1), 0).error_code == 0
+        assert told(page_of(node, "reading"))[-1] == "app at 127.0.0.1 left"
+
+
+# The sentences
+
+
+def member(client: str, silent_s: float = 1.0) -> MemberRow:
+    return MemberRow(f"{client}-1", None, client, "10.0.0.1", ("t-0",), "", silent_s)
+
+
+def share(**changes: Any) -> ShareRow:
+    usual: dict[str, Any] = {
+        "topic": "t",
+        "partition": 0,
+        "start_offset": 5,
+        "end_offset": 9,
+        "unread": 4,
+        "locked": 2,
+        "most_locked": 2000,
+        "holder": "ann at 10.0.0.1",
+        "held_offset": 5,
+        "held_s": 2.0,
+        "lock_left_s": 28.0,
+        "retried_offset": None,
+        "deliveries": 0,
+        "most_deliveries": 5,
+    }
+    return ShareRow(**{**usual, **changes})
+
+
+def share_facts(**changes: Any) -> ShareFacts:
+    usual: dict[str, Any] = {"members": [member("ann")], "shares": [share()], "without_state": [], "unassigned": []}
+    return ShareFacts(**{**usual, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"members": []}, "nobody reads the 4 records that are left"),
+        ({"members": [member("ann", 20.0)]}, "ann at 10.0.0.1 has sent no heartbeat for 20 s"),
+        ({"shares": [share(retried_offset=6, deliveries=4)]}, "Record 6 of t-0 was delivered 4 times of at most 5"),
+        ({"shares": [share(locked=2000)]}, "Members have 2,000 records of t-0, as many as"),
+        ({"shares": [share(held_s=20.0, lock_left_s=10.0)]}, "ann at 10.0.0.1 has had record 5 of t-0 for 20 s"),
+        ({"without_state": ["t-1"]}, "t-1 waits for its delivery state"),
+        ({"unassigned": ["t-1"]}, "No member has t-1 yet"),
+    ],
+)
+def test_a_stuck_share_group_says_why(changes: dict[str, Any], words: str) -> None:
+    is_stuck, line = verdict_on_shares(share_facts(**changes))
+    assert is_stuck
+    assert words in line
+
+
+def test_a_share_group_that_gets_on_is_not_called_stuck() -> None:
+    assert verdict_on_shares(share_facts()) == (False, "It reads: 4 records are left, of which members have 2 now.")
+    assert verdict_on_shares(share_facts(shares=[share(unread=0, locked=0)])) == (False, "It has read everything.")
+    assert not verdict_on_shares(share_facts(shares=[]))[0]
+    assert not verdict_on_shares(share_facts(shares=[share(retried_offset=6, deliveries=2)]))[0]
+
+
+def streams_facts(**changes: Any) -> StreamsFacts:
+    usual: dict[str, Any] = {
+        "members": [member("app")],
+        "problem": "",
+        "shutdown_by": "",
+        "is_delayed": False,
+        "handovers": [],
+        "unowned": [],
+        "warm_ups": [],
+    }
+    return StreamsFacts(**{**usual, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"problem": "Internal topics are missing: g-changelog"}, "It has no tasks: Internal topics are missing"),
+        ({"shutdown_by": "app at 10.0.0.1"}, "app at 10.0.0.1 asked for the end of the application"),
+        ({"members": [member("app", 40.0)]}, "has sent no heartbeat for 40 s, and keeps its tasks"),
+        ({"is_delayed": True}, "waits a moment for more members"),
+        ({"handovers": [Handover("task 0_1", "new", "old")]}, "Task 0_1 waits until old has given it up to new."),
+        ({"handovers": [Handover("task 0_1", "new", None)] * 2}, "Task 0_1 has no owner until new takes it"),
+        ({"unowned": ["task 0_2"]}, "Task 0_2 has no owner"),
+    ],
+)
+def test_a_stuck_streams_group_says_why(changes: dict[str, Any], words: str) -> None:
+    found = verdict_on_streams(streams_facts(**changes))
+    assert found is not None
+    assert found[0]
+    assert words in found[1]
+
+
+def test_a_streams_group_that_warms_up_is_not_stuck_and_all_else_is_as_for_other_groups() -> None:
+    warm = verdict_on_streams(streams_facts(warm_ups=[("task 0_1", "new at 10.0.0.1")]))
+    assert warm == (False, "It reads, and new at 10.0.0.1 warms up task 0_1, which moves there afterwards.")
+    assert verdict_on_streams(streams_facts()) is None
+    assert verdict_on_streams(streams_facts(members=[], problem="x")) is None
+
+
+def test_a_reader_without_a_group_says_what_holds_it_back() -> None:
+    pin = stuck.OpenTransaction(7, "payments", 3)
+    assert "an open transaction of payments, since offset 3," in stuck.verdict_on_reader("t-0", 3, pin, 0.0)
+    assert stuck.verdict_on_reader("t-0", 3, None, 45.0).startswith("It has not fetched for 45 s")
+    assert stuck.verdict_on_reader("t-0", 3, None, 1.0) == ""
