@@ -2,7 +2,8 @@
 
 What cannot show is not planted, since something else stands behind it: a controller that goes on with its session
 gone (no write of it counts), AlterPartition of an older leader epoch (the partition epoch is older, too), a watch of
-``/controller`` (a broker's controller and its channel both have one).
+``/controller`` (a broker's controller and its channel both have one), and a StopReplica that leaves the log of a deleted
+topic (UpdateMetadata has removed the topic before).
 """
 
 from .mutation import Mutation
@@ -234,12 +235,6 @@ ZOOKEEPER_MUTATIONS = [
         "        yield from self._pen.delete_tree(paths.topic(topic))\n",
         "        yield from self._pen.delete_if_there([paths.delete_topic(topic)])\n"
         "        yield from self._pen.delete_tree(paths.topic(topic))\n",
-    ),
-    _zookeeper(
-        "the log of a replica that is deleted stays",
-        REQUESTS,
-        "before, self._node_id, deleted=deletes)",
-        "before, self._node_id, deleted=False)",
     ),
     _zookeeper(
         "clients are not told of a deletion",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kpybroker.zookeeper.client.jute import Writer
 from kpybroker.zookeeper.tree import paths
 from kpywire import error_codes
+from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 from . import passing
@@ -106,10 +107,17 @@ class ZooKeeperWorld:
             client.run(self._bury(client))
 
     async def _bury(self, client: Client) -> None:
-        """Delete the topic that comes and goes, once nothing goes wrong any more."""
+        """Make the topic that comes and goes, if it is not there, and delete it, once nothing goes wrong any more."""
+        topic = CreatableTopic(
+            name=passing.NAME, num_partitions=2, replication_factor=len(self.machines), assignments=[], configs=[]
+        )
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=passing.NAME)], timeout_ms=1_000)
         for _ in range(MOST_ATTEMPTS):
             try:
+                made = await client.ask(client.controller_or_any(), CreateTopicsRequest(topics=[topic]))
+                if made.topics[0].error_code not in (error_codes.NONE, error_codes.TOPIC_ALREADY_EXISTS):
+                    raise NoAnswer("it is not there")
+                await client.pause(500.0)
                 answer = await client.ask(client.controller_or_any(), request)
                 if answer.responses[0].error_code in (error_codes.NONE, error_codes.UNKNOWN_TOPIC_OR_PARTITION):
                     return
