@@ -67,11 +67,13 @@ class ZooKeeperNode:
         loop: asyncio.AbstractEventLoop,
         failed: Callable[[str], None],
         *,
+        scheduler: LoopScheduler | None = None,
         simulated: Simulated = Simulated(),  # noqa: B008 - a tuple of constants
     ) -> None:
-        """``failed`` is called with one line if the node cannot go on."""
+        """``failed`` is called with one line if the node cannot go on. ``scheduler`` is another clock than the
+        loop's."""
         self.config = config
-        self.platform = platform_of(config, loop, None, simulated, failed)
+        self.platform = platform_of(config, loop, scheduler, simulated, failed)
         self.scheduler: LoopScheduler = self.platform.scheduler
         self.ports: dict[str, int] = {}
         self.broker: ZooKeeperBroker | None = None

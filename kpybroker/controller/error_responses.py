@@ -23,6 +23,7 @@ from kpywire.messages.alter_user_scram_credentials import (
 from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from kpywire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from kpywire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 from kpywire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
@@ -218,6 +219,7 @@ _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
     AllocateProducerIdsRequest: lambda _, code, __: AllocateProducerIdsResponse(
         throttle_time_ms=0, producer_id_start=0, producer_id_len=0, error_code=code
     ),
+    ControlledShutdownRequest: lambda _, code, __: ControlledShutdownResponse(error_code=code, remaining_partitions=[]),
     BrokerHeartbeatRequest: lambda _, code, __: BrokerHeartbeatResponse(
         throttle_time_ms=0, should_shut_down=False, error_code=code
     ),

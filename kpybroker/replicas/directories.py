@@ -249,6 +249,11 @@ class Directories:
             for key, found in list(directory.logs.items()):
                 if key not in held and key[0] != METADATA_TOPIC:
                     self._let_go(found)
+        self.remove_leftovers()
+
+    def remove_leftovers(self) -> None:
+        """Go on with the deletions that the end of the process before has interrupted."""
+        for directory in self.working:
             for name in list(directory.leftovers):
                 self.remove_later(directory, name, 0)
 

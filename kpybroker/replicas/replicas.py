@@ -95,6 +95,7 @@ class Replicas:
         """Begin with metadata that do not name the partitions of this node yet: orders of a controller will, one after
         the other (ZooKeeper mode). So no log on the disk is set aside."""
         self._image, self.rules.brokers = image, image.brokers
+        self.directories.remove_leftovers()
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take over a committed change."""

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / part) for part in ("", "wire", "storage", "compat-tests", "tests/raft")]
+sys.path[:0] = [str(ROOT / part) for part in ("", "wire", "storage", "compat-tests", "tests/raft", "tests/zookeeper")]
 
 from . import planting, processor  # noqa: E402
 

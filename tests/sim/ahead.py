@@ -40,7 +40,7 @@ class Ahead:
     def look_at(self, machine: "Machine") -> None:
         """One that may die of it; also one that is about to die anyway."""
         misfortune, node = self._misfortune, machine.node
-        if not self.often or not misfortune.is_on or misfortune.is_fragile or node is None or node.quorum is None:
+        if not self.often or not misfortune.is_on or misfortune.is_fragile or node is None:
             return
         broker = node.broker
         for topic in broker.replicas.topics.values() if broker is not None and hasattr(broker, "replicas") else ():

@@ -76,9 +76,7 @@ class Churn:
                 self.world.later(self.world.stream("late").random() * 2_000.0, machine.start)
 
     def _client(self, name: str, timeout_ms: float = TIMEOUT_MS) -> Client:
-        client = Client(self.world, self.simulation.network, name, self.simulation.node_ids, timeout_ms)
-        self.simulation.clients.append(client)
-        return client
+        return self.simulation.client_with(name, timeout_ms)
 
     def _operator(self, name: str) -> Client:
         """A client that has nothing to do any more once all heals."""

@@ -4,7 +4,7 @@ It speaks through the production's own connections to other nodes, over the simu
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpybroker.network.peer import Peer, Unanswered
@@ -74,6 +74,10 @@ class Client:
         self.topics: dict[str, Topic] = {}
         self._known: dict[tuple[str, bytes, int], tuple[int, int]] = {}
         """By topic, its id and partition the newest leader epoch with its leader that anybody told of."""
+        self.who_controls: Callable[[], int | None] = lambda: None
+        """The controller, where only that one does what operators want."""
+        self.adds_partitions = False
+        """Whether it says which partitions a transaction has, as before transaction.version 2 (KIP-890)."""
         self.is_over = False
         """Whether it was asked to come to an end."""
         self.tasks = 0
@@ -146,6 +150,11 @@ class Client:
     def any_node(self) -> int:
         """One of the nodes."""
         return self.rng.choice(self.nodes)
+
+    def controller_or_any(self) -> int:
+        """The node that does what only the controller does, or forwards it."""
+        known = self.who_controls()
+        return self.any_node() if known is None else known
 
     async def look(self) -> None:
         """Ask some node for the metadata. Raises NoAnswer."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from exactly_once.history import Committed, Outcome, Position, Seen, Send, Transaction
 from kpywire import error_codes
+from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kpywire.messages.heartbeat import HeartbeatRequest
 from kpywire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kpywire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -23,7 +24,7 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 
-from .client import GROUP, Client, NoAnswer, Refused
+from .client import GROUP, TRANSACTION, Client, NoAnswer, Refused
 from .consuming import READ_COMMITTED, Reader
 from .producing import Identity, Producer
 from .records import Records
@@ -329,6 +330,8 @@ class Member:
         )
         for attempt in range(5):
             try:
+                if self.client.adds_partitions:
+                    await self._add_group(name, identity)
                 answer = await self._ask(request)
                 codes = {each.error_code for topic in answer.topics for each in topic.partitions} - {error_codes.NONE}
                 if not codes:
@@ -339,6 +342,18 @@ class Member:
                 if attempt == 4 or (isinstance(error, Refused) and not error_codes.retriable(error.code)):
                     raise
             await self.client.pause(100)
+
+    async def _add_group(self, name: str, identity: Identity) -> None:
+        """Raises NoAnswer or Refused."""
+        request = AddOffsetsToTxnRequest(
+            transactional_id=name,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            group_id=NAME,
+        )
+        answer = await self.client.ask(await self.client.coordinator(name, TRANSACTION), request)
+        if answer.error_code:
+            raise Refused(answer.error_code, f"{name} adds its group")
 
     def _note(
         self,

@@ -15,13 +15,14 @@ MOST_VOTERS = 3
 DRAWN_SHARE = 0.2
 """The share of guarded worlds, and of those with groups of Kafka 4, in which people also change the cluster."""
 CONSUMER, STREAMS = "consumer", "streams"
-PLAIN, GUARDED, LENDING, BEATING, STREAMING, SHARING = (
+PLAIN, GUARDED, LENDING, BEATING, STREAMING, SHARING, ZOOKEEPER = (
     "plain",
     "guarded",
     "lending",
     "beating",
     "streaming",
     "sharing",
+    "zookeeper",
 )
 WORLDS = {
     PLAIN: "plain worlds, where nobody changes the cluster",
@@ -30,6 +31,7 @@ WORLDS = {
     BEATING: "worlds with a group of the consumer protocol",
     STREAMING: "worlds with a streams group",
     SHARING: "worlds with a share group",
+    ZOOKEEPER: "worlds with brokers in ZooKeeper mode",
 }
 """The worlds that have seeds of their own, by the names of their options. All others are drawn."""
 
@@ -66,6 +68,8 @@ class Kind(NamedTuple):
     """Nodes have an authorizer and client quotas, which change, and guests try what they may not."""
     lends: bool = False
     """Programs borrow segments and read their files."""
+    has_zookeeper: bool = False
+    """Nodes are brokers in ZooKeeper mode, beside an ensemble of ZooKeeper."""
     segment_bytes: int = 0
     """How large the segments of clients' topics are; 0 for as large as usual."""
 
@@ -136,9 +140,27 @@ def of(world: str, rng: Random, nodes: int) -> Kind:
         return beating(rng, nodes, CONSUMER if world == BEATING else STREAMS)
     if world == GUARDED:
         return guarded(rng, nodes)
+    if world == ZOOKEEPER:
+        return zookeeper(rng, nodes)
     if world in (LENDING, SHARING):
         return lending(nodes) if world == LENDING else sharing(nodes)
     return plain(nodes) if world == PLAIN else drawn(rng, nodes)
+
+
+def zookeeper(rng: Random, nodes: int) -> Kind:
+    """Brokers in ZooKeeper mode; in most worlds topics come and go, or something else changes."""
+    return plain(nodes)._replace(
+        has_zookeeper=True,
+        is_plain=False,
+        roles=dict.fromkeys(range(1, nodes + 1), BROKER),
+        voters=(),
+        passes_topics=rng.random() < 0.6,
+        tunes=rng.random() < 0.3,
+        groups=rng.choice(("", "", "at least", "exactly")),
+        reassigns=rng.random() < 0.35,
+        straggle=rng.choice((0.0, 0.0, 0.001, 0.005)),
+        segment_bytes=rng.choice((0, 600, 5_000)),
+    )
 
 
 def _shaped(kind: Kind, rng: Random, nodes: int) -> Kind:

@@ -91,6 +91,8 @@ class SimulatedScheduler(LoopScheduler):
 class Machine:
     """A node's machine, with its disk and its clocks; with or without a node that runs."""
 
+    node_type: Any = Node
+
     def __init__(self, world: "World", network: Network, node_id: int, layout: Layout) -> None:
         self.world = world
         self.network = network
@@ -102,7 +104,8 @@ class Machine:
         self.rng = world.stream(f"machine {node_id}")
         self.disk = SimDisk(self.rng)
         layout.format(node_id, self.disk)
-        self.node: Node | None = None
+        self.node: Any = None
+        """Its node while there is a process."""
         self.loop: SimulatedLoop | None = None
         self.is_up = False
         """Whether its node has said that it is ready."""
@@ -119,6 +122,8 @@ class Machine:
         self.before_stop: Callable[[Machine], None] = lambda _machine: None
         self.when_dead: Callable[[Machine], None] = lambda _machine: None
         self.restarts = True
+        self.may_keep_moved = False
+        """Whether logs of partitions that moved away while it was gone may stay."""
 
     def __str__(self) -> str:
         return self.host.name
@@ -127,6 +132,12 @@ class Machine:
     def is_controller(self) -> bool:
         """Whether its controller is active, as far as it knows."""
         return self.node is not None and self.node.quorum is not None and self.node.quorum.is_active
+
+    @property
+    def image(self) -> Any:
+        """The metadata that its node knows; None if it knows none."""
+        host = None if self.node is None else self.node.quorum
+        return None if host is None else host.image
 
     @property
     def is_only_broker(self) -> bool:
@@ -153,7 +164,12 @@ class Machine:
         loop = self.loop = SimulatedLoop(self.world, self.network, self.host, self.died)
         self.is_up = self.is_stopping = False
         self.world.tell(f"{self} starts, life {self.lives}")
-        node = self.node = Node(
+        node = self.node = self._new_node(loop)
+        starting = loop.create_task(node.start(self.disk))
+        starting.add_done_callback(lambda task: self._started(loop, task))
+
+    def _new_node(self, loop: SimulatedLoop) -> Any:
+        return self.node_type(
             _config(self.settings),
             loop,
             lambda line: loop.call_soon(self._gave_up, loop, line),
@@ -162,8 +178,6 @@ class Machine:
                 sockets=SimulatedSockets(self.network, self.host), rng=self.world.stream(f"node {self.node_id}")
             ),
         )
-        starting = loop.create_task(node.start(self.disk))
-        starting.add_done_callback(lambda task: self._started(loop, task))
 
     def _started(self, loop: SimulatedLoop, task: "asyncio.Task[None]") -> None:
         if self.loop is not loop or task.cancelled():
@@ -293,5 +307,7 @@ def _config(settings: Mapping[str, str]) -> BrokerConfig:
     key = tuple(sorted(settings.items()))
     found = _CONFIGS.get(key)
     if found is None:
-        found = _CONFIGS[key] = BrokerConfig.load(None, dict(settings))
+        is_whole = "zookeeper.connect" in settings  # nothing is added to these
+        found = BrokerConfig(dict(settings)) if is_whole else BrokerConfig.load(None, dict(settings))
+        _CONFIGS[key] = found
     return found

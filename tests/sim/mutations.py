@@ -14,6 +14,7 @@ from .lending_mutations import LENDING_MUTATIONS
 from .mutation import Mutation
 from .sharing_mutations import SHARING_MUTATIONS
 from .streaming_mutations import STREAMING_MUTATIONS
+from .zookeeper_mutations import ZOOKEEPER_MUTATIONS
 
 QUORUM = "kpybroker/raft/quorum.py"
 VOTING = "kpybroker/raft/voting.py"
@@ -539,4 +540,5 @@ MUTATIONS = [
     *BEATING_MUTATIONS,
     *STREAMING_MUTATIONS,
     *SHARING_MUTATIONS,
+    *ZOOKEEPER_MUTATIONS,
 ]

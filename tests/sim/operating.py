@@ -51,7 +51,7 @@ async def reassign(client: Client, machines: "list[Machine]") -> None:
         wanted = ReassignablePartition(partition_index=index, replicas=replicas)
         request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic.name, partitions=[wanted])])
         try:
-            answer = await client.ask(client.any_node(), request)
+            answer = await client.ask(client.controller_or_any(), request)
         except NoAnswer:
             continue
         code = answer.error_code or answer.responses[0].partitions[0].error_code

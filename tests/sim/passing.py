@@ -52,7 +52,7 @@ class Passing:
                 configs=configs,
             )
             try:
-                await client.ask(client.any_node(), CreateTopicsRequest(topics=[topic]))
+                await client.ask(client.controller_or_any(), CreateTopicsRequest(topics=[topic]))
                 await client.pause(rng.choice((10, 500, 3_000)))
                 if self.is_over:
                     return
@@ -62,7 +62,7 @@ class Passing:
                     if NAME not in client.topics:
                         continue
                     state = DeleteTopicState(name=None, topic_id=client.topics[NAME].id)
-                await client.ask(client.any_node(), DeleteTopicsRequest(topics=[state], timeout_ms=1_000))
+                await client.ask(client.controller_or_any(), DeleteTopicsRequest(topics=[state], timeout_ms=1_000))
                 await client.pause(rng.choice((1, 100, 1_000)))
             except NoAnswer:
                 await client.pause(100)

@@ -86,7 +86,7 @@ class Poser:
     async def _elect(self) -> None:
         request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None, timeout_ms=1_000)
         try:
-            await self.client.ask(self.client.any_node(), request)
+            await self.client.ask(self.client.controller_or_any(), request)
         except NoAnswer:
             return
 

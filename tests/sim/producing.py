@@ -8,6 +8,7 @@ from typing import Any
 
 from exactly_once.history import Outcome, Send, Transaction
 from kpywire import error_codes
+from kpywire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kpywire.messages.end_txn import EndTxnRequest
 from kpywire.messages.init_producer_id import InitProducerIdRequest
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -17,6 +18,8 @@ from .client import TRANSACTION, Client, NoAnswer, Refused
 from .records import Records
 
 ALL = -1
+OF_CLIENTS = 3
+"""The last version of AddPartitionsToTxn that clients speak."""
 TRANSACTION_TIMEOUT_MS = 2_000
 UNDECIDED = frozenset(
     {
@@ -37,6 +40,8 @@ class Identity:
         self.producer_id = producer_id
         self.epoch = epoch
         self.sequences: dict[tuple[str, int], int] = {}
+        self.added: set[tuple[str, int]] = set()
+        """The partitions of the transaction, where they have to be added."""
 
 
 class Producer:
@@ -181,6 +186,7 @@ class Producer:
         sends += [Send(place, value) for value in values]
         for attempt in range(20):
             try:
+                await self._add(name, identity, place)
                 offset = await self._produce(place, values, ALL, identity, name)
             except NoAnswer:
                 self.client.forget()
@@ -195,6 +201,24 @@ class Producer:
                 identity.sequences[place] = identity.sequences.get(place, 0) + len(values)
                 return
             await self.client.pause(50)
+
+    async def _add(self, name: str, identity: Identity, place: tuple[str, int]) -> None:
+        """Add a partition to the transaction, if that is the client's work. Raises NoAnswer or Refused."""
+        if not self.client.adds_partitions or place in identity.added:
+            return
+        topic, index = place
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=name,
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[index])],
+        )
+        node = await self.client.coordinator(name, TRANSACTION)
+        answer = await self.client.ask(node, request, newest=OF_CLIENTS)
+        (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
+        if result.partition_error_code:
+            raise Refused(result.partition_error_code, f"{name} adds {topic}-{index}")
+        identity.added.add(place)
 
     async def _end_as_zombie(self, name: str, identity: Identity) -> None:
         """Now and then somebody of the epoch before wants to end what is open, and may not."""
@@ -233,7 +257,10 @@ class Producer:
                 await client.pause(100)
                 continue
             if answer.error_code == error_codes.NONE:
-                after = Identity(answer.producer_id, answer.producer_epoch)
+                after: Identity | None = Identity(answer.producer_id, answer.producer_epoch)
+                if client.adds_partitions:  # the epoch stays; what may still be under way of an abort is in no other
+                    identity.added.clear()
+                    after = identity if wants else None
                 return Outcome.COMMITTED if wants else Outcome.ABORTED, after
             if not error_codes.retriable(answer.error_code):
                 self.records.world.tell(f"{name} cannot end: {error_codes.name(answer.error_code)}")

@@ -32,8 +32,7 @@ def know_the_same(machines: "list[Machine]") -> bool:
 
 
 def _images(machines: "list[Machine]") -> list[Any]:
-    hosts = [each.node.quorum for each in machines if each.node is not None]
-    return [host.image for host in hosts if host is not None]
+    return [image for image in (each.image for each in machines) if image is not None]
 
 
 def unsettled(machines: "list[Machine]") -> str:
@@ -108,6 +107,8 @@ def _batches(role: Any, start: int) -> dict[int, tuple[int, int]]:
 def _left_over(machines: "list[Machine]", image: Any) -> Iterator[str]:
     """Directories of partitions that a disk has and the machine should not."""
     for machine in machines:
+        if machine.may_keep_moved:
+            continue
         root: Any = machine.disk.root
         for name in DIRECTORY.strip("/").split("/"):
             root = root.entries.get(name, Folder(0))

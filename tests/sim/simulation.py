@@ -36,10 +36,14 @@ from .sharing import Sharing
 from .silence import a_follower_without_its_leader_leaves, a_silent_broker_is_fenced
 from .witness import Witness
 from .world import Violation, World
+from .zookeeper_machine import ZooKeeperLayout, ZooKeeperMachine
+from .zookeeper_rules import ZooKeeperRules
+from .zookeeper_world import ZooKeeperWorld
 
 if TYPE_CHECKING:
     from .lending import Lending
 
+LOGGERS = ("kpybroker", "state.change.logger")
 START_MS = 60_000.0
 HEAL_MS = 120_000.0
 DRAIN_MS = 60_000.0
@@ -81,14 +85,22 @@ class Simulation:
         FILES.reset(self.network)
         self.rng = self.world.stream("simulation")
         self.kind = kind.of(world, self.world.stream("kind"), nodes)
-        self.layout = Layout(self.world, self.kind)
-        self.machines = [Machine(self.world, self.network, node_id, self.layout) for node_id in self.kind.roles]
+        has_zookeeper = self.kind.has_zookeeper
+        self.machines: list[Any]
+        if has_zookeeper:
+            self.layout: Any = ZooKeeperLayout(self.world, self.kind)
+            machine_type: type[Machine] = ZooKeeperMachine
+        else:
+            self.layout, machine_type = Layout(self.world, self.kind), Machine
+        self.machines = [machine_type(self.world, self.network, node_id, self.layout) for node_id in self.kind.roles]
         self.records = Records(self.world)
         self.topics = {"one": self.rng.randint(1, 3) + (MORE_TO_SHARE if self.kind.protocol else 0), "two": 1}
         self.clients: list[Client] = []
         self.node_ids = self.kind.brokers
         self.listing = Listing(self.world)
-        self.invariants = Invariants(self.world, self.machines, self.listing)
+        rules = ZooKeeperRules if has_zookeeper else Invariants
+        self.invariants: Any = rules(self.world, self.machines, self.listing)
+        self.zookeeper = ZooKeeperWorld(self, self.machines, self.invariants) if has_zookeeper else None
         self.witness = Witness(self.world)
         self.protection = Protection(self) if self.kind.is_guarded else None
         self.churn = None if self.kind.is_plain else Churn(self)
@@ -116,7 +128,13 @@ class Simulation:
 
     def client(self, name: str) -> Client:
         """A new client."""
-        client = Client(self.world, self.network, name, self.node_ids, self.rng.choice((400.0, 2_000.0)))
+        return self.client_with(name, self.rng.choice((400.0, 2_000.0)))
+
+    def client_with(self, name: str, request_timeout_ms: float) -> Client:
+        """A new client that has so much patience."""
+        client = Client(self.world, self.network, name, self.node_ids, request_timeout_ms)
+        if self.zookeeper is not None:
+            client.who_controls, client.adds_partitions = self.zookeeper.who_controls, True
         self.clients.append(client)
         return client
 
@@ -149,10 +167,14 @@ class Simulation:
             if self.sharing is not None:
                 self.sharing.begin()
             self.misfortune.begin()
+            if self.zookeeper is not None:
+                self.zookeeper.begin()
             self.world.run(self.rng.choice((2_000.0, 5_000.0)))
             self._heal()
             log = self._read_everything()
             wrong = self.churn.verdict(log) if self.churn is not None else ""
+            if self.zookeeper is not None and not wrong:
+                wrong = self.zookeeper.verdict()
             if self.protection is not None and not wrong:
                 wrong = self.protection.verdict()
             if self.sharing is not None and not wrong:
@@ -192,7 +214,7 @@ class Simulation:
             await self.sharing.configure(client)
         while True:
             try:
-                answer = await client.ask(client.any_node(), CreateTopicsRequest(topics=topics))
+                answer = await client.ask(client.controller_or_any(), CreateTopicsRequest(topics=topics))
             except NoAnswer:
                 await client.pause(100)
                 continue
@@ -214,11 +236,9 @@ class Simulation:
         plain.run(Producer(plain, self.records, self.topics).plainly())
         idempotent.run(Producer(idempotent, self.records, self.topics).idempotently())
         transactional.run(Producer(transactional, self.records, self.topics).in_transactions())
-        meddler = Client(self.world, self.network, "meddler", self.node_ids, 1_000.0)
-        self.clients.append(meddler)
+        meddler = self.client_with("meddler", 1_000.0)
         meddler.run(Meddler(meddler, self.records, self.topics).meddle())
-        poser = Client(self.world, self.network, "poser", self.node_ids, 1_000.0)
-        self.clients.append(poser)
+        poser = self.client_with("poser", 1_000.0)
         poser.run(Poser(poser, self.machines).pose())
         committer = self.client("committer")
         committer.run(commit(committer, self.records, self.partitions[0], self.invariants.coordinates_no_more))
@@ -229,6 +249,8 @@ class Simulation:
     def _heal(self) -> None:
         self.world.tell("everything heals")
         self.misfortune.end()
+        if self.zookeeper is not None:
+            self.zookeeper.heal()
         if self.churn is not None:
             self.churn.heal()
         self.within(HEAL_MS, self._all_up, "all nodes are up again")
@@ -239,6 +261,8 @@ class Simulation:
             )
             if any(each.is_controller for each in self.machines):
                 trial(self)
+        if self.zookeeper is not None:
+            self.zookeeper.come_to_rest()  # clients go on, but nothing makes brokers disagree any more
         before = len(self.records.transactions)
         self.within(HEAL_MS, lambda: len(self.records.transactions) > before + 10, "clients get through")
         if self.churn is not None:
@@ -267,7 +291,10 @@ class Simulation:
             self.within(DRAIN_MS, self._all_ended, "clients come to their ends")
             self.world.run(ABORTED_MS)
         # Who has stood still answers as the leader that it was, until it hears that it is not.
-        self.within(DRAIN_MS, lambda: know_the_same(self.machines), "all nodes know the same metadata")
+        if self.zookeeper is None:
+            self.within(DRAIN_MS, lambda: know_the_same(self.machines), "all nodes know the same metadata")
+        else:
+            self.zookeeper.come_to_rest()
         reader.run(read())
         self.within(DRAIN_MS, lambda: bool(is_read), "everything can be read")
         return log
@@ -331,10 +358,11 @@ def simulate(
     """Run a seed to its end."""
     simulation = Simulation(seed, nodes=nodes, world=world, records_everything=records_everything)
     handler = Complaints(simulation.world)
-    root = logging.getLogger("kpybroker")
-    root.setLevel(logging.INFO)
-    root.propagate = False
-    root.addHandler(handler)
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    for logger in loggers:
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        logger.addHandler(handler)
     try:
         with ExitStack() as watching:
             watching.enter_context(simulation.witness.watching())
@@ -347,7 +375,8 @@ def simulate(
                 watching.enter_context(simulation.sharing.deliveries.watching())
             violation = simulation.run()
     finally:
-        root.removeHandler(handler)
+        for logger in loggers:
+            logger.removeHandler(handler)
     for machine in simulation.machines:
         if machine.loop is not None:
             machine.loop.end()

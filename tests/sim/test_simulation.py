@@ -9,10 +9,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from .kind import PLAIN, WORLDS
+from .kind import PLAIN, WORLDS, ZOOKEEPER
 from .mutants import verdicts
 from .mutations import MUTATIONS, Mutation
 
@@ -27,6 +28,7 @@ SEEN_QUICKLY = {
     "decisions are remembered although ACLs have changed",
     "a request in an envelope is authorised for the broker that sent it",
     "a manifest does not name aborted transactions",
+    "an election keeps the leader epoch",
 }
 """Planted bugs that many seeds find; `make sim-mutants` is for all."""
 
@@ -81,12 +83,27 @@ def test_whatever_happens_no_task_is_owned_twice_and_no_shared_record_is_forgott
     told_by([simulating("--nodes", str(nodes), "--seeds=", "--streaming", "0-1", "--sharing", "0-1")])
 
 
+@pytest.mark.slow
+def test_whatever_happens_to_brokers_and_zookeeper_znodes_and_brokers_agree_and_nothing_is_lost() -> None:
+    told_by([simulating("--nodes", "3", "--seeds=", "--zookeeper", each) for each in ("0-1", "2-3")])
+
+
 def test_a_world_of_its_own_kind_is_the_same_history_whatever_hashes_are() -> None:
-    worlds = [world for world in WORLDS if world != PLAIN]
-    options = ("--nodes", "1", "--seeds=", *(word for world in worlds for word in (f"--{world}", "2")), "--digests")
+    worlds = [world for world in WORLDS if world not in (PLAIN, ZOOKEEPER)]
+    assert len(repeated("1", worlds)) == len(worlds)
+
+
+def test_a_world_with_zookeeper_is_the_same_history_whatever_hashes_are() -> None:
+    assert len(repeated("3", [ZOOKEEPER])) == 1
+
+
+def repeated(nodes: str, worlds: Sequence[str]) -> list[Any]:
+    """The digests of one seed of each world, after a check that they do not depend on hashes."""
+    options = ("--nodes", nodes, "--seeds=", *(word for world in worlds for word in (f"--{world}", "2")), "--digests")
     one, other = told_by([simulating(*options, hash_seed=each) for each in ("1", "2")])
-    assert [json.loads(line) for line in one.splitlines()] == [json.loads(line) for line in other.splitlines()]
-    assert len(one.splitlines()) == len(worlds)
+    digests = [json.loads(line) for line in one.splitlines()]
+    assert digests == [json.loads(line) for line in other.splitlines()]
+    return digests
 
 
 def test_the_same_seed_is_the_same_history_whatever_hashes_and_addresses_are_and_whatever_ran_before() -> None:

@@ -220,7 +220,7 @@ class SimulatedZooKeeper:
         self.zxid += 1
         events: list[tuple[EventType, str]] = []
         held, self._fire = self._fire, lambda kind, path: events.append((kind, path))  # type: ignore[method-assign]
-        before = {path: node.copy() for path, node in self.nodes.items()}
+        before: list[dict[str, Znode | None]] = []
         results: list[tuple[int, Callable[[Writer, str], Any], str]] = []
         errors: list[int] = []
         while True:
@@ -230,6 +230,7 @@ class SimulatedZooKeeper:
             try:
                 path, write, change = _WRITES[code](self, owner, source)
                 if not any(errors):
+                    before.append({each: self._copy(each) for each in (path, _parent(path))})
                     change()
                     results.append((code, write, path))
                     errors.append(error_codes.OK)
@@ -240,7 +241,7 @@ class SimulatedZooKeeper:
         del self._fire  # type: ignore[method-assign]
         del held
         if any(errors):
-            self.nodes = before
+            self._undo(before)
             for error in errors:
                 _part(body, -1, error)
                 body.int32(error)
@@ -254,6 +255,19 @@ class SimulatedZooKeeper:
         body.int32(-1)
         body.boolean(value=True)
         body.int32(-1)
+
+    def _copy(self, path: str) -> Znode | None:
+        node = self.nodes.get(path)
+        return None if node is None else node.copy()
+
+    def _undo(self, before: list[dict[str, Znode | None]]) -> None:
+        """Bring znodes back to what they were before each of several changes."""
+        for nodes in reversed(before):
+            for path, node in nodes.items():
+                if node is None:
+                    self.nodes.pop(path, None)
+                else:
+                    self.nodes[path] = node
 
     # Reads.
 

@@ -1,8 +1,10 @@
 """The events of the controller in ZooKeeper, one after the other."""
 
+from typing import Any
+
 from reigning import Candidate, Cluster
 
-from kpybroker.zookeeper.client.operations import Create, Get
+from kpybroker.zookeeper.client.operations import Create, Get, Operation
 from kpybroker.zookeeper.controller.batch import LeaderAndIsr, StopReplica, UpdateMetadata
 from kpybroker.zookeeper.controller.context import Leadership
 from kpybroker.zookeeper.controller.leader_elections import ElectionType
@@ -275,6 +277,26 @@ def test_isr_changes_are_checked_in_kafkas_order() -> None:
     assert (changed.state.isr, changed.partition_epoch, cluster.state_epoch("t")) == ((1,), epoch + 1, epoch + 1)
     stale = candidate.run(candidate.controller.alter_partition(1, 1, {}))
     assert stale == error_codes.STALE_BROKER_EPOCH
+
+
+def test_an_isr_that_was_written_although_its_answer_was_lost_is_granted() -> None:
+    cluster = Cluster()
+    candidate = cluster.candidate()
+    cluster.create_topic("t", [[1, 2, 3]])
+    cluster.settle()
+    ask = candidate.session.ask
+
+    def ask_twice(operation: Operation) -> Any:
+        """As after a lost connection: the operation is sent again, and its second answer arrives."""
+        ask(operation)
+        return ask(operation)
+
+    candidate.session.ask = ask_twice  # type: ignore[method-assign]
+    outcome = alter_isr(cluster, candidate, 1, 1, 2)
+    assert outcome == {T0: Leadership(PartitionState(1, 0, (1, 2), controller_epoch=1), 1)}
+    candidate.session.ask = ask  # type: ignore[method-assign]
+    outcome = alter_isr(cluster, candidate, 1, 1, 2, 3)
+    assert outcome == {T0: Leadership(PartitionState(1, 0, (1, 2, 3), controller_epoch=1), 2)}
 
 
 def test_a_broker_that_shuts_down_hands_over_what_it_leads() -> None:

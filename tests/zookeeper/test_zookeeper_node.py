@@ -14,6 +14,8 @@ from simulated import InMemory, SimulatedZooKeeper
 from kpybroker.assembly.platform import Simulated
 from kpybroker.calls.pending import Pending
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.controller.error_responses import plain_error_response
+from kpybroker.hosting.hosted_shard import HostedShard
 from kpybroker.network.peers import connect_over
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.zookeeper.broker.known_controller import ZooKeeperController
@@ -215,6 +217,40 @@ def test_the_log_of_a_stopped_replica_is_there_after_a_restart_and_its_deletion_
             await node.stop()
 
     played(story)
+
+
+def test_a_start_goes_on_with_deletions_of_logs_that_a_crash_interrupted() -> None:
+    async def story(world: World) -> None:
+        first = world.node()
+        await first.start(world.disk)
+        await first.stop()
+        left = f"t-0.{7:032x}-delete"
+        world.disk.make_directory(f"/data/{left}")
+        second = world.node()
+        await second.start(world.disk)
+        await until(lambda: left not in world.disk.list_directory("/data"))
+        await second.stop()
+
+    played(story)
+
+
+def test_a_coordinator_counts_the_in_sync_replicas_that_its_leader_asked_for_since_the_order() -> None:
+    def has_enough(ordered: list[int], leader: Any) -> bool:
+        partition = SimpleNamespace(isr=ordered, replicas=[5, 6, 7])
+        topic = SimpleNamespace(config=SimpleNamespace(min_insync_replicas=2))
+        shard: Any = HostedShard.__new__(HostedShard)
+        shard.replica = SimpleNamespace(partition=partition, leader=leader, topic=topic)
+        return bool(shard.has_enough_in_sync)
+
+    assert has_enough([5], SimpleNamespace(isr=(5, 6)))
+    assert not has_enough([5, 6], SimpleNamespace(isr=(5,)))
+    assert not has_enough([5], None)
+
+
+def test_a_controlled_shutdown_that_finds_no_controller_is_answered_with_a_timeout() -> None:
+    request = ControlledShutdownRequest(broker_id=5, broker_epoch=7)
+    answer = plain_error_response(request, 3, error_codes.REQUEST_TIMED_OUT)
+    assert (answer.error_code, answer.remaining_partitions) == (error_codes.REQUEST_TIMED_OUT, [])
 
 
 def test_a_broker_without_an_id_gets_one_and_keeps_it() -> None:

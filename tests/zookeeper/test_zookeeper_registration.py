@@ -95,6 +95,20 @@ def test_a_registration_whose_answer_was_lost_recognises_itself(losses: int) -> 
     played(story)
 
 
+def test_a_registration_recognises_itself_also_if_it_was_begun_before_its_session_had_a_connection() -> None:
+    async def story(server: SimulatedZooKeeper, way: Deaf, client: Client) -> None:
+        registration = registered(client)
+        await registration.register()
+        server.expire(client.session.session_id)
+        await ended(client)
+        client.open()
+        way.loses = 1
+        await registration.register()
+        assert registration.epoch() == server.nodes[paths.broker(7)].czxid
+
+    played(story)
+
+
 def test_a_registration_of_an_earlier_session_of_this_process_is_replaced() -> None:
     async def story(server: SimulatedZooKeeper, _way: Deaf, client: Client) -> None:
         registration = registered(client)
@@ -138,6 +152,20 @@ def test_each_failed_log_directory_is_reported_once() -> None:
             await client.ask(Get("/"))
         events = sorted(server.nodes[paths.LOG_DIR_EVENTS].children)
         assert events == ["log_dir_event_0000000000", "log_dir_event_0000000001"]
+
+    played(story)
+
+
+def test_a_report_whose_connection_was_lost_is_sent_again() -> None:
+    async def story(server: SimulatedZooKeeper, way: Deaf, client: Client) -> None:
+        registration = registered(client)
+        registration.watch_directories(lambda: ["/a"])
+        await registration.register()
+        way.loses = 1
+        registration.report()
+        await client.ask_until_answered(Get("/"))
+        await client.ask(Get("/"))
+        assert len(server.nodes[paths.LOG_DIR_EVENTS].children) == 2, "the first one was done, too"
 
     played(story)
 

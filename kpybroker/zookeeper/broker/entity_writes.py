@@ -58,14 +58,25 @@ async def _set_or_create(client: Client, acls: Acls, entity: ConfigEntity, conte
     if ElectedController.decode(found.data).is_kraft:
         raise _moved(entity, "a KRaft controller has the cluster")
     check = Check(paths.CONTROLLER, found.stat.version)
+    replaced = Multi((check, Set(entity.path, content)))
+    if await _done(client, replaced, error_codes.NO_NODE):
+        return
+    await make_path(client, acls, entity.path.rpartition("/")[0])
+    created = Multi((check, Create(entity.path, content, acls.of(entity.path))))
+    if not await _done(client, created, error_codes.NODE_EXISTS):
+        # another broker was faster, or an attempt of this one whose answer was lost
+        await client.ask_until_answered(replaced)
+
+
+async def _done(client: Client, writes: Multi, expected_code: int) -> bool:
+    """Whether writes were done together; not if ZooKeeper refuses one with the expected error."""
     try:
-        await client.ask_until_answered(Multi((check, Set(entity.path, content))))
+        await client.ask_until_answered(writes)
     except ZooKeeperError as error:
-        if error.code != error_codes.NO_NODE:
+        if error.code != expected_code:
             raise
-        await make_path(client, acls, entity.path.rpartition("/")[0])
-        create = Create(entity.path, content, acls.of(entity.path))
-        await client.ask_until_answered(Multi((check, create)))
+        return False
+    return True
 
 
 def _moved(entity: ConfigEntity, why: str) -> KafkaError:

@@ -15,7 +15,7 @@ from kpybroker.raft.voters import VoterEndpoint
 from kpybroker.zookeeper.client import error_codes as zookeeper_errors
 from kpybroker.zookeeper.client.client import Client
 from kpybroker.zookeeper.client.operations import Exists, Failed, Get, Znode
-from kpybroker.zookeeper.client.session import Lost
+from kpybroker.zookeeper.client.session import ENDED, Lost
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.contents import InvalidZnode
 from kpybroker.zookeeper.tree.controller import NO_CONTROLLER, ElectedController
@@ -76,7 +76,8 @@ class KnownController:
 
     def _read(self, result: Znode | Failed | Lost) -> None:
         if isinstance(result, Lost):
-            return  # the next connection looks again
+            self._look_again(result)
+            return
         if isinstance(result, Failed):
             if result.code == zookeeper_errors.NO_NODE:
                 self._client.submit(Exists(paths.CONTROLLER, is_watched=True), self._watched)
@@ -94,7 +95,14 @@ class KnownController:
         """Note that the znode is missing and watched. If it is there again, read it."""
         if isinstance(result, Failed):
             self._changed(NO_CONTROLLER)
-        elif not isinstance(result, Lost):
+        elif isinstance(result, Lost):
+            self._look_again(result)
+        else:
+            self.look()
+
+    def _look_again(self, lost: Lost) -> None:
+        """The connection was lost before the answer, so nothing is watched. A new session looks by itself."""
+        if lost.state not in ENDED:
             self.look()
 
     def _changed(self, controller_id: int) -> None:

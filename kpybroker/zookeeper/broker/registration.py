@@ -14,7 +14,7 @@ from kpybroker.lifecycle import BrokerState
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
 from kpybroker.zookeeper.client.operations import Acl, Create, Delete, Exists, Get, GetChildren, Multi, Set, Stat
-from kpybroker.zookeeper.client.session import ENDED
+from kpybroker.zookeeper.client.session import ENDED, Lost
 from kpybroker.zookeeper.tree import paths, requests
 from kpybroker.zookeeper.tree.brokers import Registration
 from kpybroker.zookeeper.tree.contents import InvalidZnode
@@ -67,7 +67,14 @@ class ZooKeeperRegistration:
             self._reported = failed
             path = f"{paths.LOG_DIR_EVENTS}/{requests.LOG_DIR_EVENT_PREFIX}"
             event = requests.encode_log_dir_failure(self._registration.broker_id)
-            self._client.submit(Create(path, event, self._acls, is_sequential=True), _note_report)
+            self._client.submit(Create(path, event, self._acls, is_sequential=True), self._note_report)
+
+    def _note_report(self, result: object) -> None:
+        if isinstance(result, Lost) and result.state not in ENDED:
+            self._reported = set()
+            self.report()  # perhaps for the second time: a notice too many does no harm
+        else:
+            log.warning("A failed log directory was reported to the controller: %s", result)
 
     async def check_addresses(self) -> None:
         """Check that no other broker listens at the same address. Raises RegistrationRefused."""
@@ -93,22 +100,21 @@ class ZooKeeperRegistration:
 
     async def register(self) -> None:
         """Register in the present session. Raises RegistrationRefused, and NoAnswer if the session ends."""
-        session_id = self._client.session.session_id
         until_ms = self._scheduler.monotonic_ms() + self._patience_ms
         while True:
             try:
-                self.broker_epoch = await self._try(session_id, until_ms)
+                self.broker_epoch = await self._try(until_ms)
                 break
             except NoAnswer as lost:
                 if lost.state in ENDED:
                     raise
             except _Again:
                 await asyncio.sleep(LOOK_AGAIN_MS / 1000)
-        self._sessions.add(session_id)
+        self._sessions.add(self._client.session.session_id)
         self.state = BrokerState.RUNNING
         log.info("Registered broker %d in ZooKeeper with epoch %d", self._registration.broker_id, self.broker_epoch)
 
-    async def _try(self, session_id: int, until_ms: float) -> int:
+    async def _try(self, until_ms: float) -> int:
         path, content = self._registration.path, self._registration.encode()
         try:
             create = Create(path, None, self._acls, is_ephemeral=True)
@@ -116,15 +122,16 @@ class ZooKeeperRegistration:
         except ZooKeeperError as error:
             if error.code != error_codes.NODE_EXISTS:
                 raise
-            return await self._resolve(path, session_id, until_ms)
+            return await self._resolve(path, until_ms)
         return int(stat.czxid)
 
-    async def _resolve(self, path: str, session_id: int, until_ms: float) -> int:
+    async def _resolve(self, path: str, until_ms: float) -> int:
         """Resolve that there is a registration already: of this session, of an earlier one, or of a stranger."""
         try:
             stat: Stat = await self._client.ask(Exists(path))
         except ZooKeeperError:
             raise _Again from None
+        session_id = self._client.session.session_id  # a new session has none before its first answer
         if stat.ephemeral_owner == session_id:
             return stat.czxid  # the answer to an earlier attempt was lost
         if stat.ephemeral_owner in self._sessions:
@@ -146,7 +153,3 @@ class ZooKeeperRegistration:
 
 class _Again(Exception):
     """Another attempt is needed."""
-
-
-def _note_report(result: object) -> None:
-    log.warning("A failed log directory was reported to the controller: %s", result)

@@ -98,6 +98,7 @@ class Client:
     def open(self) -> None:
         """Begin a session. The one before it must have ended."""
         assert self.session.is_ended, "one session at a time"
+        self._hang_up()  # the end of the connection before is not one of the next session's
         self.session = self._new_session()
         self._rng.shuffle(self._order)
         self._next = 0

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kpybroker.metadata.topic import RECOVERING
 from kpybroker.zookeeper.controller.assignment import BrokerIds
 from kpybroker.zookeeper.controller.context import Leadership
-from kpybroker.zookeeper.controller.leadership import write_states
+from kpybroker.zookeeper.controller.leadership import read_states, write_states
 from kpybroker.zookeeper.controller.reign import Reign
 from kpybroker.zookeeper.controller.steps import Steps
 from kpybroker.zookeeper.tree.requests import TopicPartition
@@ -35,11 +35,27 @@ def alter_partition(reign: Reign, wanted: Mapping[TopicPartition, Leadership]) -
             outcomes[partition] = outcome
     updated = yield from write_states(reign.pen, changes)
     outcomes |= updated.finished
-    outcomes |= dict.fromkeys(updated.retried, error_codes.INVALID_UPDATE_VERSION)
     outcomes |= dict.fromkeys(updated.failed, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
     reign.context.leadership.update(updated.finished)
+    if updated.retried:
+        outcomes |= yield from _found(reign, {each: changes[each] for each in updated.retried})
     reign.inform_all(wanted)
     return {each: outcomes[each] for each in wanted}
+
+
+def _found(reign: Reign, wanted: Mapping[TopicPartition, Leadership]) -> Steps[dict[TopicPartition, Outcome]]:
+    """The outcomes where the version was another one. A state that is as it was wanted was written by an attempt whose
+    answer was lost. Kafka does not look, and refuses every later change, too (KAFKA-2729)."""
+    current = yield from read_states(reign.context, wanted)
+    reign.context.leadership.update(current.found)
+    outcomes: dict[TopicPartition, Outcome] = {}
+    for partition, change in wanted.items():
+        found = current.found.get(partition)
+        if found is not None and found.state == change.state:
+            outcomes[partition] = found
+        else:
+            outcomes[partition] = error_codes.INVALID_UPDATE_VERSION
+    return outcomes
 
 
 def _judge(reign: Reign, partition: TopicPartition, change: Leadership) -> Outcome | None:

@@ -1,0 +1,145 @@
+"""Sessions and watches of a broker when connections end at a bad moment, at a simulated ZooKeeper."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from asking import play, settings_of
+from simulated import InMemory, Line, SimulatedZooKeeper
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.controller.broker_config_rules import BrokerConfigRules
+from kpybroker.io.scheduler import LoopScheduler
+from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
+from kpybroker.zookeeper.broker.config_writes import ConfigWrites
+from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
+from kpybroker.zookeeper.broker.known_controller import KnownController
+from kpybroker.zookeeper.broker.layout import Acls, make_top_level
+from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
+from kpybroker.zookeeper.broker.translation import configs
+from kpybroker.zookeeper.client.client import Client
+from kpybroker.zookeeper.client.frames import WatchedEvent
+from kpybroker.zookeeper.client.operations import Create, Delete, Multi
+from kpybroker.zookeeper.client.session import State
+from kpybroker.zookeeper.tree import paths
+from kpybroker.zookeeper.tree.controller import NO_CONTROLLER, ElectedController
+from kpywire import error_codes
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+
+class Counting(InMemory):
+    """A way that counts the attempts to connect."""
+
+    dials = 0
+
+    def __call__(self, *arguments: Any) -> Line:
+        self.dials += 1
+        return super().__call__(*arguments)
+
+
+Story = Callable[[SimulatedZooKeeper, Client], Awaitable[None]]
+
+
+def played(story: Story) -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        server = SimulatedZooKeeper(random.Random(1))
+        client = Client(LoopScheduler(loop), Counting(server, loop.call_soon), settings_of("a,a,a"), random.Random(1))
+        client.open()
+        await client.wait_until_connected(20_000)
+        await story(server, client)
+        await client.close()
+
+    play(run)
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not is_so():  # noqa: ASYNC110  it waits for the client
+            await asyncio.sleep(0.005)
+
+
+def test_the_end_of_an_expired_sessions_connection_is_not_one_of_the_next_session() -> None:
+    async def story(server: SimulatedZooKeeper, client: Client) -> None:
+        states: list[State] = []
+
+        def changed(state: State) -> None:
+            states.append(state)
+            if state is State.EXPIRED:
+                client.open()
+
+        client.on_state = changed
+        server.expire(client.session.session_id)
+        await until(lambda: State.EXPIRED in states and client.state is State.CONNECTED)
+        await client.ask(Create("/a", b""))
+        assert states == [State.CONNECTING, State.EXPIRED, State.CONNECTED]
+        way: Any = client._connect
+        assert way.dials == 3, "one for each session, and the one that told of the expiry"
+
+    played(story)
+
+
+def test_a_broker_learns_of_the_controller_although_the_answer_was_lost() -> None:
+    async def story(server: SimulatedZooKeeper, client: Client) -> None:
+        known = KnownController(client, MetadataImage("c"), "PLAINTEXT")
+
+        def happened(event: WatchedEvent) -> None:
+            if event.path == paths.CONTROLLER:
+                known.look()
+                break_connection()
+
+        def break_connection() -> None:
+            for connection in [*server.connections]:
+                connection.end()
+
+        client.on_event = happened
+        await client.ask(Create(paths.CONTROLLER, ElectedController(1, 0).encode()))
+        known.look()
+        break_connection()
+        await until(lambda: known.controller_id == 1)
+        await client.ask_until_answered(Delete(paths.CONTROLLER))
+        await until(lambda: known.controller_id == NO_CONTROLLER)
+        await client.ask_until_answered(Create(paths.CONTROLLER, ElectedController(2, 0).encode()))
+        await until(lambda: known.controller_id == 2)
+
+    played(story)
+
+
+class Twice:
+    """A client whose multis that create something are done twice, as after a lost answer."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def ask_until_answered(self, operation: Any) -> Any:
+        if isinstance(operation, Multi) and any(isinstance(each, Create) for each in operation.operations):
+            await self._client.ask(operation)
+        return await self._client.ask(operation)
+
+
+def test_configs_that_were_written_although_the_answer_was_lost_are_announced() -> None:
+    async def story(server: SimulatedZooKeeper, client: Client) -> None:
+        acls, metadata, twice = Acls(is_secure=False), ZooKeeperMetadata("c"), Twice(client)
+
+        def changed(resource_type: int, name: str, values: Mapping[str, str]) -> None:
+            metadata.apply(configs(metadata.image, resource_type, name, values))
+
+        config = BrokerConfig({"zookeeper.connect": "a", "broker.id": "5", "listeners": "PLAINTEXT://h:9092"})
+        followed = FollowedConfigs(twice, 5, lambda: 0, changed)  # type: ignore[arg-type]
+        writes = ConfigWrites(twice, acls, followed, metadata.image, 5, lambda: BrokerConfigRules(config))  # type: ignore[arg-type]
+        await make_top_level(client, acls)
+        await client.ask(Create(paths.CONTROLLER, ElectedController(5, 0).encode()))
+        wanted = AlterableConfig(name="log.cleaner.backoff.ms", config_operation=0, value="200")
+        resource = AlterConfigsResource(resource_type=BROKER_RESOURCE, resource_name="5", configs=[wanted])
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+        response = await writes.alter(request, 1)
+        assert response.responses[0].error_code == error_codes.NONE
+        assert b'"200"' in (server.nodes["/config/brokers/5"].data or b"")
+        assert list(server.nodes[paths.CONFIG_CHANGES].children) == ["config_change_0000000000"]
+
+    played(story)
