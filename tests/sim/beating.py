@@ -50,7 +50,7 @@ class Life:
 
 
 class Owners:
-    """What members have, as the members know it: partitions, or tasks."""
+    """The partitions or tasks that members have, as the members know it."""
 
     def __init__(self, world: "World") -> None:
         self.world = world

@@ -2,7 +2,7 @@
 
 The leader orders writes. A write counts when a majority has it, and each server applies it some time later, so a client
 of a slow follower reads what was. A server that has lost the leader goes on answering reads until it notices. A write
-that its leader had not shared when it died may be lost, or may be done although nobody was told. Sessions expire by
+that its leader had not shared when it died may be lost, or may be done although nobody got an answer. Sessions expire by
 the leader's clock.
 
 Left out: the messages of the servers among themselves (they are delays here, and need an open way), and what
@@ -56,7 +56,7 @@ class Server:
         self.lag_ms = 1.0
         self.lost_leader_ms: float | None = None
         self.told_ms = 0.0
-        """When the leader hears what was said last: what is said later arrives later."""
+        """The time when the leader hears the last message: later messages arrive later."""
         self._port: Port | None = None
 
     def __str__(self) -> str:

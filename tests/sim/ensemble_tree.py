@@ -192,7 +192,7 @@ class Tree(SimulatedZooKeeper):
 
 
 class _Writer:
-    """Stands for the connection of whoever wrote a transaction."""
+    """Stands for the connection of the client that wrote a transaction."""
 
     def __init__(self, session_id: int) -> None:
         self.session = ServedSession(session_id, b"", 0, 0.0)

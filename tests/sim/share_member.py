@@ -164,7 +164,7 @@ class ShareMember:
             await client.pause(BEAT_MS)
 
     def _choose(self, session: Session) -> Choice:
-        """What a member does with the records that it has."""
+        """Choose what a member does with the records that it has."""
         rng, is_calm, choice = self.client.rng, self.sharing.is_calm, Choice()
         for spot, delivery in list(session.held.items()):
             if self.client.world.now_ms > delivery.until_ms and rng.random() < 0.5:

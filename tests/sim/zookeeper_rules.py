@@ -1,4 +1,4 @@
-"""What must hold of the znodes of a cluster, after each write that counts.
+"""Rules for the znodes of a cluster, checked after each write that counts.
 
 The epoch of the controller grows by one with each election, and nobody writes what is the controller's but the session
 that was elected last. The state of a partition changes only at the version that was read; its epochs never go back,
@@ -55,7 +55,7 @@ class Tree:
 
 
 class ZooKeeperRules(Invariants):
-    """The rules of znodes, and of brokers and controllers in ZooKeeper mode, besides those of all replicas."""
+    """The rules of znodes, and of brokers and controllers in ZooKeeper mode, and those of all replicas."""
 
     def watch(self, ensemble: "Ensemble") -> None:
         """Look at every write from now on."""
@@ -194,7 +194,7 @@ class ZooKeeperRules(Invariants):
             violated(f"{list(state.isr)} are in sync of {name} by an election, {list(before.isr)} were")
 
     def _look_at_joining(self, name: str, joining: set[int]) -> None:
-        """Who joins an in-sync set is registered, as far as the controller knows."""
+        """A broker that joins an in-sync set is registered, as far as the controller knows."""
         for machine in self.machines:
             controller: Any = machine.controller  # type: ignore[attr-defined]
             reign = None if controller is None else controller.reign

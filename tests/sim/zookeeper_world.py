@@ -1,4 +1,4 @@
-"""A world with ZooKeeper: the ensemble, the brokers at it, and what goes wrong between them.
+"""A world with ZooKeeper: the ensemble, the brokers at it, and the failures between them.
 
 Servers of the ensemble die or cannot hear each other, answers to writes get lost, followers lag. Sessions of brokers
 expire while their processes live, controllers stand still for longer than their session lasts, brokers reach no server
@@ -131,7 +131,7 @@ class ZooKeeperWorld:
             raise Violation(f"after {REST_MS / 1000:.0f} s {unsettled_znodes(self.machines, self.rules)}")
 
     def verdict(self) -> str:
-        """What is not at rest once nobody writes any more; nothing if all is."""
+        """The first thing that is not at rest once nobody writes any more; empty if all is."""
         return unsettled_znodes(self.machines, self.rules)
 
     # Misfortune

@@ -287,7 +287,7 @@ def test_an_isr_that_was_written_although_its_answer_was_lost_is_granted() -> No
     ask = candidate.session.ask
 
     def ask_twice(operation: Operation) -> Any:
-        """As after a lost connection: the operation is sent again, and its second answer arrives."""
+        """Send an operation again, as after a lost connection; its second answer arrives."""
         ask(operation)
         return ask(operation)
 
