@@ -2,8 +2,8 @@
 
 The leader orders writes. A write counts when a majority has it, and each server applies it some time later, so a client
 of a slow follower reads what was. A server that has lost the leader goes on answering reads until it notices. A write
-that its leader had not shared when it died may be lost, or may be done although nobody got an answer. Sessions expire by
-the leader's clock.
+that its leader had not shared when it died may be lost, or may be done although nobody got an answer. Sessions expire
+by the leader's clock.
 
 Left out: the messages of the servers among themselves (they are delays here, and need an open way), and what
 ``sync`` does beyond a read.
