@@ -215,7 +215,7 @@ class HostedShard:
         """Whether enough replicas are in sync for the log to accept the machine's records."""
         partition, leader = self.replica.partition, self.replica.leader
         # In ZooKeeper mode what a leader asked the controller for is in no order.
-        in_sync = len(partition.isr if leader is None else leader.isr)
+        in_sync = len(partition.isr if leader is None else leader.in_sync.isr)
         return in_sync >= self.replica.topic.config.min_insync_replicas or in_sync >= len(partition.replicas)
 
     def _append(self, records: Sequence[Any], producer: ProducerEpoch | None, _now_ms: int) -> tuple[int, int]:
