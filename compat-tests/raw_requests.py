@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from kpywire import error_codes
+from kpywire import api, error_codes
 from kpywire.messages import alter_configs as legacy
 from kpywire.messages import incremental_alter_configs as incremental
 from kpywire.messages.create_topics import (
@@ -87,8 +87,12 @@ def list_offsets(
     )
 
 
-def offset_at(raw: RawClient, topic: str, timestamp: int, version: int = 9, **fields: int) -> tuple[int, int, int, int]:
-    """(error, timestamp, offset, leader epoch) of what ListOffsets finds."""
+def offset_at(
+    raw: RawClient, topic: str, timestamp: int, version: int | None = None, **fields: int
+) -> tuple[int, int, int, int]:
+    """(error, timestamp, offset, leader epoch) of what ListOffsets finds. Without ``version`` in the newest served."""
+    if version is None:
+        version = 11 if raw.newest is None else raw.newest[api.LIST_OFFSETS]
     (answer,) = raw.call(list_offsets(topic, timestamp, **fields), version).topics
     (found,) = answer.partitions
     return found.error_code, found.timestamp, found.offset, found.leader_epoch

@@ -103,14 +103,14 @@ ZOOKEEPER_MUTATIONS = [
     _zookeeper(
         "orders to an earlier session are obeyed",
         REQUESTS,
-        "if NO_EPOCH != request.broker_epoch < self._broker_epoch():",
+        "if NO_EPOCH != request.broker_epoch < own_epoch:",
         "if NO_EPOCH - 1 > request.broker_epoch:",
     ),
     _zookeeper(
         "a newer epoch than the broker knows is refused",
         REQUESTS,
-        "if NO_EPOCH != request.broker_epoch < self._broker_epoch():",
-        "if NO_EPOCH != request.broker_epoch != self._broker_epoch():",
+        "if NO_EPOCH != request.broker_epoch < own_epoch:",
+        "if NO_EPOCH != request.broker_epoch != own_epoch:",
     ),
     _zookeeper(
         "an in-sync set is granted to an earlier session of its leader",
@@ -164,9 +164,9 @@ ZOOKEEPER_MUTATIONS = [
     ),
     _zookeeper(
         "notices of configs are watched once",
-        ZOOKEEPER + "broker/followed_configs.py",
-        "GetChildren(paths.CONFIG_CHANGES, is_watched=True)",
-        "GetChildren(paths.CONFIG_CHANGES, is_watched=self._last_notice < 0)",
+        ZOOKEEPER + "broker/notices.py",
+        "GetChildren(self.parent, is_watched=True)",
+        "GetChildren(self.parent, is_watched=self._last < 0)",
     ),
     # States of partitions (KAFKA-2729, 14140)
     _zookeeper(

@@ -131,7 +131,8 @@ def test_configs_that_were_written_although_the_answer_was_lost_are_announced() 
 
         config = BrokerConfig({"zookeeper.connect": "a", "broker.id": "5", "listeners": "PLAINTEXT://h:9092"})
         followed = FollowedConfigs(twice, 5, lambda: 0, changed)  # type: ignore[arg-type]
-        writes = ConfigWrites(twice, acls, followed, metadata.image, 5, lambda: BrokerConfigRules(config))  # type: ignore[arg-type]
+        rules, as_they_are = BrokerConfigRules(config), lambda _, values: values
+        writes = ConfigWrites(twice, acls, followed, metadata.image, 5, lambda: rules, as_they_are)  # type: ignore[arg-type]
         await make_top_level(client, acls)
         await client.ask(Create(paths.CONTROLLER, ElectedController(5, 0).encode()))
         wanted = AlterableConfig(name="log.cleaner.backoff.ms", config_operation=0, value="200")
