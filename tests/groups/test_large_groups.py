@@ -1,10 +1,9 @@
 """Work that grows with the number of members only where it must, counted in calls of functions, not in time."""
 
-import sys
 from collections.abc import Callable
-from types import FrameType
 
 import pytest
+from counted import calls
 from group_world import GroupWorld, subscription
 
 from kpybroker.groups import coordinator
@@ -14,23 +13,6 @@ SMALL, LARGE = 100, 400
 GROWTH = LARGE / SMALL
 TOLERANCE = 1.2
 PROTOCOLS = {"range": subscription("t"), "sticky": subscription("t")}
-
-
-def calls(work: Callable[[], object]) -> int:
-    """How many functions were called by it."""
-    number = 0
-
-    def count(_: FrameType, event: str, __: object) -> None:
-        nonlocal number
-        number += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return number
 
 
 def joining(size: int) -> tuple[GroupWorld, list[str]]:
