@@ -94,7 +94,7 @@ def serve(
     authorizer, the handler is behind a guard."""
     if hasattr(module, "codec"):
         codec = module.codec(api_version)
-        decode, encode, errors = codec.decode, codec.encode, getattr(codec, "errors", None)
+        decode, encode, errors = codec.decode, codec.encode, None
     else:
         errors = errors_in(api.response_class(api_key)) if api_key != api.FETCH else None
         yield

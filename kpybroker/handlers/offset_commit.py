@@ -23,9 +23,6 @@ from kpywire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kpywire.offset_commit import codec_for
-
-codec = codec_for
 
 IDS_FROM = 10
 
