@@ -242,8 +242,8 @@ def test_a_coordinator_counts_the_in_sync_replicas_that_its_leader_asked_for_sin
         shard.replica = SimpleNamespace(partition=partition, leader=leader, topic=topic)
         return bool(shard.has_enough_in_sync)
 
-    assert has_enough([5], SimpleNamespace(isr=(5, 6)))
-    assert not has_enough([5, 6], SimpleNamespace(isr=(5,)))
+    assert has_enough([5], SimpleNamespace(in_sync=SimpleNamespace(isr=(5, 6))))
+    assert not has_enough([5, 6], SimpleNamespace(in_sync=SimpleNamespace(isr=(5,))))
     assert not has_enough([5], None)
 
 
