@@ -20,8 +20,8 @@ from kpywire.messages.streams_group_heartbeat import (
 )
 
 ROUNDS = 5
-"""The heartbeats of each member after which a group rests: to learn that it is no member any more, to learn of a target,
-to give up, to get, and to see that it did."""
+"""The heartbeats of each member after which a group rests: to learn that it is no member any more, to learn of a
+target, to give up, to get, and to see that it did."""
 SHAPE = topology(
     subtopology("0", ("t",), sinks=("a-repartition",)),
     subtopology("1", repartition=(topic("a-repartition"),), changelogs=(topic("a-changelog", configs=COMPACTED),)),
