@@ -109,10 +109,9 @@ def _read(
     max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
     if not readable or request.max_records <= 0 or max_bytes <= 0:
         return errors
-    settings = broker.share_leader.settings_of(group_id)
     is_limit = call.api_version >= RENEWS_FROM and request.share_acquire_mode == RECORD_LIMIT
     wish = Wish(request.member_id or "", request.max_records, request.batch_size, is_limit)
-    bounds = Bounds(request.max_wait_ms, min(request.min_bytes, max_bytes), max_bytes, settings.isolation)
+    bounds = Bounds(request.max_wait_ms, min(request.min_bytes, max_bytes), max_bytes)
     return ShareRead(broker.share_leader, group_id, wish, bounds, readable).read(lambda found: {**found, **errors})
 
 

@@ -16,6 +16,7 @@ from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
 from raw_client import RawClient, connect
+from raw_transactions import Transactional, find_coordinator
 from share_group_requests import acknowledging, acquiring, describing, sharing
 from waiting import eventually
 
@@ -24,6 +25,7 @@ GROUP_RESOURCE = 32
 SETTINGS = {
     "share_coordinator_state_topic_num_partitions": "1",
     "offsets_topic_num_partitions": "1",
+    "transaction_state_log_num_partitions": "1",
     "group_share_min_record_lock_duration_ms": "1000",
     "group_share_max_size": "3",
     "group_share_max_share_sessions": "3",
@@ -150,6 +152,26 @@ def test_a_waiting_member_is_woken_by_an_append_and_by_a_release(client: RawClie
     assert two.acknowledge((0, 0, [RELEASE])) == error_codes.NONE
     (partition,) = one.client.receive(api.SHARE_FETCH, 2).responses[0].partitions
     assert [each.delivery_count for each in partition.acquired_records] == [2]
+
+
+def test_a_waiting_member_reads_at_the_isolation_level_that_is_set_meanwhile(
+    client: RawClient, other: RawClient
+) -> None:
+    group = Group(client, share_isolation_level="read_uncommitted")
+    member = Member(other, group.topic_id, "one")
+    assert member.got() == []
+    member.epoch += 1
+    other.send(acquiring("g", "one", member.epoch, max_wait_ms=60_000), 2)
+    group.configure(share_isolation_level="read_committed")
+    producer = Transactional(client, "p")
+    find_coordinator(client, "p")
+    assert producer.init().error_code == error_codes.NONE
+    assert producer.add(("t", 0)) == {error_codes.NONE}
+    assert producer.produce("t", b"aborted").error_code == error_codes.NONE
+    assert producer.end(commit=False).error_code == error_codes.NONE
+    (partition,) = other.receive(api.SHARE_FETCH, 2).responses[0].partitions
+    # The marker at offset 1 is given, as by Kafka; the aborted record at offset 0 is not.
+    assert [(each.first_offset, each.last_offset) for each in partition.acquired_records] == [(1, 1)]
 
 
 def test_records_of_a_lost_connection_and_of_an_ended_session_come_again(node: RunningNode, client: RawClient) -> None:

@@ -36,7 +36,7 @@ class GroupSettings:
         if known is not None and known[0] == overrides and known[1] is config:
             return known[2]
         settings = _settings(overrides, config)
-        self._known[group_id] = (overrides, config, settings)
+        self._known[group_id] = (dict(overrides), config, settings)  # a change of configs may change the same object
         return settings
 
     def forget(self, group_id: str) -> None:

@@ -37,7 +37,6 @@ class Bounds(NamedTuple):
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
-    isolation: int
 
 
 class _Found(NamedTuple):
@@ -49,12 +48,24 @@ class _Found(NamedTuple):
 class ShareRead:
     """One ShareFetch, until it is answered."""
 
-    __slots__ = ("_answered", "_bounds", "_errors", "_is_due", "_leader", "_led", "_pending", "_timer", "_wish")
+    __slots__ = (
+        "_answered",
+        "_bounds",
+        "_errors",
+        "_group_id",
+        "_is_due",
+        "_leader",
+        "_led",
+        "_pending",
+        "_timer",
+        "_wish",
+    )
 
     def __init__(
         self, leader: ShareLeader, group_id: str, wish: Wish, bounds: Bounds, partitions: Iterable[Partition]
     ) -> None:
         self._leader = leader
+        self._group_id = group_id
         self._wish = wish
         self._bounds = bounds
         self._led: dict[Partition, LedSharePartition] = {}
@@ -81,6 +92,11 @@ class ShareRead:
         for led in self._led.values():
             led.waiting[self] = None
         return self._pending
+
+    @property
+    def _isolation(self) -> int:
+        """The isolation level of the group as it is set now, which may have changed since the request came."""
+        return self._leader.settings_of(self._group_id).isolation
 
     # Waiting
 
@@ -166,7 +182,7 @@ class ShareRead:
         offset = led.partition.next_fetch_offset()
         if offset > role.log.log_end_offset:
             return None, offset
-        end = role.end_for(self._bounds.isolation)
+        end = role.end_for(self._isolation)
         return role.read(max(offset, log_start_offset), max_bytes, end, min_one_batch=is_first), offset
 
     def _acquire(self, found: Iterable[_Found]) -> tuple[Answer, bool]:
@@ -203,7 +219,7 @@ class ShareRead:
         batches = read_batches(records, max(partition.end_offset, offset - 1) + most)
         wish = self._wish._replace(max_records=most)
         given = acquire(partition, wish, offset, log_batches(batches), led.now_ms())
-        if given and self._bounds.isolation == READ_COMMITTED:
+        if given and self._isolation == READ_COMMITTED:
             aborted = [
                 AbortedTransaction(each.producer_id, each.first_offset)
                 for each in led.replica.led().log.aborted_within(max(offset, batches[0].header.base_offset), records)
