@@ -121,6 +121,8 @@ class Twice:
             await self._client.ask(operation)
         return await self._client.ask(operation)
 
+    ask_if_there = Client.ask_if_there
+
 
 def test_configs_that_were_written_although_the_answer_was_lost_are_announced() -> None:
     async def story(server: SimulatedZooKeeper, client: Client) -> None:

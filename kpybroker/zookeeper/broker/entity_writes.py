@@ -19,23 +19,14 @@ from kpywire import error_codes as kafka_errors
 
 async def read_configs(client: Client, entity: ConfigEntity) -> dict[str, str]:
     """The configs of an entity; none if there is no znode. Raises InvalidZnode."""
-    try:
-        return configs.decode_configs(entity.path, (await client.ask_until_answered(Get(entity.path))).data)
-    except ZooKeeperError as error:
-        if error.code != error_codes.NO_NODE:
-            raise
-        return {}
+    found = await client.ask_if_there(Get(entity.path))
+    return {} if found is None else configs.decode_configs(entity.path, found.data)
 
 
 async def children(client: Client, path: str) -> list[str]:
     """The names of the children of a znode; none if there is no znode."""
-    try:
-        names: list[str] = (await client.ask_until_answered(GetChildren(path))).names
-    except ZooKeeperError as error:
-        if error.code != error_codes.NO_NODE:
-            raise
-        return []
-    return names
+    found = await client.ask_if_there(GetChildren(path))
+    return [] if found is None else list(found.names)
 
 
 async def write_configs(client: Client, acls: Acls, entity: ConfigEntity, values: dict[str, str]) -> None:
@@ -49,12 +40,9 @@ async def write_configs(client: Client, acls: Acls, entity: ConfigEntity, values
 
 
 async def _set_or_create(client: Client, acls: Acls, entity: ConfigEntity, content: bytes) -> None:
-    try:
-        found = await client.ask_until_answered(Get(paths.CONTROLLER))
-    except ZooKeeperError as error:
-        if error.code != error_codes.NO_NODE:
-            raise
-        raise _moved(entity, "there is no controller") from None
+    found = await client.ask_if_there(Get(paths.CONTROLLER))
+    if found is None:
+        raise _moved(entity, "there is no controller")
     if ElectedController.decode(found.data).is_kraft:
         raise _moved(entity, "a KRaft controller has the cluster")
     check = Check(paths.CONTROLLER, found.stat.version)

@@ -118,11 +118,8 @@ class FollowedAcls:
         return found
 
     async def _read(self, resource: Resource) -> Versioned:
-        try:
-            found = await self._client.ask_until_answered(Get(resource.path))
-        except ZooKeeperError as error:
-            if error.code != zookeeper_errors.NO_NODE:
-                raise
+        found = await self._client.ask_if_there(Get(resource.path))
+        if found is None:
             return Versioned()
         entries = tuple(dict.fromkeys(acls.decode_acls(resource.path, found.data)))
         return Versioned(entries, found.stat.version)

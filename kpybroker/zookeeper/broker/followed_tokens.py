@@ -160,19 +160,12 @@ class FollowedTokens:
     async def _write(self, token_id: str, token: Token | None) -> None:
         path = paths.token(token_id)
         if token is None:
-            await self._delete(path)
+            await self._client.ask_if_there(Delete(path))
         else:
             await self._set_or_create(path, token.encode())
         self._note(token_id, token)
         prefix = f"{paths.TOKEN_CHANGES}/{tokens.CHANGE_PREFIX}"
         await give_notice(self._client, prefix, token_id.encode(), self._znode_acls.of(prefix))
-
-    async def _delete(self, path: str) -> None:
-        try:
-            await self._client.ask_until_answered(Delete(path))
-        except ZooKeeperError as error:
-            if error.code != zookeeper_errors.NO_NODE:
-                raise
 
     async def _set_or_create(self, path: str, content: bytes) -> None:
         try:

@@ -30,12 +30,8 @@ class Acls:
 
 async def make_path(client: Client, acls: Acls, path: str) -> None:
     """Create a persistent znode and its parents where they are missing."""
-    try:
-        await client.ask_until_answered(Exists(path))
+    if await client.ask_if_there(Exists(path)) is not None:
         return
-    except ZooKeeperError as error:
-        if error.code != error_codes.NO_NODE:
-            raise
     parent = path.rpartition("/")[0]
     if parent:
         await make_path(client, acls, parent)
@@ -50,11 +46,8 @@ async def make_top_level(client: Client, acls: Acls) -> None:
 
 async def cluster_id(client: Client, acls: Acls, rng: Random) -> str:
     """The id of the cluster; the first broker chooses it."""
-    try:
-        found = await client.ask_until_answered(Get(paths.CLUSTER_ID))
-    except ZooKeeperError as error:
-        if error.code != error_codes.NO_NODE:
-            raise
+    found = await client.ask_if_there(Get(paths.CLUSTER_ID))
+    if found is None:
         await make_path(client, acls, "/cluster")
         content = cluster.encode_cluster_id(uuid.to_string(_new_uuid(rng)))
         await _create_if_missing(client, Create(paths.CLUSTER_ID, content, acls.of(paths.CLUSTER_ID)))

@@ -8,12 +8,13 @@ it, and then begins the next one.
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.network.peer import Connect, Link
 from kpybroker.server.outgoing import Unprotected
+from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.addresses import Servers
 from kpybroker.zookeeper.client.frames import WatchedEvent
 from kpybroker.zookeeper.client.operations import Failed, Operation
@@ -129,6 +130,27 @@ class Client:
             except NoAnswer as lost:
                 if lost.state in ENDED:
                     raise
+
+    async def ask_if_there(self, operation: Operation) -> Any:
+        """Like `ask_until_answered`, but None if the znode is not there."""
+        try:
+            return await self.ask_until_answered(operation)
+        except ZooKeeperError as error:
+            if error.code != error_codes.NO_NODE:
+                raise
+            return None
+
+    async def answers(self, operations: Sequence[Operation]) -> list[Any]:
+        """The results of operations that are sent together, with `Failed` for one that is refused. Raises NoAnswer."""
+        if len(operations) == 1:
+            return [await self._answer(operations[0])]
+        return await asyncio.gather(*map(self._answer, operations))
+
+    async def _answer(self, operation: Operation) -> Any:
+        try:
+            return await self.ask_until_answered(operation)
+        except ZooKeeperError as error:
+            return error.failed
 
     async def wait_until_connected(self, timeout_ms: float) -> None:
         """Wait for the session's connection. Raises NotConnected after ``timeout_ms``, and if the login is refused."""

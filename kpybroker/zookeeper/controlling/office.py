@@ -5,16 +5,14 @@ operation whose connection is lost is sent again, so it may be done twice; the c
 When the session ends, the event under way ends too, and with it the reign.
 """
 
-import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from kpybroker.io.scheduler import Scheduler
-from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
-from kpybroker.zookeeper.client.operations import Operation
+from kpybroker.zookeeper.client.client import Client, NoAnswer
 from kpybroker.zookeeper.controller import events
 from kpybroker.zookeeper.controller.controller import Controller, NotController
 from kpybroker.zookeeper.controller.steps import ControllerMoved, Steps, UnexpectedAnswer
@@ -130,7 +128,7 @@ class Office:
         try:
             operations = next(steps)
             while True:
-                results = await self._answers(operations)
+                results = await self._client.answers(operations)
                 if session != self._session:
                     raise NotController
                 operations = steps.send(results)
@@ -138,17 +136,6 @@ class Office:
             return end.value
         finally:
             steps.close()
-
-    async def _answers(self, operations: Sequence[Operation]) -> list[Any]:
-        if len(operations) == 1:
-            return [await self._answer(operations[0])]
-        return await asyncio.gather(*map(self._answer, operations))
-
-    async def _answer(self, operation: Operation) -> Any:
-        try:
-            return await self._client.ask_until_answered(operation)
-        except ZooKeeperError as error:
-            return error.failed
 
 
 def _nothing(_result: Any) -> None:

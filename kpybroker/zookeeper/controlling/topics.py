@@ -180,13 +180,7 @@ class TopicWrites:
         return (error_codes.NONE, None) if same else exists
 
     async def _is_there(self, path: str) -> bool:
-        try:
-            await self._client.ask_until_answered(Exists(path))
-        except ZooKeeperError as error:
-            if error.code != zookeeper_errors.NO_NODE:
-                raise
-            return False
-        return True
+        return await self._client.ask_if_there(Exists(path)) is not None
 
     def _has_leaders(self, name: str, partitions: int) -> bool:
         topic = self._image.topics.get(name)

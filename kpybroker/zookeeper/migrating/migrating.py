@@ -6,7 +6,7 @@ write whose connection is lost is sent again. If the session ends, the driver co
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.client import Client, NoAnswer, NotConnected, ZooKeeperError
-from kpybroker.zookeeper.client.operations import Get, Operation
+from kpybroker.zookeeper.client.operations import Get
 from kpybroker.zookeeper.migration.driver import Append, DriverSteps, MigrationDriver
 from kpybroker.zookeeper.tree import cluster, paths
 from kpybroker.zookeeper.tree.contents import InvalidZnode
@@ -161,7 +161,7 @@ class Migrating:
         try:
             while True:
                 asked = steps.send(answer)
-                answer = await (self._append(asked) if isinstance(asked, Append) else self._ask(asked))
+                answer = await (self._append(asked) if isinstance(asked, Append) else self._client.answers(asked))
         except StopIteration:
             return
         finally:
@@ -171,14 +171,3 @@ class Migrating:
         answered: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self._commit(append.records, lambda offset: None if answered.done() else answered.set_result(offset))
         return await answered
-
-    async def _ask(self, operations: Sequence[Operation]) -> list[Any]:
-        if len(operations) == 1:
-            return [await self._answer(operations[0])]
-        return await asyncio.gather(*map(self._answer, operations))
-
-    async def _answer(self, operation: Operation) -> Any:
-        try:
-            return await self._client.ask_until_answered(operation)
-        except ZooKeeperError as error:
-            return error.failed
