@@ -183,7 +183,7 @@ SHARING_MUTATIONS = [
     _sharing(
         "records of open transactions are delivered",
         WAITING,
-        "        end = role.end_for(self._bounds.isolation)\n",
+        "        end = role.end_for(self._isolation)\n",
         "        end = role.end_for(0)\n",
     ),
     _sharing(

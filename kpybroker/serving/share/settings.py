@@ -31,12 +31,12 @@ class GroupSettings:
 
     def of(self, group_id: str, image: MetadataImage, config: BrokerConfig) -> ReadingSettings:
         """The settings of one group."""
-        overrides = image.configs.get((GROUP_RESOURCE, group_id), {})
+        overrides = image.configs_of(GROUP_RESOURCE, group_id)
         known = self._known.get(group_id)
         if known is not None and known[0] == overrides and known[1] is config:
             return known[2]
         settings = _settings(overrides, config)
-        self._known[group_id] = (dict(overrides), config, settings)  # a change of configs may change the same object
+        self._known[group_id] = (dict(overrides), config, settings)  # the image changes its configs in place
         return settings
 
     def forget(self, group_id: str) -> None:

@@ -54,6 +54,7 @@ class ShareRead:
         "_errors",
         "_group_id",
         "_is_due",
+        "_isolation",
         "_leader",
         "_led",
         "_pending",
@@ -74,6 +75,7 @@ class ShareRead:
         self._timer: Timer | None = None
         self._answered: Callable[[Answer], Any]
         self._is_due = False
+        self._isolation: int
         for partition in partitions:
             try:
                 self._led[partition] = leader.take_up(group_id, partition)
@@ -92,11 +94,6 @@ class ShareRead:
         for led in self._led.values():
             led.waiting[self] = None
         return self._pending
-
-    @property
-    def _isolation(self) -> int:
-        """The isolation level of the group as it is set now, which may have changed since the request came."""
-        return self._leader.settings_of(self._group_id).isolation
 
     # Waiting
 
@@ -139,6 +136,8 @@ class ShareRead:
 
     def _collect(self, *, is_last: bool) -> Answer | None:
         """Acquire records if there are enough. None if the request has to wait."""
+        # as it is set now: it may have changed while the request waited
+        self._isolation = self._leader.settings_of(self._group_id).isolation
         for _ in range(MOST_ATTEMPTS):
             found = self._find()
             self._take_errors()
