@@ -5,6 +5,7 @@ its content. Pure.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -12,17 +13,14 @@ from kpybroker.metadata.image import MetadataImage
 from kpybroker.sasl import scram
 from kpybroker.zookeeper.tree import configs, paths
 from kpybroker.zookeeper.tree.acls import AclEntry, Resource
+from kpybroker.zookeeper.tree.as_records import acl_record, credential_record, token_record
 from kpybroker.zookeeper.tree.client_quotas import config_entity, decode_quotas, quota_entity
 from kpybroker.zookeeper.tree.configs import ConfigEntity
-from kpybroker.zookeeper.tree.credentials import decode_credential
 from kpybroker.zookeeper.tree.tokens import Token
-from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 from kpywire.metadata_records.client_quota_record import ClientQuotaRecord, EntityData
-from kpywire.metadata_records.delegation_token_record import DelegationTokenRecord
 from kpywire.metadata_records.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from kpywire.metadata_records.remove_delegation_token_record import RemoveDelegationTokenRecord
 from kpywire.metadata_records.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
-from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 from kpywire.uuid import UUID_BYTES
 
 Records = list[Any]
@@ -51,8 +49,7 @@ def credentials(image: MetadataImage, entity: ConfigEntity, values: Mapping[str,
     for name, mechanism in scram.MECHANISMS.items():
         present = image.scram_credentials.get((mechanism.code, user))
         if name in values:
-            credential = decode_credential(entity.path, values[name])
-            record = UserScramCredentialRecord(name=user, mechanism=mechanism.code, **credential._asdict())
+            record = credential_record(entity.path, user, name, values[name])
             if record != present:
                 records.append(record)
         elif present is not None:
@@ -62,7 +59,7 @@ def credentials(image: MetadataImage, entity: ConfigEntity, values: Mapping[str,
 
 def acls(resource: Resource, before: Collection[AclEntry], wanted: Collection[AclEntry]) -> Records:
     """The records that make the ACLs of a resource these."""
-    added = [_acl(resource, each) for each in wanted if each not in before]
+    added = [acl_record(resource, each, acl_id(resource, each)) for each in wanted if each not in before]
     gone = [RemoveAccessControlEntryRecord(id=acl_id(resource, each)) for each in before if each not in wanted]
     return [*added, *gone]
 
@@ -81,15 +78,7 @@ def tokens(image: MetadataImage, token_id: str, token: Token | None) -> Records:
     present = image.delegation_tokens.get(token_id)
     if token is None:
         return [] if present is None else [RemoveDelegationTokenRecord(token_id=token_id)]
-    record = DelegationTokenRecord(
-        owner=token.owner,
-        requester=token.requester,
-        renewers=list(token.renewers),
-        issue_timestamp=token.issue_timestamp_ms,
-        max_timestamp=token.max_timestamp_ms,
-        expiration_timestamp=token.expiry_timestamp_ms,
-        token_id=token_id,
-    )
+    record = token_record(replace(token, token_id=token_id))
     return [] if record == present else [record]
 
 
@@ -105,16 +94,3 @@ def _owner(names: Mapping[str, str | None]) -> ConfigEntity:
     entity = config_entity(names)
     assert entity is not None, "made of an entity of ZooKeeper"
     return entity
-
-
-def _acl(resource: Resource, entry: AclEntry) -> AccessControlEntryRecord:
-    return AccessControlEntryRecord(
-        id=acl_id(resource, entry),
-        resource_type=resource.kind,
-        resource_name=resource.name,
-        pattern_type=resource.pattern,
-        principal=entry.principal,
-        host=entry.host,
-        operation=entry.operation,
-        permission_type=entry.permission,
-    )

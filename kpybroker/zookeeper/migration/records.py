@@ -10,6 +10,7 @@ from kpybroker.zookeeper.migration import entities
 from kpybroker.zookeeper.migration.reading import PATTERNS, Metadata, Tree
 from kpybroker.zookeeper.tree import acls, configs, paths
 from kpybroker.zookeeper.tree.acls import Resource
+from kpybroker.zookeeper.tree.as_records import token_record
 from kpybroker.zookeeper.tree.cluster import ProducerIdBlock
 from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.contents import InvalidZnode
@@ -39,7 +40,7 @@ def records_of(metadata: Metadata, new_id: NewId) -> list[Any]:
         records.append(ProducerIdsRecord(broker_id=last.broker_id, broker_epoch=-1, next_producer_id=last.end))
     records += _acls(tree, new_id)
     for token_id, held in _below(tree, paths.TOKENS):
-        records.append(entities.token_record(Token.decode(token_id, held)))
+        records.append(token_record(Token.decode(token_id, held)))
     return records
 
 

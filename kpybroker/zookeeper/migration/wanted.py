@@ -10,9 +10,12 @@ from typing import Final, NamedTuple
 from kpybroker.metadata.delta import ConfigResource, MetadataDelta
 from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, QuotaEntity
 from kpybroker.metadata.topic import Partition, Topic
+from kpybroker.quotas.client_quotas import USER
 from kpybroker.zookeeper.migration import entities
 from kpybroker.zookeeper.tree import configs, paths
 from kpybroker.zookeeper.tree.acls import Resource, encode_acls
+from kpybroker.zookeeper.tree.as_records import token_of
+from kpybroker.zookeeper.tree.client_quotas import config_entity
 from kpybroker.zookeeper.tree.cluster import ProducerIdBlock
 from kpybroker.zookeeper.tree.configs import ConfigEntity, encode_configs
 from kpybroker.zookeeper.tree.topics import PartitionState, TopicAssignment
@@ -40,13 +43,13 @@ def of_image(image: MetadataImage, controller_epoch: int) -> Changes:
     for resource in image.configs:
         _add_config(found, image, resource)
     names = dict.fromkeys(image.client_quotas)
-    names |= {((entities.USER, user),): None for _, user in image.scram_credentials}
+    names |= {((USER, user),): None for _, user in image.scram_credentials}
     for entity in names:
         _add_quotas(found, image, entity)
     for resource_of, entries in entities.acls_by_resource(image.acls.values()).items():
         found[resource_of.path] = Wanted(encode_acls(entries))
     for record in image.delegation_tokens.values():
-        token = entities.token_of(record)
+        token = token_of(record)
         found[token.path] = Wanted(token.encode())
     _add_producer_ids(found, image)
     return found
@@ -66,10 +69,10 @@ def of_delta(image: MetadataImage, delta: MetadataDelta, controller_epoch: int) 
     for entity in delta.kept.get("client_quotas", ()):
         _add_quotas(found, image, entity)  # type: ignore[arg-type]
     for credential in delta.kept.get("scram_credentials", ()):
-        _add_quotas(found, image, ((entities.USER, credential[1]),))  # type: ignore[index]
+        _add_quotas(found, image, ((USER, credential[1]),))  # type: ignore[index]
     for token_id in delta.kept.get("delegation_tokens", ()):
         record = image.delegation_tokens.get(str(token_id))
-        content = None if record is None else Wanted(entities.token_of(record).encode())
+        content = None if record is None else Wanted(token_of(record).encode())
         found[paths.token(str(token_id))] = content
     if delta.producer_ids:
         _add_producer_ids(found, image)
@@ -137,14 +140,14 @@ def _add_config(found: Changes, image: MetadataImage, resource: ConfigResource) 
 
 
 def _add_quotas(found: Changes, image: MetadataImage, entity: QuotaEntity) -> None:
-    owner = entities.config_entity(entity)
+    owner = config_entity(dict(entity))
     if owner is None:
         return
     values = entities.quota_values(image, entity)
     found[owner.path] = Wanted(encode_configs(values)) if values else None
     if values and owner.client_id is not None:
         above = ConfigEntity(owner.kind, owner.name)
-        user = next(part for part in entity if part[0] == entities.USER)
+        user = next(part for part in entity if part[0] == USER)
         found[above.path] = Wanted(encode_configs(entities.quota_values(image, (user,))))
         found[f"{above.path}/{configs.CLIENTS}"] = Wanted(None)
 
