@@ -4,8 +4,11 @@
 Apache Kafka has to pass too.
 """
 
+import base64
 import contextlib
+import json
 import re
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +45,8 @@ PATIENCE_S = 60.0
 RECORDS = 60
 CLASSIC, NEWER, SHARE, STREAMS = "classic-readers", "newer-readers", "sharing-readers", "streaming-readers"
 COMPLAINTS = re.compile(r"\b(ERROR|WARN|Exception|Traceback)\b|\"level\":\"(?:error|warn)\"")
+OTHER_GROUPS = "failed to describe consumer group"
+"""Redpanda Console 3.2 describes groups of the classic protocol only, and logs this line about others."""
 FORM = "application/x-www-form-urlencoded"
 PAGE = "text/html"
 
@@ -192,6 +197,85 @@ def test_kafdrop_creates_and_deletes_a_topic(drop: ConsoleProgram) -> None:
     # The redirect says that it was deleted; a refusal is a page.
     assert drop.ask("POST", "/topic/made/delete", b"", FORM, PAGE).status == 302
     eventually(lambda: drop.get("/topic/made").status == 404, "the topic is gone")
+
+
+def test_redpanda_console_shows_all_that_it_can_show(redpanda: ConsoleProgram) -> None:
+    nodes = redpanda.show("/api/brokers")
+    assert [each["brokerId"] for each in nodes] == [1, 2, 3]
+    assert all(each["totalLogDirSizeBytes"] > 0 for each in nodes)
+    assert redpanda.show("/api/brokers/1/config")["brokerConfigs"]
+    assert redpanda.show("/api/cluster")["clusterInfo"]["controllerId"] in (1, 2, 3)
+    assert {"orders", "compacted"} <= {each["topicName"] for each in redpanda.show("/api/topics")["topics"]}
+    partitions = redpanda.show("/api/topics/orders/partitions")["partitions"]
+    assert sum(each["waterMarkHigh"] for each in partitions) >= RECORDS
+    assert all(len(each["partitionLogDirs"]) == 3 for each in partitions)
+    assert redpanda.show("/api/topics/compacted/configuration")["topicDescription"]["configEntries"]
+    assert CLASSIC in {each["groupId"] for each in redpanda.show("/api/topics/orders/consumers")["topicConsumers"]}
+    groups = {each["groupId"]: each for each in redpanda.show("/api/consumer-groups")["consumerGroups"]}
+    assert groups[CLASSIC]["state"] == "Stable"
+    assert rules(redpanda)[0]["acls"][0]["principal"] == "User:alice"
+    for page in ("quotas", "operations/topic-details", "operations/reassign-partitions", "topics-configs"):
+        redpanda.show(f"/api/{page}")
+    supported = redpanda.show("/api/console/endpoints")["endpointCompatibility"]["endpoints"]
+    missing = {each["endpoint"] for each in supported if not each["isSupported"]}
+    assert all("redpanda.api." in each for each in missing), "only what Redpanda itself has is missing"
+    assert not [line for line in complaints(redpanda.log) if OTHER_GROUPS not in line]
+
+
+def test_redpanda_console_lists_records(redpanda: ConsoleProgram) -> None:
+    wanted = {"topic": "orders", "startOffset": -2, "partitionId": -1, "maxResults": RECORDS}
+    body = json.dumps(wanted).encode()
+    service = "/redpanda.api.console.v1alpha1.ConsoleService/ListMessages"
+    answer = redpanda.ask("POST", service, struct.pack(">BI", 0, len(body)) + body, "application/connect+json")
+    keys = [
+        base64.b64decode(each["data"]["key"]["normalizedPayload"]) for each in envelopes(answer.body) if "data" in each
+    ]
+    assert {b"k%d" % number for number in range(RECORDS)} <= set(keys)
+
+
+def rules(redpanda: ConsoleProgram) -> list[dict[str, Any]]:
+    """The resources that have ACLs, with these."""
+    every = dict.fromkeys(("resourceType", "resourcePatternTypeFilter", "operation", "permissionType"), "Any")
+    found: list[dict[str, Any]] = redpanda.show("/api/acls", **every)["aclResources"]
+    return found
+
+
+def envelopes(stream: bytes) -> Iterator[dict[str, Any]]:
+    """The messages of a stream of the Connect protocol."""
+    while stream:
+        _flags, size = struct.unpack_from(">BI", stream)
+        yield json.loads(stream[5 : 5 + size])
+        stream = stream[5 + size :]
+
+
+def test_redpanda_console_changes_the_cluster(redpanda: ConsoleProgram) -> None:
+    topic = {"topicName": "built", "partitionCount": 2, "replicationFactor": 3, "configs": []}
+    assert redpanda.ask("POST", "/api/topics", topic).json["partitionCount"] == 2
+    change = {"configs": [{"key": "retention.ms", "op": "SET", "value": "200000"}]}
+    assert redpanda.ask("PATCH", "/api/topics/built/configuration", change).status == 200
+    record = {"key": "YQ==", "value": "Yg==", "partitionId": 0, "headers": []}
+    sent = {"topicNames": ["built"], "useTransactions": True, "compressionType": 4, "records": [record]}
+    assert "error" not in redpanda.ask("POST", "/api/topics-records", sent).json["records"][0]
+    deleted = {"partitions": [{"partitionId": 0, "offset": -1}]}
+    answer = redpanda.ask("DELETE", "/api/topics/built/records", deleted).json
+    assert answer["partitions"][0]["lowWaterMark"] > 0
+    moved = {"topics": [{"topicName": "built", "partitions": [{"partitionId": 0, "replicas": [1, 2]}]}]}
+    answer = redpanda.ask("PATCH", "/api/operations/reassign-partitions", moved).json
+    assert answer["reassignPartitionsResponses"][0]["partitions"][0]["errorCode"] == ""
+    rule = {
+        "resourceType": "Topic",
+        "resourceName": "built",
+        "resourcePatternType": "Literal",
+        "principal": "User:bob",
+        "host": "*",
+        "operation": "Read",
+        "permissionType": "Allow",
+    }
+    assert redpanda.ask("POST", "/api/acls", rule).status == 200
+    assert redpanda.ask("DELETE", "/api/acls", rule).status == 200
+    assert [each["resourceName"] for each in rules(redpanda)] == ["orders"]
+    assert redpanda.ask("DELETE", "/api/topics/built").status == 200
+    eventually(lambda: redpanda.get("/api/topics/built/partitions").status != 200, "the topic is gone")
 
 
 def complaints(log: str) -> list[str]:
