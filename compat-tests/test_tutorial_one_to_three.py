@@ -24,7 +24,7 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.MULTILINE
 READS = ("grep ", "kpybroker cluster ", "kpybroker topics describe ")
 """Commands that a reader repeats until they show what the page shows."""
 PORTS = [*range(9092, 9095), *range(9192, 9195), *range(9404, 9407)]
-HOME = "/home/ada/three"
+HOME = "/srv/three"
 """The directory of the page."""
 PATIENCE_S = 60.0
 
