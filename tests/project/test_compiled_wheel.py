@@ -64,6 +64,8 @@ PROTOCOL_SUITES = (
     "test_protocol_group_offsets.py",
     "test_protocol_transactions.py",
 )
+SUITE_S = 1000
+"""A minute or two on a machine that does nothing else."""
 TESTERS = ("pytest", "pytest-rerunfailures", "pytest-timeout", "hypothesis", "cryptography", "kafka-python")
 """The packages that the tests of the modules need in an environment of another Python."""
 A_TEST_OF_THE_FORM = """
@@ -167,9 +169,11 @@ def test_the_modules_pass_the_tests_of_their_sources(programs: Path, interpreter
     tester = interpreter if is_this(interpreter) else programs / "python"
     if not is_this(interpreter):
         run(tester, "-m", "pip", "install", "--quiet", *TESTERS, cwd=tmp_path)
-    run(tester, "-m", "pytest", *options, form, *tests, cwd=tmp_path, variables={"PYTHONPATH": str(packages)})
+    found = {"PYTHONPATH": str(packages)}
+    run(tester, "-m", "pytest", *options, form, *tests, cwd=tmp_path, variables=found, timeout_s=SUITE_S)
 
 
 def test_it_passes_protocol_suites(programs: Path) -> None:
     suites = [ROOT / "compat-tests" / name for name in PROTOCOL_SUITES]
-    run(sys.executable, "-m", "pytest", "--kpybroker", programs / "kpybroker", "-m", "not java", *suites, cwd=ROOT)
+    command = (sys.executable, "-m", "pytest", "--kpybroker", programs / "kpybroker", "-m", "not java", *suites)
+    run(*command, cwd=ROOT, timeout_s=SUITE_S)
