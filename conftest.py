@@ -1,12 +1,18 @@
 """For every suite: what needs a program that is not on this machine is skipped, and says so; no test is timed.
 
+pytest-timeout ends a test that hangs. It cannot end a fixture, a library in C that does not return to Python, or a
+thread that is still there when all tests are over: the process prints its stacks and ends then.
+
 Generated inputs differ from run to run, except with ``HYPOTHESIS_PROFILE=repeatable``.
 """
 
+import faulthandler
 import importlib.util
 import os
 import shutil
 import sys
+import threading
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -15,6 +21,11 @@ from hypothesis import HealthCheck, settings
 from oracle import jars
 
 JDK = ("java", "javac")
+
+FIXTURES_S = 600
+"""How long the fixtures of one test may take, over its own limit."""
+ENDING_S = 120
+exit_status = pytest.StashKey[int]()
 
 # A deadline asserts wall time, which a busy machine does not keep.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -101,3 +112,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name, reason in reasons.items():
             if reason and item.get_closest_marker(name):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    marker = item.get_closest_marker("timeout")
+    limit_s = float(marker.args[0] if marker else item.config.getini("timeout"))
+    if not limit_s:
+        return (yield)
+    tries = 1 + (item.config.getoption("reruns", default=None) or 0)
+    faulthandler.dump_traceback_later(limit_s * tries + FIXTURES_S, exit=True, file=sys.__stderr__)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    session.config.stash[exit_status] = exitstatus
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    faulthandler.dump_traceback_later(ENDING_S, exit=True, file=sys.__stderr__)
+    left = [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
+    for each in left:
+        each.join(ENDING_S / 4 / len(left))
+    if alive := [each.name for each in left if each.is_alive()]:
+        print(f"Threads are left, which would hold this process: {', '.join(alive)}", file=sys.__stderr__, flush=True)
+        faulthandler.dump_traceback(file=sys.__stderr__)
+        sys.stdout.flush()
+        os._exit(config.stash.get(exit_status, pytest.ExitCode.INTERNAL_ERROR))
