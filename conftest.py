@@ -7,6 +7,7 @@ Generated inputs differ from run to run, except with ``HYPOTHESIS_PROFILE=repeat
 """
 
 import faulthandler
+import gc
 import importlib.util
 import os
 import shutil
@@ -114,6 +115,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def pytest_collection_finish() -> None:
+    # Thousands of collected tests are never garbage: each full collection would walk through all of them.
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     marker = item.get_closest_marker("timeout")
@@ -134,6 +140,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
+    gc.freeze()
     faulthandler.dump_traceback_later(ENDING_S, exit=True, file=sys.__stderr__)
     left = [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
     for each in left:
