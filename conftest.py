@@ -27,6 +27,8 @@ FIXTURES_S = 600
 """How long the fixtures of one test may take, over its own limit."""
 ENDING_S = 120
 exit_status = pytest.StashKey[int]()
+terminal = pytest.StashKey[int]()
+"""Standard error as it was before pytest captured what is written there."""
 
 # A deadline asserts wall time, which a busy machine does not keep.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -79,6 +81,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[terminal] = os.dup(sys.stderr.fileno())
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("seeds")
     if marker is not None:
@@ -127,7 +133,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     if not limit_s:
         return (yield)
     tries = 1 + (item.config.getoption("reruns", default=None) or 0)
-    faulthandler.dump_traceback_later(limit_s * tries + FIXTURES_S, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(limit_s * tries + FIXTURES_S, exit=True, file=item.config.stash[terminal])
     try:
         return (yield)
     finally:
@@ -141,12 +147,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     gc.freeze()
-    faulthandler.dump_traceback_later(ENDING_S, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(ENDING_S, exit=True, file=config.stash[terminal])
     left = [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
     for each in left:
         each.join(ENDING_S / 4 / len(left))
     if alive := [each.name for each in left if each.is_alive()]:
-        print(f"Threads are left, which would hold this process: {', '.join(alive)}", file=sys.__stderr__, flush=True)
-        faulthandler.dump_traceback(file=sys.__stderr__)
+        print(f"Threads are left, which would hold this process: {', '.join(alive)}", file=sys.stderr, flush=True)
+        faulthandler.dump_traceback(file=config.stash[terminal])
         sys.stdout.flush()
         os._exit(config.stash.get(exit_status, pytest.ExitCode.INTERNAL_ERROR))
