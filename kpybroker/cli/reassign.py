@@ -9,6 +9,7 @@ from kpybroker.cli.options import bootstrap_server, connected
 from kpybroker.client import reassignment_requests, topic_requests
 
 LOOK_EVERY_S = 0.2
+LARGEST_ID = (1 << 31) - 1
 
 
 def broker_ids(_context: click.Context, _option: click.Parameter, text: str) -> list[int]:
@@ -16,7 +17,9 @@ def broker_ids(_context: click.Context, _option: click.Parameter, text: str) -> 
     try:
         ids = [int(word) for word in text.split(",")]
     except ValueError:
-        raise click.BadParameter(f"{text!r} is not a list of ids such as 1,2,3") from None
+        ids = [-1]
+    if not all(0 <= each <= LARGEST_ID for each in ids):
+        raise click.BadParameter(f"{text!r} is not a list of ids such as 1,2,3")
     if len(set(ids)) != len(ids):
         raise click.BadParameter(f"{text!r} names a broker twice")
     return ids

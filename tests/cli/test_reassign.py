@@ -90,6 +90,8 @@ def test_a_topic_gets_more_replicas_other_ones_and_fewer(cluster: Cluster) -> No
         (("u", "--broker-list", "1"), 2, "2 replicas need 2 brokers, and --broker-list names 1"),
         (("u", "--broker-list", "1,1"), 2, "names a broker twice"),
         (("u", "--broker-list", "one"), 2, "is not a list of ids such as 1,2,3"),
+        (("u", "--broker-list", "-1"), 2, "is not a list of ids such as 1,2,3"),
+        (("u", "--broker-list", f"1,{1 << 31}"), 2, "is not a list of ids such as 1,2,3"),
         (("u", "--broker-list", ""), 2, "is not a list of ids such as 1,2,3"),
         (("u",), 2, "Missing option '--broker-list'"),
     ],
