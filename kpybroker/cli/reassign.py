@@ -1,12 +1,16 @@
 """``kpybroker topics reassign``: give the partitions of topics to other brokers, or more or fewer of them."""
 
 import time
+from collections.abc import Mapping
 
 import click
 
 from kpybroker.cli import completion
 from kpybroker.cli.options import bootstrap_server, connected
+from kpybroker.cli.progress import Progress
 from kpybroker.client import reassignment_requests, topic_requests
+from kpybroker.client.client import Client
+from kpybroker.client.reassignment_requests import Assignment
 
 LOOK_EVERY_S = 0.2
 LARGEST_ID = (1 << 31) - 1
@@ -23,6 +27,15 @@ def broker_ids(_context: click.Context, _option: click.Parameter, text: str) -> 
     if len(set(ids)) != len(ids):
         raise click.BadParameter(f"{text!r} names a broker twice")
     return ids
+
+
+def wait_until_moved(client: Client, wanted: Mapping[str, Assignment]) -> None:
+    """Wait until all replicas are where they are wanted, and show how many partitions are. Raises KafkaError."""
+    total = sum(len(assignment) for assignment in wanted.values())
+    with Progress("Moved", "partition", total) as progress:
+        while left := reassignment_requests.unfinished(client, wanted):
+            progress.reached(total - left)
+            time.sleep(LOOK_EVERY_S)
 
 
 @click.command()
@@ -57,8 +70,8 @@ def reassign(names: tuple[str, ...], brokers: list[int], replicas: int | None, n
             raise click.UsageError(f"{most} replicas need {most} brokers, and --broker-list names {len(brokers)}")
         wanted = reassignment_requests.spread(topics, brokers, replicas)
         reassignment_requests.reassign(client, wanted)
-        while not no_wait and reassignment_requests.unfinished(client, wanted):
-            time.sleep(LOOK_EVERY_S)
+        if not no_wait:
+            wait_until_moved(client, wanted)
     where = ",".join(map(str, brokers))
     for name, assignment in wanted.items():
         count = len(assignment)
