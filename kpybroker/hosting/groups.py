@@ -3,7 +3,8 @@
 (Kafka: ``GroupCoordinatorService``.) The machine is imported with the first shard: a node without groups needs none.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -43,11 +44,19 @@ def group_coordinator(
     def period_ms() -> int:
         return int(config()["offsets.retention.check.interval.ms"])
 
+    def members() -> int:
+        machines: Iterable[Any] = (shard.machine for shard in shards.shards.values())
+        return sum(machine.members() for machine in machines)
+
     topics = FollowedTopics()
-    return Shards(GROUP_OFFSETS_TOPIC, period_ms, lambda: _kind(config, topics, rng), scheduler, replicas, topics.apply)
+    kind = partial(_kind, config, topics, rng, members)
+    shards = Shards(GROUP_OFFSETS_TOPIC, period_ms, kind, scheduler, replicas, topics.apply)
+    return shards
 
 
-def _kind(config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Random) -> Kind:
+def _kind(
+    config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Random, members_of_node: Callable[[], int]
+) -> Kind:
     from kpybroker.groups.coordinator import GroupCoordinator
     from kpybroker.groups.events import ExpireOffsets, TimersDue
     from kpybroker.groups.record import decode
@@ -62,7 +71,7 @@ def _kind(config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Rando
         return known[0][1]
 
     return Kind(
-        new_machine=lambda: GroupCoordinator(settings, topics.now, rng, rebalances),
+        new_machine=lambda: GroupCoordinator(settings, topics.now, rng, rebalances, members_of_node),
         decode=decode,
         timers_due=TimersDue,
         periodic=ExpireOffsets,
