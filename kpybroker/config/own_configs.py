@@ -153,9 +153,9 @@ OWN_DOCUMENTATION: Final = {
     ),
     "kpybroker.group.share.unsettled.heartbeat.interval.ms": (
         "The interval between heartbeats of a member of a share group (KIP-932) that waits for partitions. A group "
-        "that has none yet gets its first ones without delay. At rest the interval of a Java member is 1 s, or 5 ms for "
-        "each member that the node has, up to group.share.heartbeat.interval.ms. 0 for the latter at all times, as on "
-        "Apache Kafka."
+        "that has none yet gets its first ones without delay. At rest the interval of a Java member is 1 s, or 5 ms "
+        "for each member that the node has, up to group.share.heartbeat.interval.ms. 0 for the latter at all times, as "
+        "on Apache Kafka."
     ),
     "kpybroker.http.listener": (
         "The address of the console, /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "
