@@ -84,7 +84,7 @@ class ShareRead:
         """How many partitions there were to acquire records from at the last look."""
         self._reads = leader.metrics.of(group_id)
         self._since_ms = leader.broker.scheduler.monotonic_ms()
-        """When there was last a partition to acquire records from, or the request came."""
+        """The time of the last look that found a partition to acquire records from, or of the request."""
         for partition in partitions:
             try:
                 self._led[partition] = leader.take_up(group_id, partition)
