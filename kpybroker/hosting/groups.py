@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kpybroker.groups.settings import GroupSettings
 
 MINUTE_MS = 60_000
+COUNTS_FOR_MS = 1_000.0
+"""How long a count of the members of all shards is used: heartbeats are too many to count for each."""
 _OF_A_GROUP = {
     "consumer_session_timeout_ms": "consumer.session.timeout.ms",
     "consumer_heartbeat_interval_ms": "consumer.heartbeat.interval.ms",
@@ -44,9 +46,15 @@ def group_coordinator(
     def period_ms() -> int:
         return int(config()["offsets.retention.check.interval.ms"])
 
+    counted_ms, counted = -COUNTS_FOR_MS, 0
+
     def members() -> int:
-        machines: Iterable[Any] = (shard.machine for shard in shards.shards.values())
-        return sum(machine.members() for machine in machines)
+        nonlocal counted_ms, counted
+        now_ms = scheduler.monotonic_ms()
+        if now_ms >= counted_ms + COUNTS_FOR_MS:
+            machines: Iterable[Any] = (shard.machine for shard in shards.shards.values())
+            counted_ms, counted = now_ms, sum(machine.members() for machine in machines)
+        return counted
 
     topics = FollowedTopics()
     kind = partial(_kind, config, topics, rng, members)
