@@ -261,3 +261,22 @@ def test_no_partition_is_with_two_members_and_silence_settles_the_group(seed: in
         world.restart()
         after = group_of(world)
         assert before == {name: getattr(after, name) for name in before}
+
+
+def test_a_target_of_a_coordinator_whose_clock_was_ahead_holds_nobody_up() -> None:
+    """Each target has the time of the wall clock with it (found by simulation)."""
+    world = GroupWorld()
+    world.set_topics(True, topic("t", 2))
+    ahead_ms = 60_000
+    world.advance(ahead_ms)
+    gone = Member(world, "gone")
+    gone.join()
+    gone.beat(member_epoch=-1)
+    world.now_ms -= ahead_ms
+    world.restart()
+    one = Member(world, "one")
+    one.join()
+    assert one.partitions == [0, 1]
+    two = Member(world, "two")
+    two.join()
+    assert two.partitions == [], "by this clock the last target is new"
