@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpybroker.groups.consumer.consumer_group import ConsumerGroup
+from kpybroker.groups.consumer.member import ConsumerMember
 from kpybroker.groups.consumer.regexes import ResolveRegexes
 from kpybroker.groups.events import GroupRequest
 from kpywire import error_codes
@@ -280,3 +281,16 @@ def test_a_target_of_a_coordinator_whose_clock_was_ahead_holds_nobody_up() -> No
     two = Member(world, "two")
     two.join()
     assert two.partitions == [], "by this clock the last target is new"
+
+
+def test_members_are_in_the_order_of_a_table_that_grows_before_it_replaces() -> None:
+    """Kafka's table has four slots for five members, and eight once one of them is replaced. The order decides who
+    gets what if two members are in one bucket of the assignor's table."""
+    group = ConsumerGroup("g")
+    client, generated = "client-e30c87e8-ddd3-47e3-b765-1e8f48f26228", "G-tj4_tKSTaDd6ndUzcDbg"
+    for member_id in (client, "member-2", "member-3", generated):
+        group.put(ConsumerMember(member_id))
+    assert group.ordered_members() == ["member-3", generated, "member-2", client]
+    group.put(ConsumerMember("GjW6y0nRStmo3rKxVMRXww"))
+    group.put(ConsumerMember("member-2", member_epoch=1))
+    assert group.ordered_members() == ["member-3", "member-2", client, generated, "GjW6y0nRStmo3rKxVMRXww"]
