@@ -143,15 +143,21 @@ class Connection(Debtor):
         self.arrived_ns = self.server.poller.turn_ns
         if self.is_long:
             self.server.line.join_long(self)
+        elif events != RESUME and self.server.poller.is_alone and self.server.line.is_free():
+            self._serve_piece(self.server.poller.worked_ns, self.arrived_ns)  # nobody is before it
         else:
             self.server.line.join(self.serve_piece, self.owed_ns)
 
     def serve_piece(self) -> None:
         """Serve one piece, when the connection's turn in the line has come."""
+        self._serve_piece(thread_time_ns(), _now_ns())
+
+    def _serve_piece(self, worked_ns: int, began_ns: int) -> None:
+        """Serve one piece, which began when this thread had worked for ``worked_ns``."""
         self._is_in_line = False
         if self._phase == CLOSED:
             return
-        began_ns, answered_ns = thread_time_ns(), self.answered_ns
+        answered_ns = self.answered_ns
         was_long, self.is_long = self.is_long, False
         self.is_admitted = self.is_admitted or was_long
         events, self._due_events = self._due_events, 0
@@ -161,7 +167,8 @@ class Connection(Debtor):
             self._on_writable()
         if events & READABLE and not self.closed:
             self._on_readable()
-        self.settle(thread_time_ns() - began_ns)
+        took_ns = _now_ns() - began_ns  # no less than the CPU time, which takes a system call
+        self.settle(took_ns if took_ns <= PIECE_NS else thread_time_ns() - worked_ns)
         if was_long and self.answered_ns == answered_ns:
             self.is_long = True  # its next request has not come as a whole yet
         self._watch_again()
