@@ -25,13 +25,9 @@ _CLIENT_FIRST: Final = re.compile(
     rf"n,(?:a=((?:[^=,\0]|=2C|=3D)*))?,n=((?:[^=,\0]|=2C|=3D)+),r=({_NONCE})((?:,[A-Za-z]+=[^,\0]+)*)"
 )
 """The authorization id, the user, the nonce and the extensions."""
-_SERVER_FIRST: Final = re.compile(
-    rf"r=({_NONCE}),s=({_BASE64}),i=([0-9]{{1,9}})(?:,[A-Za-z]+=[^,\0]+)*"
-)
+_SERVER_FIRST: Final = re.compile(rf"r=({_NONCE}),s=({_BASE64}),i=([0-9]{{1,9}})(?:,[A-Za-z]+=[^,\0]+)*")
 """The nonce, the salt and the iterations."""
-_CLIENT_FINAL: Final = re.compile(
-    rf"(c=({_BASE64}),r=({_NONCE})(?:,[A-Za-z]+=[^,\0]+)*),p=({_BASE64})"
-)
+_CLIENT_FINAL: Final = re.compile(rf"(c=({_BASE64}),r=({_NONCE})(?:,[A-Za-z]+=[^,\0]+)*),p=({_BASE64})")
 """All before the proof, of that the binding and the nonce, and the proof."""
 _SERVER_FINAL: Final = re.compile(rf"(?:e=([^,\0]+)|v=({_BASE64}))(?:,[A-Za-z]+=[^,\0]+)*")
 """The error and the signature, one of them."""

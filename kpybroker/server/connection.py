@@ -157,8 +157,7 @@ class Connection(Debtor):
         self._is_in_line = False
         if self._phase == CLOSED:
             return
-        answered_ns = self.answered_ns
-        was_long, self.is_long = self.is_long, False
+        answered_ns, was_long, self.is_long = self.answered_ns, self.is_long, False
         self.is_admitted = self.is_admitted or was_long
         events, self._due_events = self._due_events, 0
         if events & RESUME:
@@ -171,9 +170,6 @@ class Connection(Debtor):
         self.settle(took_ns if took_ns <= PIECE_NS else thread_time_ns() - worked_ns)
         if was_long and self.answered_ns == answered_ns:
             self.is_long = True  # its next request has not come as a whole yet
-        self._watch_again()
-
-    def _watch_again(self) -> None:
         if not (self._is_watched or self._is_in_line or self.closed):
             self._is_watched = True
             self.channel.watch(self._on_event, self._wanted)
@@ -431,10 +427,8 @@ class Connection(Debtor):
 
     def _may_start(self, view: memoryview, header: int) -> bool:
         """Whether the next request may be served although earlier replies are due or cannot be sent."""
-        if self._is_blocked:
-            return False
-        if not self.waiting:
-            return True
+        if self._is_blocked or not self.waiting:
+            return not self._is_blocked
         return self.dispatch.trait_at(view, header).overlaps and all(pending.overlaps for pending in self.waiting)
 
     def _queue_resolved(self, reply: "Reply") -> None:

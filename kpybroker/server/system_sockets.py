@@ -47,7 +47,7 @@ class ListeningSocket(socket.socket):
         self._family = family
 
     def accept(self) -> tuple[socket.socket, Any]:
-        descriptor, address = self._accept()
+        descriptor, address = self._accept()  # type: ignore[attr-defined]  # all that ``socket.accept`` begins with
         return socket.socket(self._family, socket.SOCK_STREAM, 0, descriptor), address
 
 

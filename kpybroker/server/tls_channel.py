@@ -22,9 +22,9 @@ from kpybroker.io.scheduler import Scheduler
 from kpybroker.server import tls_mistakes
 from kpybroker.server.channel import Channel
 from kpybroker.server.poller import GONE, READABLE, WRITABLE, OnEvent, Poller
+from kpybroker.server.time_limit import TimeLimit
 from kpybroker.server.tls_mistakes import Terms
 from kpybroker.server.tls_records import MOST_RECORD_BYTES, whole_end
-from kpybroker.server.time_limit import TimeLimit
 
 HANDSHAKE_PATIENCE_MS = 10_000
 FED_BYTES: Final = 20 * 1024
