@@ -127,7 +127,7 @@ class Decoder:
         if header.codec:
             buffer = decompress(header.codec, memoryview(data)[start:end], self._max_inflated_bytes)
             start, end = 0, len(buffer)
-        found = record_positions(memoryview(buffer)[start:end], header.record_count)
+        found = record_positions(buffer, start, end, header.record_count)
         if found:
             self._parts.append(_Part(buffer, start, end, found, header))
             self._rows += header.record_count
