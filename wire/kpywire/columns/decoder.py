@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from kpywire.aborted import Aborted
 from kpywire.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, batch_headers, check_crc
 from kpywire.columns import arrays
+from kpywire.columns.layout import Layout, Layouts
 from kpywire.columns.record_positions import record_positions
 from kpywire.columns.schema import TYPES, schema_of
 from kpywire.columns.sections import Fields, fields_of
+from kpywire.columns.varints import Bytes
 from kpywire.compression import decompress
 from kpywire.errors import Malformed
 from kpywire.record import MAX_INFLATED_BYTES
@@ -59,7 +61,8 @@ class _Part(NamedTuple):
     end: int
     """The end of its section in the buffer, which begins at ``start``."""
     positions: list[NDArray[np.int64]]
-    """The positions of its records in the section."""
+    """The positions of its records in the section, unless it has a layout."""
+    layout: Layout | None
     header: BatchHeader
 
     def alone(self) -> "_Part":
@@ -96,6 +99,8 @@ class Decoder:
         self._checks_crcs = checks_crcs
         self._max_inflated_bytes = max_inflated_bytes
         self._parts: list[_Part] = []
+        """They have one layout, or none."""
+        self._layouts = Layouts()
         self.next_offset = start_offset
         """The offset behind the last batch that was taken, whether it had rows or not."""
         self._rows = 0
@@ -113,7 +118,11 @@ class Decoder:
                 if self._checks_crcs and not check_crc(data, header, position):
                     raise Malformed(f"the batch at offset {header.base_offset} has a wrong CRC")
                 if not aborted.skips(data, header, position) and self._admits(header):
-                    self._find(data, header, position)
+                    part = self._found(data, header, position)
+                    if self._parts and self._parts[-1].layout is not part.layout:
+                        yield from self.take()
+                        held = 0
+                    self._hold(part)
             self.next_offset = max(self.next_offset, header.next_offset)
             if self._rows >= MOST_ROWS or self._held_bytes >= MOST_BYTES:
                 yield from self.take()
@@ -122,16 +131,20 @@ class Decoder:
             yield from self.take()
         self._parts[held:] = [part.alone() for part in self._parts[held:]]
 
-    def _find(self, data: Buffer, header: BatchHeader, position: int) -> None:
+    def _found(self, data: Buffer, header: BatchHeader, position: int) -> _Part:
         buffer, start, end = data, position + HEADER_BYTES, position + header.size
         if header.codec:
             buffer = decompress(header.codec, memoryview(data)[start:end], self._max_inflated_bytes)
             start, end = 0, len(buffer)
-        found = record_positions(buffer, start, end, header.record_count)
-        if found:
-            self._parts.append(_Part(buffer, start, end, found, header))
-            self._rows += header.record_count
-            self._held_bytes += end - start
+        layout = self._layouts.of(buffer, start, end, header.record_count)
+        positions = [] if layout else record_positions(buffer, start, end, header.record_count)
+        return _Part(buffer, start, end, positions, layout, header)
+
+    def _hold(self, part: _Part) -> None:
+        if part.header.record_count > 0:
+            self._parts.append(part)
+            self._rows += part.header.record_count
+            self._held_bytes += part.end - part.start
 
     def take(self) -> Iterator[pa.RecordBatch]:
         """The rows that were found and not given yet. Raises Malformed."""
@@ -147,12 +160,7 @@ class Decoder:
 
     def _decoded(self, parts: list[_Part]) -> pa.RecordBatch:
         buffer, starts = _in_one_buffer(parts)
-        counts = [part.header.record_count for part in parts]
-        found = [piece + start for part, start in zip(parts, starts, strict=True) for piece in part.positions]
-        positions = np.concatenate(found)
-        ends = np.append(positions[1:], 0)
-        ends[np.cumsum(counts) - 1] = [start + part.end - part.start for part, start in zip(parts, starts, strict=True)]
-        fields = fields_of(np.frombuffer(buffer, np.uint8), positions, ends)
+        fields = _fields(parts, np.frombuffer(buffer, np.uint8), starts, self._columns)
         offsets = _of_batches(parts, [part.header.base_offset for part in parts]) + fields.offset_deltas
         columns = [self._column(name, pa.py_buffer(buffer), parts, fields, offsets) for name in self._columns]
         rows = pa.RecordBatch.from_arrays(columns, schema=schema_of(self._columns))
@@ -206,6 +214,19 @@ def _in_one_buffer(parts: Sequence[_Part]) -> tuple[Buffer, list[int]]:
         return buffer, [part.start for part in parts]
     sections = [memoryview(part.buffer)[part.start : part.end] for part in parts]
     return b"".join(sections), list(accumulate(map(len, sections[:-1]), initial=0))
+
+
+def _fields(parts: Sequence[_Part], data: Bytes, starts: Sequence[int], columns: Sequence[str]) -> Fields:
+    """The fields of all records, as far as ``columns`` need them. ``starts`` are those of the sections in ``data``."""
+    layout = parts[0].layout
+    if layout is not None:
+        return layout.fields_in(data, starts, columns)
+    found = [piece + start for part, start in zip(parts, starts, strict=True) for piece in part.positions]
+    positions = np.concatenate(found)
+    ends = np.append(positions[1:], 0)
+    last_ones = np.cumsum([part.header.record_count for part in parts]) - 1
+    ends[last_ones] = [start + part.end - part.start for part, start in zip(parts, starts, strict=True)]
+    return fields_of(data, positions, ends)
 
 
 def _of_batches(parts: list[_Part], values: Sequence[int]) -> NDArray[np.int64]:

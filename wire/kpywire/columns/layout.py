@@ -1,0 +1,112 @@
+"""The layout of a section: the places of the bytes that say where its records and their fields lie.
+
+Producers send batch after batch of records that are alike. A section that has the same bytes in these places as one
+before has its records, keys and values in the same places, too: only its timestamps are decoded.
+
+Invariant: the fields of a section that has a layout are those that `record_positions` and `fields_of` find.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import numpy as np
+
+from kpywire.columns.record_positions import record_positions
+from kpywire.columns.schema import KEY, TIMESTAMP, VALUE
+from kpywire.columns.sections import NO_SLICES, Fields, Slices, fields_of
+from kpywire.columns.varints import Bytes, Positions, after_varints, varints, varlongs
+from kpywire.varint import Buffer
+
+SMALLEST_MEAN_BYTES: Final = 32
+"""Sections of smaller records get no layout, since it would take a multiple of their memory."""
+MOST_MISSES: Final = 8
+"""After so many layouts that no other section had, a log's records are not alike."""
+
+
+class Layout:
+    """Where the fields of ``count`` records lie in a section."""
+
+    def __init__(self, section: Bytes, positions: Positions, fields: Fields) -> None:
+        """``fields`` are those of the records at ``positions``, which have no headers."""
+        self._fields = fields
+        self._times = after_varints(section, positions) + 1  # behind the length come attributes, which mean nothing
+        after_times = varlongs(section, self._times)[1]
+        (keys, key_lengths), (values, value_lengths) = fields.keys, fields.values
+        key_ends, value_ends = keys + np.maximum(key_lengths, 0), values + np.maximum(value_lengths, 0)
+        ends = varints(section, value_ends)[1]
+        starts = np.concatenate((positions, after_times, key_ends, value_ends))
+        exact = _between(starts, np.concatenate((self._times - 1, keys, values, ends)))
+        going = _between(self._times, after_times)
+        places = np.concatenate((exact, going))
+        masks = np.full(len(places), 0xFF, np.uint8)
+        masks[len(exact) :] = 0x80  # of a timestamp only its number of bytes has to be the same
+        order = np.argsort(places)
+        self._places, self._masks = places[order], masks[order]
+        self._expected = section.take(self._places) & self._masks
+
+    def fits(self, section: Bytes) -> bool:
+        """Whether a section of the same size has this layout."""
+        found = section.take(self._places)
+        found &= self._masks
+        return bool((found == self._expected).all())
+
+    def fields_in(self, data: Bytes, starts: Sequence[int], columns: Collection[str]) -> Fields:
+        """The fields of the sections that begin at ``starts``, as far as ``columns`` need them."""
+        fields, first = self._fields, np.array(starts, np.int64)[:, None]
+        times = fields.timestamp_deltas[:0]
+        if TIMESTAMP in columns:
+            times, _ = varlongs(data, (first + self._times).ravel())
+        keys, values = (
+            Slices((first + slices.starts).ravel(), np.tile(slices.lengths, len(starts))) if is_wanted else NO_SLICES
+            for slices, is_wanted in ((fields.keys, KEY in columns), (fields.values, VALUE in columns))
+        )
+        return Fields(
+            timestamp_deltas=times,
+            offset_deltas=np.tile(fields.offset_deltas, len(starts)),
+            keys=keys,
+            values=values,
+            header_counts=np.tile(fields.header_counts, len(starts)),
+            header_keys=NO_SLICES,
+            header_values=NO_SLICES,
+        )
+
+
+class Layouts:
+    """The layout of the last section of a log, from which the next one can be seen to be alike."""
+
+    def __init__(self) -> None:
+        self._shape = (-1, -1)
+        self._layout: Layout | None = None
+        self._misses = 0
+
+    def of(self, buffer: Buffer, start: int, end: int, count: int) -> Layout | None:
+        """The layout of a section; None if it is to be decoded without one. Raises Malformed."""
+        shape = count, end - start
+        if shape != self._shape or self._misses >= MOST_MISSES:
+            self._shape, self._layout = shape, None
+            return None
+        section = np.frombuffer(buffer, np.uint8)[start:end]
+        if self._layout is None:
+            self._layout = _layout_of(section, buffer, start, end, count)
+            self._misses += 1
+        elif self._layout.fits(section):
+            self._misses = 0
+        else:
+            self._layout = None
+        return self._layout
+
+
+def _layout_of(section: Bytes, buffer: Buffer, start: int, end: int, count: int) -> Layout | None:
+    if not 0 < count * SMALLEST_MEAN_BYTES <= len(section):
+        return None
+    positions = np.concatenate(record_positions(buffer, start, end, count))
+    fields = fields_of(section, positions, np.append(positions[1:], len(section)))
+    return None if fields.header_counts.any() else Layout(section, positions, fields)
+
+
+def _between(starts: Positions, ends: Positions) -> Positions:
+    """All positions from each start up to its end."""
+    lengths = ends - starts
+    after = np.cumsum(lengths)
+    total = int(after[-1])
+    return np.repeat(starts - after + lengths, lengths) + np.arange(total)
