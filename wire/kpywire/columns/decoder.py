@@ -61,7 +61,7 @@ class _Part(NamedTuple):
     end: int
     """The end of its section in the buffer, which begins at ``start``."""
     positions: list[NDArray[np.int64]]
-    """The positions of its records in the section, unless it has a layout."""
+    """The positions of its records in the section."""
     layout: Layout | None
     header: BatchHeader
 
@@ -99,7 +99,6 @@ class Decoder:
         self._checks_crcs = checks_crcs
         self._max_inflated_bytes = max_inflated_bytes
         self._parts: list[_Part] = []
-        """They have one layout, or none."""
         self._layouts = Layouts()
         self.next_offset = start_offset
         """The offset behind the last batch that was taken, whether it had rows or not."""
@@ -118,11 +117,7 @@ class Decoder:
                 if self._checks_crcs and not check_crc(data, header, position):
                     raise Malformed(f"the batch at offset {header.base_offset} has a wrong CRC")
                 if not aborted.skips(data, header, position) and self._admits(header):
-                    part = self._found(data, header, position)
-                    if self._parts and self._parts[-1].layout is not part.layout:
-                        yield from self.take()
-                        held = 0
-                    self._hold(part)
+                    self._find(data, header, position)
             self.next_offset = max(self.next_offset, header.next_offset)
             if self._rows >= MOST_ROWS or self._held_bytes >= MOST_BYTES:
                 yield from self.take()
@@ -131,20 +126,17 @@ class Decoder:
             yield from self.take()
         self._parts[held:] = [part.alone() for part in self._parts[held:]]
 
-    def _found(self, data: Buffer, header: BatchHeader, position: int) -> _Part:
+    def _find(self, data: Buffer, header: BatchHeader, position: int) -> None:
         buffer, start, end = data, position + HEADER_BYTES, position + header.size
         if header.codec:
             buffer = decompress(header.codec, memoryview(data)[start:end], self._max_inflated_bytes)
             start, end = 0, len(buffer)
         layout = self._layouts.of(buffer, start, end, header.record_count)
-        positions = [] if layout else record_positions(buffer, start, end, header.record_count)
-        return _Part(buffer, start, end, positions, layout, header)
-
-    def _hold(self, part: _Part) -> None:
-        if part.header.record_count > 0:
-            self._parts.append(part)
-            self._rows += part.header.record_count
-            self._held_bytes += part.end - part.start
+        found = [layout.positions] if layout else record_positions(buffer, start, end, header.record_count)
+        if found:
+            self._parts.append(_Part(buffer, start, end, found, layout, header))
+            self._rows += header.record_count
+            self._held_bytes += end - start
 
     def take(self) -> Iterator[pa.RecordBatch]:
         """The rows that were found and not given yet. Raises Malformed."""
@@ -219,7 +211,7 @@ def _in_one_buffer(parts: Sequence[_Part]) -> tuple[Buffer, list[int]]:
 def _fields(parts: Sequence[_Part], data: Bytes, starts: Sequence[int], columns: Sequence[str]) -> Fields:
     """The fields of all records, as far as ``columns`` need them. ``starts`` are those of the sections in ``data``."""
     layout = parts[0].layout
-    if layout is not None:
+    if layout is not None and all(part.layout is layout for part in parts):
         return layout.fields_in(data, starts, columns)
     found = [piece + start for part, start in zip(parts, starts, strict=True) for piece in part.positions]
     positions = np.concatenate(found)

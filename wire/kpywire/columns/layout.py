@@ -19,6 +19,9 @@ from kpywire.varint import Buffer
 
 SMALLEST_MEAN_BYTES: Final = 32
 """Sections of smaller records get no layout, since it would take a multiple of their memory."""
+MOST_KNOWN: Final = 4
+Shape = tuple[int, int]
+"""The records of a section, and its bytes."""
 MOST_MISSES: Final = 8
 """After so many layouts that no other section had, a log's records are not alike."""
 
@@ -28,6 +31,7 @@ class Layout:
 
     def __init__(self, section: Bytes, positions: Positions, fields: Fields) -> None:
         """``fields`` are those of the records at ``positions``, which have no headers."""
+        self.positions = positions
         self._fields = fields
         self._times = after_varints(section, positions) + 1  # behind the length come attributes, which mean nothing
         after_times = varlongs(section, self._times)[1]
@@ -72,28 +76,32 @@ class Layout:
 
 
 class Layouts:
-    """The layout of the last section of a log, from which the next one can be seen to be alike."""
+    """The layouts of the last sections of a log."""
 
     def __init__(self) -> None:
-        self._shape = (-1, -1)
-        self._layout: Layout | None = None
+        self._known: dict[Shape, Layout] = {}
+        self._last: Shape | None = None
         self._misses = 0
 
     def of(self, buffer: Buffer, start: int, end: int, count: int) -> Layout | None:
         """The layout of a section; None if it is to be decoded without one. Raises Malformed."""
-        shape = count, end - start
-        if shape != self._shape or self._misses >= MOST_MISSES:
-            self._shape, self._layout = shape, None
+        if self._misses >= MOST_MISSES:
             return None
+        shape = count, end - start
         section = np.frombuffer(buffer, np.uint8)[start:end]
-        if self._layout is None:
-            self._layout = _layout_of(section, buffer, start, end, count)
-            self._misses += 1
-        elif self._layout.fits(section):
+        layout, last, self._last = self._known.pop(shape, None), self._last, shape
+        if layout is not None:
+            if not layout.fits(section):
+                return None
             self._misses = 0
-        else:
-            self._layout = None
-        return self._layout
+        elif shape == last:
+            layout = _layout_of(section, buffer, start, end, count)
+            self._misses += 1
+        if layout is not None:
+            self._known[shape] = layout
+            if len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+        return layout
 
 
 def _layout_of(section: Bytes, buffer: Buffer, start: int, end: int, count: int) -> Layout | None:
