@@ -23,11 +23,11 @@ MOST_KNOWN: Final = 4
 Shape = tuple[int, int]
 """The records of a section, and its bytes."""
 MOST_MISSES: Final = 8
-"""After so many layouts that no other section had, a log's records are not alike."""
+"""The layouts in a row that no other section had, after which a log's records do not count as alike."""
 
 
 class Layout:
-    """Where the fields of ``count`` records lie in a section."""
+    """The places of the records of a section, and of their fields."""
 
     def __init__(self, section: Bytes, positions: Positions, fields: Fields) -> None:
         """``fields`` are those of the records at ``positions``, which have no headers."""
