@@ -19,6 +19,8 @@ from kpywire.varint import Buffer
 
 SMALLEST_MEAN_BYTES: Final = 32
 """Sections of smaller records get no layout, since it would take a multiple of their memory."""
+LARGEST_BYTES: Final = 2 * 1024 * 1024
+"""Larger sections get none, since layouts stay in memory, where one takes a multiple of its section."""
 MOST_KNOWN: Final = 4
 Shape = tuple[int, int]
 """The records of a section, and its bytes."""
@@ -105,7 +107,7 @@ class Layouts:
 
 
 def _layout_of(section: Bytes, buffer: Buffer, start: int, end: int, count: int) -> Layout | None:
-    if not 0 < count * SMALLEST_MEAN_BYTES <= len(section):
+    if not 0 < count * SMALLEST_MEAN_BYTES <= len(section) <= LARGEST_BYTES:
         return None
     positions = np.concatenate(record_positions(buffer, start, end, count))
     fields = fields_of(section, positions, np.append(positions[1:], len(section)))
