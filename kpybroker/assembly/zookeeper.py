@@ -38,6 +38,7 @@ from kpybroker.zookeeper.broker.config_writes import ALTERED, ConfigWrites
 from kpybroker.zookeeper.broker.controller_requests import ControllerRequests, Held
 from kpybroker.zookeeper.broker.encrypted_configs import EncryptedConfigs
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
+from kpybroker.zookeeper.broker.followed_features import FollowedFeatures
 from kpybroker.zookeeper.broker.known_controller import KnownController, ZooKeeperController
 from kpybroker.zookeeper.broker.layout import Acls, make_path
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
@@ -74,6 +75,7 @@ class Joined(NamedTuple):
     controller: ZooKeeperController
     configs: FollowedConfigs
     encrypted: EncryptedConfigs
+    features: FollowedFeatures
 
 
 class ZooKeeperBroker(Broker):
@@ -229,7 +231,8 @@ def build_joined(
     encrypted = EncryptedConfigs(_encoding(config), platform.rng)
     followed.decode = encrypted.decoded
     controller = ZooKeeperController(known, channel)
-    return Joined(client, metadata, acls, registration, known, controller, followed, encrypted)
+    features = FollowedFeatures(client, metadata.set_features_epoch, platform.failed)
+    return Joined(client, metadata, acls, registration, known, controller, followed, encrypted, features)
 
 
 def _encoding(config: BrokerConfig) -> Encoding | None:

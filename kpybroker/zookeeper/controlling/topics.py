@@ -45,7 +45,7 @@ class NoKRaft:
     level = 0
 
     def upgrade(self, level: int, *, validate_only: bool) -> None:  # noqa: ARG002 (a protocol)
-        """Never asked for: UpdateFeatures is not decided here."""
+        """Never called: UpdateFeatures is not decided here."""
         raise KafkaError(error_codes.INVALID_UPDATE_VERSION, f"kraft.version {level} needs a cluster in KRaft mode")
 
 
