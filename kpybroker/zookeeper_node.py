@@ -300,8 +300,8 @@ class ZooKeeperNode:
     async def _begin_session(self, joined: Joined) -> None:
         """Register again in a new session, and read what may have changed without an event."""
         try:
-            joined.features.look()
             await joined.registration.register()
+            joined.features.look()
             joined.known.look()
             self._office.look()
             async with self._looking:

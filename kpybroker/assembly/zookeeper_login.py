@@ -36,12 +36,9 @@ class PreparedGssapi:
     """One login by Kerberos whose first message is there already."""
 
     def __init__(self, client: "GssapiClient", first: bytes) -> None:
+        self.is_complete = False
         self._client = client
         self._first = first
-
-    @property
-    def is_complete(self) -> bool:
-        return self._client.is_complete
 
     def first(self) -> bytes:
         """The first message."""
@@ -50,9 +47,11 @@ class PreparedGssapi:
     def respond(self, challenge: bytes) -> bytes | None:
         """The answer to a challenge; None after the last one. Raises LoginRefused."""
         try:
-            return self._client.respond(challenge)
+            answer = self._client.respond(challenge)
         except AuthenticationFailed as why:
             raise LoginRefused(f"Kerberos: {why}") from None
+        self.is_complete = self._client.is_complete
+        return answer
 
 
 class Tickets:
