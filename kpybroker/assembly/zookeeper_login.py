@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ZooKeeperLogin(NamedTuple):
-    """The two sides of a login: what begins it in a session, and what goes before each connection."""
+    """How a session begins its login, and how a stream is opened that is ready for one."""
 
     new_exchange: Callable[[], Exchange]
     prepared: Callable[[OpenStream], OpenStream]
