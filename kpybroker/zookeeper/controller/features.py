@@ -1,4 +1,4 @@
-"""Finalised features in ZooKeeper mode (KIP-584): the znode ``/feature``, and UpdateFeatures.
+"""Finalised features in ZooKeeper mode: the znode ``/feature``, and UpdateFeatures.
 
 Brokers of Kafka 3.9 support no feature in this mode. So the znode is only made, and each update is refused. Which error
 it gets is Kafka's choice (``KafkaController.validateFeatureUpdate``).
