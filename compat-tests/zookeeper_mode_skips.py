@@ -97,7 +97,6 @@ SKIPPED: Final[Mapping[str, tuple[str, ...]]] = {
         "test_protocol_offsets.py::test_an_empty_log_begins_and_ends_at_zero",
     ),
     "there is no metadata.version, no quorum and no topic of share groups": (
-        "test_command_line_operations.py::test_the_doctor_finds_nothing_wrong_with_a_healthy_broker[target]",
         "test_command_line_operations.py::test_people_get_a_table[target-cluster quorum]",
         "test_command_line_operations.py::test_the_cluster_is_described[target]",
     ),

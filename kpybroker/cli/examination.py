@@ -40,6 +40,8 @@ FACTORS = (
     "transaction.state.log.replication.factor",
     "share.coordinator.state.topic.replication.factor",
 )
+NO_SHARE_GROUPS = "zookeeper.connect"
+"""Brokers with this config have no share groups."""
 EVERYWHERE = ("", "0.0.0.0", "::", "[::]")
 BROKER_INFO = "kafka_broker_info"
 CONNECTIONS = "kafka_server_socket_server_metrics_connection_count"
@@ -281,8 +283,11 @@ def configuration(client: Client, found: list[Broker]) -> Iterator[Finding]:
             values = _config_values(client, broker.node_id)
             honoured = HONOURED | ZOOKEEPER_CONFIGS.keys()
             yield from diagnoses.configs(dict(values.items() - by_itself), honoured, NEVER)
-    described = config_requests.describe(client, Resource(Kind.BROKER, str(found[0].node_id)), FACTORS) if found else []
+    asked = (*FACTORS, NO_SHARE_GROUPS)
+    described = config_requests.describe(client, Resource(Kind.BROKER, str(found[0].node_id)), asked) if found else []
     factors = {each.name: int(each.value) for each in described if each.value and each.value.lstrip("-").isdecimal()}
+    if any(each.name == NO_SHARE_GROUPS and each.value for each in described):
+        factors.pop("share.coordinator.state.topic.replication.factor", None)
     yield from diagnoses.replication_factors(factors, len(found))
 
 

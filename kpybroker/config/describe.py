@@ -11,11 +11,12 @@ from typing import Final, Protocol
 from kpybroker.config import dynamic, group, topic
 from kpybroker.config.broker import KNOWN, BrokerConfig
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import ConfigError, ConfigKey, java_int, to_text
+from kpybroker.config.definition import ConfigError, ConfigKey, Definitions, java_int, to_text
 from kpybroker.config.documentation import documentation_of
 from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, GROUP_SYNONYMS
 from kpybroker.config.synonyms import broker_synonyms
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
+from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
 from kpybroker.metadata.topic_name import reason_invalid
 from kpywire import error_codes
 from kpywire.messages.describe_configs import (
@@ -38,6 +39,7 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
     CLIENT_METRICS_CONFIG,
     GROUP_CONFIG,
 ) = range(1, 9)
+_IN_ZOOKEEPER_MODE: Final = {**BROKER_CONFIGS, **ZOOKEEPER_CONFIGS}
 _TYPES: Final = ("boolean", "string", "int", "short", "long", "double", "list", "class", "password")
 _TYPE_IDS: Final = {name: number for number, name in enumerate(_TYPES, 1)}
 _UNKNOWN_TYPE: Final = 0
@@ -231,11 +233,12 @@ def _broker(name: str, config: BrokerConfig, document: Document) -> Entries:
             f"Unexpected broker id, expected {config.node_id} or empty string, but received {name}",
             error_codes.INVALID_REQUEST,
         )
-    for key in BROKER_CONFIGS.values():
+    known = _known(config)
+    for key in known.values():
         if not key.internal or config.is_set(key.name):
             yield _broker_entry(key.name, to_text(config.value(key.name)), config, document)
     for config_name, text in config.originals.items():
-        if config_name not in BROKER_CONFIGS:
+        if config_name not in known:
             yield _broker_entry(config_name, text, config, document)
 
 
@@ -253,13 +256,26 @@ def _broker_entry(
     if cluster_wide:
         synonyms = [synonym for synonym in synonyms if synonym.source == DYNAMIC_DEFAULT_BROKER_CONFIG]
     text_of_name = document("broker", name) if name in KNOWN else None
-    return _entry(name, text, synonyms, dynamic.key_of(name), text_of_name, read_only=dynamic.is_read_only(name))
+    return _entry(
+        name,
+        text,
+        synonyms,
+        dynamic.key_of(name) or _known(config).get(name),
+        text_of_name,
+        read_only=dynamic.is_read_only(name),
+    )
+
+
+def _known(config: BrokerConfig) -> Definitions:
+    """The configs that Kafka has for a broker of this mode."""
+    return _IN_ZOOKEEPER_MODE if config.is_in_zookeeper_mode else BROKER_CONFIGS
 
 
 def _broker_synonyms(name: str, config: BrokerConfig) -> Synonyms:
     """The layers that set a broker config or one it is a synonym of, from ``name`` itself on: dynamic, static,
     default."""
-    key = dynamic.key_of(name)
+    known = _known(config)
+    key = dynamic.key_of(name) or known.get(name)
     sensitive = key is None or key.sensitive
     names = broker_synonyms(name, match_listener_override=True)
     layers: Sequence[tuple[Mapping[str, str], int]] = (
@@ -274,8 +290,8 @@ def _broker_synonyms(name: str, config: BrokerConfig) -> Synonyms:
         if synonym in layer
     ]
     for synonym in names:
-        if synonym in BROKER_CONFIGS and BROKER_CONFIGS[synonym].default is not None:
-            text = to_text(BROKER_CONFIGS[synonym].default)
+        if synonym in known and known[synonym].default is not None:
+            text = to_text(known[synonym].default)
             found.append(_synonym(synonym, None if sensitive else text, DEFAULT_CONFIG))
     while found and found[0].name != name:
         found.pop(0)
