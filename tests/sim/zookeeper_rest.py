@@ -112,6 +112,6 @@ def _partition(
     for node_id in replicas:
         held = by_id[node_id].node.broker.replicas.topics.get(topic.name)
         replica = None if held is None else held.replicas.get(index)
-        leads = replica is not None and replica.leader is not None
+        leads = replica is not None and replica.is_led_here  # its role begins at the first need
         if replica is None or leads != (node_id == state.leader) or replica.partition.leader_epoch < state.leader_epoch:
             yield f"n{node_id} holds {replica} of {name}, and it is led by n{state.leader} in {state.leader_epoch}"
