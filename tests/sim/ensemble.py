@@ -130,9 +130,10 @@ class Server:
             asker.outcome, asker.zxid = outcome, entry.zxid
             self.tree.answer(asker.connection)
 
-    def loses_answers(self) -> bool:
-        """Whether the connection breaks instead of carrying the answer to a write."""
-        return self.ensemble.rng.random() < self.ensemble.lost_answers
+    def loses_answers(self, *, of_writes: bool) -> bool:
+        """Whether the connection breaks instead of carrying an answer."""
+        share = self.ensemble.lost_answers if of_writes else self.ensemble.lost_reads
+        return (of_writes or share > 0.0) and self.ensemble.rng.random() < share
 
 
 class Ensemble:
@@ -150,7 +151,8 @@ class Ensemble:
         """The znodes as everything has made them that counts."""
         self.tracked: dict[int, Tracked] = {}
         self.on_commit: Callable[[Transaction, Outcome], object] = lambda _entry, _outcome: None
-        self.lost_answers = 0.0
+        self.lost_answers = self.lost_reads = 0.0
+        """How often a connection breaks instead of carrying the answer to a write, and to a read."""
         self.patience_ms = 200.0
         """The time after which a server notices that it has lost the leader."""
         self.servers = [Server(self, f"zk{number + 1}") for number in range(SERVERS)]
