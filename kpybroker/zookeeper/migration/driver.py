@@ -20,6 +20,7 @@ from kpybroker.zookeeper.controller.batch import BrokerRequest
 from kpybroker.zookeeper.controller.context import LiveBroker
 from kpybroker.zookeeper.controller.steps import AclOf, ControllerMoved, Pen, UnexpectedAnswer
 from kpybroker.zookeeper.migration import differences, office, orders, reading, records, wanted
+from kpybroker.zookeeper.migration.broker_passwords import BrokerPasswords
 from kpybroker.zookeeper.migration.differences import Change
 from kpybroker.zookeeper.migration.entities import resource_of
 from kpybroker.zookeeper.migration.office import Claim, Progress
@@ -100,6 +101,7 @@ class MigrationDriver:
         log: Callable[[str], object],
         acl_of: AclOf,
         new_id: Callable[[], bytes],
+        passwords: BrokerPasswords,
     ) -> None:
         """``image`` is the committed one. ``voters`` are the controllers of the quorum. ``send`` takes the brokers in
         ZooKeeper mode with requests to them, ``log`` lines for people. ``new_id`` makes ids for ACLs."""
@@ -114,6 +116,7 @@ class MigrationDriver:
         self._log = log
         self._acl_of = acl_of
         self._new_id = new_id
+        self._passwords = passwords
         self._epoch = -1
         """The epoch of this controller; -1 while it is not active."""
         self._term = 0
@@ -152,7 +155,7 @@ class MigrationDriver:
         if delta.from_snapshot:
             self._doubt()
             return
-        changes = wanted.of_delta(image, delta, self._claim.epoch)
+        changes = wanted.of_delta(image, delta, self._claim.epoch, self._encoded)
         changes |= wanted.of_acls(image, concerned)
         requests = orders.of_delta(image, delta, self._claim.epoch, self._epoch)
         brokers = orders.brokers_in_zookeeper_mode(image)
@@ -184,6 +187,10 @@ class MigrationDriver:
                 self._acl_resources[acl_id] = resource_of(record)
                 found.append(self._acl_resources[acl_id])
         return found
+
+    def _encoded(self, path: str, values: Mapping[str, str]) -> dict[str, str]:
+        held = self._held.get(path)
+        return self._passwords.encoded(path, values, None if held is None else held.data)
 
     def _stop_tracking(self) -> None:
         self._is_tracking = False
@@ -324,7 +331,7 @@ class MigrationDriver:
             self._go(Phase.SYNC_KRAFT_TO_ZK)
             return
         metadata = yield from reading.read_metadata()
-        copied = records.records_of(metadata, self._new_id)
+        copied = records.records_of(metadata, self._new_id, self._passwords)
         if self._image.transaction_offset >= 0:
             yield Append([AbortTransactionRecord(reason="The copy was interrupted")])
         batches: list[list[Any]] = [[BeginTransactionRecord(name="ZK Migration")]]
@@ -350,7 +357,7 @@ class MigrationDriver:
         self._is_tracking = True
         self._acl_resources = {acl_id: resource_of(record) for acl_id, record in image.acls.items()}
         self._held, self._doomed = metadata.tree, metadata.doomed
-        goal = differences.everything(self._held, wanted.of_image(image, self._claim.epoch))
+        goal = differences.everything(self._held, wanted.of_image(image, self._claim.epoch, self._encoded))
         changes = differences.difference(self._held, goal, self._acl_of)
         offset, epoch = image.next_offset - 1, image.epoch
         brokers = orders.brokers_in_zookeeper_mode(image)
