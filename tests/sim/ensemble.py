@@ -240,9 +240,12 @@ class Ensemble:
         now_ms = self.world.now_ms
         for session_id, known in [*self.tracked.items()]:
             if now_ms - known.heard_ms > known.timeout_ms:
-                self.world.tell(f"session 0x{session_id:x} expires")
-                del self.tracked[session_id]
-                self._propose(session_id, CLOSE_SESSION, b"", None)
+                self._expire(session_id)
+
+    def _expire(self, session_id: int) -> None:
+        self.world.tell(f"session 0x{session_id:x} expires")
+        del self.tracked[session_id]
+        self._propose(session_id, CLOSE_SESSION, b"", None)
 
     # The log
 
@@ -382,8 +385,13 @@ class Ensemble:
 
     # What happens to it
 
+    def end_session(self, session_id: int) -> None:
+        """A session expires now."""
+        if self.leader is not None and self.leader.is_alive and session_id in self.tracked:
+            self._expire(session_id)
+
     def expire(self, session_id: int) -> None:
-        """A session ends as if its client had been silent."""
+        """A session expires soon, unless its client says something before."""
         if self.leader is not None and self.leader.is_alive and session_id in self.tracked:
             self.tracked[session_id].heard_ms = -1e9
 

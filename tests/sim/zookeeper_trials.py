@@ -98,7 +98,8 @@ class Trials:
 
     def _all_sessions_expire(self) -> None:
         for machine in self.machines:
-            self.zookeeper.expire(machine)
+            self.ensemble.end_session(self._session_id(machine))
+        self.world.run(BRIEFLY_MS)
 
     def _connections_break_before_a_change(self) -> None:
         """Sessions go on with new connections, and something changes after that."""
@@ -160,7 +161,7 @@ class Trials:
                 self._part(controller, other)
         self.world.run(ASKED_MS)
         assert controller.loop is not None
-        self.zookeeper.expire(controller)
+        self.ensemble.end_session(self._session_id(controller))
         controller.loop.pause(ASKED_MS)
         self.world.run(ASKED_MS)
 
@@ -182,7 +183,7 @@ class Trials:
         self._make_topic(client)
         session_id = self._session_id(other)
         other.kill()
-        self.ensemble.expire(session_id)
+        self.ensemble.end_session(session_id)
         self._until(lambda: self._knows_without(other))
         self._delete_topic(client)
         self.world.run(BRIEFLY_MS)
@@ -205,13 +206,14 @@ class Trials:
         self.rng.choice((self.zookeeper.depose, self._expire_one, self._change_config))()
 
     def _expire_one(self) -> None:
-        self.zookeeper.expire(self.rng.choice(self.machines))
+        self.ensemble.end_session(self._session_id(self.rng.choice(self.machines)))
+        self.world.run(BRIEFLY_MS)
 
     def _register_again(self, machine: ZooKeeperMachine) -> None:
         """A session of a broker ends, and the broker registers in the next one."""
         path = paths.broker(machine.node_id)
         before = self.rules.tree.node(path)
-        self.zookeeper.expire(machine)
+        self.ensemble.end_session(self._session_id(machine))
 
         def is_there() -> bool:
             node = self.rules.tree.node(path)

@@ -154,7 +154,7 @@ class ZooKeeperWorld:
         if rng.random() < troubles.leave:
             self._leave(self._victim())
         if rng.random() < troubles.expire:
-            self.expire(self._victim())
+            self._expire(self._victim())
         if rng.random() < troubles.pause:
             self._pause(self._victim())
         if rng.random() < troubles.depose:
@@ -193,8 +193,7 @@ class ZooKeeperWorld:
             self.simulation.network.isolate(machine.host.name, server.host.name)
             self.simulation.network.isolate(server.host.name, machine.host.name)
 
-    def expire(self, machine: ZooKeeperMachine) -> None:
-        """The session of a broker ends, while its process lives."""
+    def _expire(self, machine: ZooKeeperMachine) -> None:
         client = None if machine.node is None else machine.node._client
         if client is not None:
             self.ensemble.expire(client.session.session_id)

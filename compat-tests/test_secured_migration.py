@@ -1,0 +1,114 @@
+"""The migration to KRaft (KIP-866) of a secured cluster: users, ACLs, quotas, delegation tokens and encrypted passwords
+are there in every phase, and what is set in one phase counts in the next."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from migration_clusters import Controller, KafkaController
+from secured_migration import PLAIN_CONFIG, SecuredCluster
+from zookeeper_clients import until
+from zookeeper_clusters import KafkaOnZooKeeper, KpyOnZooKeeper
+
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
+
+CLUSTER, CREATE, TOPIC, READ = 4, 5, 2, 3
+MIXES: dict[str, tuple[Any, type[Controller]]] = {
+    "kpybroker": (KpyOnZooKeeper, Controller),
+    "Apache Kafka's brokers": (KafkaOnZooKeeper, Controller),
+    "Apache Kafka's controller": (KpyOnZooKeeper, KafkaController),
+}
+
+
+class Known:
+    """Everything that was set so far."""
+
+    def __init__(self, cluster: SecuredCluster) -> None:
+        self.cluster = cluster
+        self.users: dict[str, str] = {}
+        self.creators: set[str] = set()
+        self.tokens: list[tuple[str, str]] = []
+        self.acls: set[tuple[int, str, str, int]] = set()
+        self.quotas: dict[str, dict[str, float]] = {}
+        self.plain_user = ""
+
+    def add(self, name: str) -> None:
+        """Set one more of everything. The user may create topics, and owns a token."""
+        cluster, password = self.cluster, f"password of {name}"
+        until(lambda: cluster.add_user(name, password))
+        self.users[name] = password
+        until(lambda: cluster.allow(name, CLUSTER, "kafka-cluster", CREATE))
+        until(lambda: cluster.allow(name, TOPIC, f"topic of {name}", READ))
+        self.acls |= {(CLUSTER, "kafka-cluster", f"User:{name}", CREATE), (TOPIC, f"topic of {name}", f"User:{name}", READ)}
+        cluster.set_quota({"user": name, "client-id": "c 1"}, producer_byte_rate=1_000_000.0, request_percentage=87.5)
+        self.quotas[f"client-id=c 1,user={name}"] = {"producer_byte_rate": 1_000_000.0, "request_percentage": 87.5}
+        until(lambda: cluster.knows_user(1, name, password))
+        self.tokens.append(until(lambda: cluster.new_token(name, password)))
+        until(lambda: cluster.set_plain_user(1, f"plain{name}"))
+        self.plain_user = f"plain{name}"
+
+    def check(self) -> None:
+        """All brokers have all of it."""
+        cluster = self.cluster
+        assert cluster.add_user("eve", "eve")
+        for each in cluster.brokers:
+            for name, password in {**self.users, "eve": "eve"}.items():
+                until(lambda each=each, name=name, password=password: cluster.knows_user(each, name, password))
+                creates = name in self.users
+                until(lambda *now: cluster.lets_create(each, name, password) is creates)  # noqa: B023
+            for token_id, secret in self.tokens:
+                until(lambda *now: cluster.knows_user(each, token_id, secret, by_token=True))  # noqa: B023
+            until(lambda *now: cluster.acls(each) == self.acls)  # noqa: B023
+            until(lambda *now: without_order(cluster.quotas(each)) == without_order(self.quotas))  # noqa: B023
+        until(lambda: cluster.knows_plain_user(1, self.plain_user))
+        assert cluster.knows_plain_user(2, "erin")  # of its file; only broker 1 has another config
+        assert not cluster.knows_plain_user(1, "erin")
+
+
+def without_order(quotas: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """The types of an entity come in any order."""
+    return {",".join(sorted(entity.split(","))): values for entity, values in quotas.items()}
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_a_secured_cluster_migrates_with_all_that_secures_it(mix: str, tmp_path: Path) -> None:
+    broker_of, controller_of = MIXES[mix]
+    with SecuredCluster(tmp_path, {1: broker_of, 2: broker_of}, controller_of) as cluster:
+        known = Known(cluster)
+        known.add("alice")
+        known.check()
+        cluster.start_controllers()
+        for broker_id in cluster.brokers:
+            cluster.enable(broker_id)
+        cluster.wait_for("dual_write")
+        known.check()
+        known.add("bob")
+        known.check()
+        until(lambda: znodes_have(cluster, known))
+        for broker_id in cluster.brokers:
+            cluster.to_kraft(broker_id)
+        known.check()
+        known.add("carol")
+        until(lambda: znodes_have(cluster, known))
+        cluster.finalise()
+        known.check()
+        known.add("dave")
+        known.check()
+
+
+def znodes_have(cluster: SecuredCluster, known: Known) -> bool:
+    """Whether ZooKeeper has all of it too, and no readable password."""
+    tree = cluster.tree()
+    try:
+        users = set(known.users) <= set(tree.get_children("/config/users"))
+        tokens = {each for each, _ in known.tokens} == set(tree.get_children("/delegation_token/tokens"))
+        acls = json.loads(tree.get("/kafka-acl/Cluster/kafka-cluster")[0])["acls"]
+        text = json.loads(tree.get("/config/brokers/1")[0])["config"][PLAIN_CONFIG]
+    finally:
+        tree.stop()
+        tree.close()
+    assert known.plain_user not in text
+    assert "encryptedPassword:" in text
+    return users and tokens and {each["principal"] for each in acls} == {f"User:{each}" for each in known.users}
