@@ -15,6 +15,8 @@ from zookeeper_clusters import KafkaOnZooKeeper, KpyOnZooKeeper
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
 
 CLUSTER, CREATE, TOPIC, READ = 4, 5, 2, 3
+NOBODY = ("eve", "password of eve")
+"""A user that may do nothing."""
 MIXES: dict[str, tuple[Any, type[Controller]]] = {
     "kpybroker": (KpyOnZooKeeper, Controller),
     "Apache Kafka's brokers": (KafkaOnZooKeeper, Controller),
@@ -41,7 +43,8 @@ class Known:
         self.users[name] = password
         until(lambda: cluster.allow(name, CLUSTER, "kafka-cluster", CREATE))
         until(lambda: cluster.allow(name, TOPIC, f"topic of {name}", READ))
-        self.acls |= {(CLUSTER, "kafka-cluster", f"User:{name}", CREATE), (TOPIC, f"topic of {name}", f"User:{name}", READ)}
+        self.acls.add((CLUSTER, "kafka-cluster", f"User:{name}", CREATE))
+        self.acls.add((TOPIC, f"topic of {name}", f"User:{name}", READ))
         cluster.set_quota({"user": name, "client-id": "c 1"}, producer_byte_rate=1_000_000.0, request_percentage=87.5)
         self.quotas[f"client-id=c 1,user={name}"] = {"producer_byte_rate": 1_000_000.0, "request_percentage": 87.5}
         until(lambda: cluster.knows_user(1, name, password))
@@ -51,20 +54,23 @@ class Known:
 
     def check(self) -> None:
         """All brokers have all of it."""
+        for each in self.cluster.brokers:
+            until(lambda each=each: self._has_all(each))
         cluster = self.cluster
-        assert cluster.add_user("eve", "eve")
-        for each in cluster.brokers:
-            for name, password in {**self.users, "eve": "eve"}.items():
-                until(lambda each=each, name=name, password=password: cluster.knows_user(each, name, password))
-                creates = name in self.users
-                until(lambda *now: cluster.lets_create(each, name, password) is creates)  # noqa: B023
-            for token_id, secret in self.tokens:
-                until(lambda *now: cluster.knows_user(each, token_id, secret, by_token=True))  # noqa: B023
-            until(lambda *now: cluster.acls(each) == self.acls)  # noqa: B023
-            until(lambda *now: without_order(cluster.quotas(each)) == without_order(self.quotas))  # noqa: B023
         until(lambda: cluster.knows_plain_user(1, self.plain_user))
         assert cluster.knows_plain_user(2, "erin")  # of its file; only broker 1 has another config
         assert not cluster.knows_plain_user(1, "erin")
+
+    def _has_all(self, broker_id: int) -> bool:
+        cluster = self.cluster
+        return (
+            all(cluster.knows_user(broker_id, name, password) for name, password in self.users.items())
+            and all(cluster.lets_create(broker_id, name, password) for name, password in self.users.items())
+            and all(cluster.knows_user(broker_id, *token, by_token=True) for token in self.tokens)
+            and not cluster.lets_create(broker_id, *NOBODY)
+            and cluster.acls(broker_id) == self.acls
+            and without_order(cluster.quotas(broker_id)) == without_order(self.quotas)
+        )
 
 
 def without_order(quotas: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
@@ -77,6 +83,8 @@ def test_a_secured_cluster_migrates_with_all_that_secures_it(mix: str, tmp_path:
     broker_of, controller_of = MIXES[mix]
     with SecuredCluster(tmp_path, {1: broker_of, 2: broker_of}, controller_of) as cluster:
         known = Known(cluster)
+        name, password = NOBODY
+        until(lambda: cluster.add_user(name, password))
         known.add("alice")
         known.check()
         cluster.start_controllers()

@@ -17,6 +17,7 @@ from kpybroker.zookeeper.controlling.senders import Senders
 from kpybroker.zookeeper.migrating.migrating import Migrating, note
 from kpybroker.zookeeper.migration.broker_passwords import BrokerPasswords
 from kpybroker.zookeeper.migration.driver import MigrationDriver
+from kpybroker.zookeeper.migration.records import Copying
 
 
 def build_migration(
@@ -37,8 +38,7 @@ def build_migration(
         send=senders.command,
         log=note,
         acl_of=Acls(is_secure=config["zookeeper.set.acl"]).of,
-        new_id=lambda: new_uuid(platform.rng),
-        passwords=BrokerPasswords(encoding_of(config), platform.rng.randbytes),
+        copying=Copying(lambda: new_uuid(platform.rng), BrokerPasswords(encoding_of(config), platform.rng.randbytes)),
     )
     migrating = Migrating(
         driver, client, platform.scheduler, host.commit_copied, stored.identity.cluster_id, platform.failed

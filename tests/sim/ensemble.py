@@ -130,10 +130,15 @@ class Server:
             asker.outcome, asker.zxid = outcome, entry.zxid
             self.tree.answer(asker.connection)
 
-    def loses_answers(self, *, of_writes: bool) -> bool:
+    def loses_answer(self, asked: Asked) -> bool:
         """Whether the connection breaks instead of carrying an answer."""
-        share = self.ensemble.lost_answers if of_writes else self.ensemble.lost_reads
-        return (of_writes or share > 0.0) and self.ensemble.rng.random() < share
+        ensemble = self.ensemble
+        if not asked.is_write:
+            return ensemble.lost_reads > 0.0 and ensemble.rng.random() < ensemble.lost_reads
+        if ensemble.unheard and ensemble.unheard.encode() in asked.body:
+            ensemble.unheard = ""
+            return True
+        return ensemble.rng.random() < ensemble.lost_answers
 
 
 class Ensemble:
@@ -153,6 +158,8 @@ class Ensemble:
         self.on_commit: Callable[[Transaction, Outcome], object] = lambda _entry, _outcome: None
         self.lost_answers = self.lost_reads = 0.0
         """How often a connection breaks instead of carrying the answer to a write, and to a read."""
+        self.unheard = ""
+        """A path: so breaks the connection of the next write that names it."""
         self.patience_ms = 200.0
         """The time after which a server notices that it has lost the leader."""
         self.servers = [Server(self, f"zk{number + 1}") for number in range(SERVERS)]

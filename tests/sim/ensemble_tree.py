@@ -168,14 +168,14 @@ class Tree(SimulatedZooKeeper):
             connection.waiting.popleft()
             assert self._server is not None
             if not asked.is_write:
-                if self._server.loses_answers(of_writes=False):
+                if self._server.loses_answer(asked):
                     connection.end()
                     return
                 self._read(connection, asked)
                 continue
             outcome = asked.outcome
             assert outcome is not None
-            if self._server.loses_answers(of_writes=True):
+            if self._server.loses_answer(asked):
                 connection.end()
                 return
             connection.send(reply(asked.xid, asked.zxid, outcome.error).frame() + outcome.body)

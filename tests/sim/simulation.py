@@ -263,7 +263,6 @@ class Simulation:
                 trial(self)
         if self.zookeeper is not None:
             self.zookeeper.come_to_rest()  # clients go on, but nothing makes brokers disagree any more
-            self.zookeeper.play_trials()
         before = len(self.records.transactions)
         self.within(HEAL_MS, lambda: len(self.records.transactions) > before + 10, "clients get through")
         if self.churn is not None:
@@ -296,6 +295,7 @@ class Simulation:
             self.within(DRAIN_MS, lambda: know_the_same(self.machines), "all nodes know the same metadata")
         else:
             self.zookeeper.come_to_rest()
+            self.zookeeper.play_trials()
         reader.run(read())
         self.within(DRAIN_MS, lambda: bool(is_read), "everything can be read")
         return log

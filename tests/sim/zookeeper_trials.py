@@ -15,6 +15,8 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kpywire.record import Record, build_batch
 
 from .client import Client, NoAnswer
 from .tuning import SET, TOPIC
@@ -64,6 +66,7 @@ class Trials:
         return [
             *alone,
             self._a_broker_comes_back_unseen,
+            self._a_state_is_not_heard,
             self._orders_do_not_arrive,
             self._an_election_is_overtaken,
             self._the_last_in_sync_leaves,
@@ -73,7 +76,7 @@ class Trials:
 
     def _undo(self) -> None:
         self.network.heal()
-        self.ensemble.lost_answers = self.ensemble.lost_reads = 0.0
+        self.ensemble.lost_reads, self.ensemble.unheard = 0.0, ""
         for server in self.ensemble.servers:
             server.lag_ms = 1.0
         for machine in self.machines:
@@ -83,18 +86,23 @@ class Trials:
     # Troubles
 
     def _an_election_is_not_heard(self) -> None:
-        """The answers to the writes of whoever is elected are lost."""
-        epoch = self.rules.epoch
-        self.ensemble.lost_answers = 1.0
+        """The broker that is elected does not get the answer."""
+        self.ensemble.unheard = paths.CONTROLLER_EPOCH
         self.zookeeper.depose()
-        self._until(lambda: self.rules.epoch > epoch)
+        self._until(lambda: not self.ensemble.unheard)
 
     def _a_registration_is_not_heard(self) -> None:
-        """The answers to all writes are lost while a broker registers again, and the controller notes that it left."""
+        """A broker registers in another session, and does not get the answer."""
         machine = self.rng.choice(self.machines)
-        self.ensemble.lost_answers = 1.0
+        self.ensemble.unheard = paths.broker(machine.node_id)
         self._register_again(machine)
-        self.world.run(self.rng.choice((0.0, BRIEFLY_MS)))
+        self._until(lambda: not self.ensemble.unheard)
+
+    def _a_state_is_not_heard(self) -> None:
+        """The controller takes a broker out of in-sync sets, and does not get the first answer."""
+        _, other = self._controller_and_another()
+        self.ensemble.unheard = "/state"
+        self._register_again(other)
 
     def _all_sessions_expire(self) -> None:
         for machine in self.machines:
@@ -156,9 +164,12 @@ class Trials:
     def _the_last_in_sync_leaves(self) -> None:
         """Nobody follows the controller's replicas any more, and then it loses its session and stands still."""
         controller, _ = self._controller_and_another()
+        client = self._client()
+        self._make_topic(client)
         for other in self.machines:
             if other is not controller:
                 self._part(controller, other)
+        self._write(client, controller)
         self.world.run(ASKED_MS)
         assert controller.loop is not None
         self.ensemble.end_session(self._session_id(controller))
@@ -240,6 +251,21 @@ class Trials:
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=NAME)], timeout_ms=1)
         self._ask(client, client.controller_or_any(), request)
         self.world.run(SOON_MS, lambda: self.rules.tree.node(paths.delete_topic(NAME)) is not None)
+
+    def _write(self, client: Client, leader: ZooKeeperMachine) -> None:
+        """Write a record to each partition of the topic that a broker leads, which its followers have not yet."""
+        topic = self.rules.tree.topic(NAME)
+        for index in () if topic is None else topic.replicas:
+            state = self.rules.tree.state(NAME, index)
+            if state is not None and state.leader == leader.node_id:
+                batch = build_batch([Record(timestamp=client.host.now_ms(), value=b"a trial")])
+                data = TopicProduceData(
+                    name=NAME,
+                    topic_id=topic.topic_id or bytes(16),
+                    partition_data=[PartitionProduceData(index=index, records=batch)],
+                )
+                request = ProduceRequest(transactional_id=None, acks=1, timeout_ms=1_000, topic_data=[data])
+                self._ask(client, leader.node_id, request)
 
     def _client(self) -> Client:
         return self.zookeeper.simulation.client_with(f"operator {self.world.events}", ASKED_MS)

@@ -18,6 +18,7 @@ from kpybroker.zookeeper.migration import differences, reading, wanted
 from kpybroker.zookeeper.migration.broker_passwords import BrokerPasswords
 from kpybroker.zookeeper.migration.driver import Append, MigrationDriver, Phase
 from kpybroker.zookeeper.migration.reading import Tree
+from kpybroker.zookeeper.migration.records import Copying
 from kpybroker.zookeeper.tree import controller, paths
 from kpybroker.zookeeper.tree.passwords import Encoding
 from kpybroker.zookeeper.tree.topics import PartitionState
@@ -73,8 +74,7 @@ class Driven:
             send=self._send,
             log=world.log.append,
             acl_of=open_acl,
-            new_id=lambda: world.rng.randbytes(16),
-            passwords=PASSWORDS,
+            copying=Copying(lambda: world.rng.randbytes(16), PASSWORDS),
         )
 
     def _send(self, _brokers: Mapping[int, LiveBroker], requests: list[BrokerRequest]) -> None:

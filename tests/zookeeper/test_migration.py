@@ -195,7 +195,11 @@ def test_topics_that_are_being_deleted_are_not_copied_and_go() -> None:
 @pytest.mark.parametrize(
     ("path", "content", "fault"),
     [
-        ("/config/brokers/1", b'{"version":1,"config":{"ssl.key.password":"encryptedPassword:AA"}}', "cannot be decoded"),
+        (
+            "/config/brokers/1",
+            b'{"version":1,"config":{"ssl.key.password":"encryptedPassword:AA"}}',
+            "cannot be decoded",
+        ),
         ("/config/users/alice", b'{"version":1,"config":{"SCRAM-SHA-256":"salt=%"}}', "SCRAM-SHA-256 credential"),
         ("/config/users/alice", b'{"version":1,"config":{"producer_byte_rate":"many"}}', "is not a number"),
         ("/brokers/topics/topic-0", b'{"version":3,"partitions":{"0":[1]}}', "has no topic_id"),
@@ -233,9 +237,7 @@ def test_passwords_are_encrypted_in_zookeeper_and_readable_in_the_metadata() -> 
     assert world.image.configs_of(BROKER_RESOURCE, "1") == found
     znode = world.cluster.admin.ask(Get(PASSWORD_ZNODE))
     assert (configs.decode_configs("", znode.data), znode.stat.version) == (texts, 0)  # nothing was written again
-    another = ConfigRecord(
-        resource_type=BROKER_RESOURCE, resource_name="1", name="ssl.key.password", value="another"
-    )
+    another = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="1", name="ssl.key.password", value="another")
     world.append(3000, [another])
     world.controllers[3000].settle()
     after = configs.decode_configs("", world.cluster.admin.ask(Get(PASSWORD_ZNODE)).data)
@@ -336,8 +338,8 @@ def test_an_image_that_went_through_zookeeper_is_the_same(seed: int, changes: in
     }
     again = MetadataImage("cluster")
     ids = iter(range(1_000_000))
-    new_id = lambda: next(ids).to_bytes(16, "big")  # noqa: E731
-    for record in records.records_of(Metadata(tree, frozenset()), new_id, PASSWORDS):
+    copying = records.Copying(lambda: next(ids).to_bytes(16, "big"), PASSWORDS)
+    for record in records.records_of(Metadata(tree, frozenset()), copying):
         again.apply(record, 0, MetadataDelta())
     for name in ("topics", "configs", "client_quotas", "scram_credentials", "delegation_tokens"):
         assert getattr(again, name) == getattr(world.image, name), name

@@ -20,11 +20,11 @@ from kpybroker.zookeeper.controller.batch import BrokerRequest
 from kpybroker.zookeeper.controller.context import LiveBroker
 from kpybroker.zookeeper.controller.steps import AclOf, ControllerMoved, Pen, UnexpectedAnswer
 from kpybroker.zookeeper.migration import differences, office, orders, reading, records, wanted
-from kpybroker.zookeeper.migration.broker_passwords import BrokerPasswords
 from kpybroker.zookeeper.migration.differences import Change
 from kpybroker.zookeeper.migration.entities import resource_of
 from kpybroker.zookeeper.migration.office import Claim, Progress
 from kpybroker.zookeeper.migration.reading import Tree
+from kpybroker.zookeeper.migration.records import Copying
 from kpybroker.zookeeper.migration.wanted import Changes
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.acls import Resource
@@ -100,11 +100,10 @@ class MigrationDriver:
         send: Send,
         log: Callable[[str], object],
         acl_of: AclOf,
-        new_id: Callable[[], bytes],
-        passwords: BrokerPasswords,
+        copying: Copying,
     ) -> None:
         """``image`` is the committed one. ``voters`` are the controllers of the quorum. ``send`` takes the brokers in
-        ZooKeeper mode with requests to them, ``log`` lines for people. ``new_id`` makes ids for ACLs."""
+        ZooKeeper mode with requests to them, ``log`` lines for people."""
         self.phase = Phase.UNINITIALIZED
         self.obstacle = ""
         """The reason why the phase lasts, in words."""
@@ -115,8 +114,7 @@ class MigrationDriver:
         self._send = send
         self._log = log
         self._acl_of = acl_of
-        self._new_id = new_id
-        self._passwords = passwords
+        self._copying = copying
         self._epoch = -1
         """The epoch of this controller; -1 while it is not active."""
         self._term = 0
@@ -190,7 +188,7 @@ class MigrationDriver:
 
     def _encoded(self, path: str, values: Mapping[str, str]) -> dict[str, str]:
         held = self._held.get(path)
-        return self._passwords.encoded(path, values, None if held is None else held.data)
+        return self._copying.passwords.encoded(path, values, None if held is None else held.data)
 
     def _stop_tracking(self) -> None:
         self._is_tracking = False
@@ -331,7 +329,7 @@ class MigrationDriver:
             self._go(Phase.SYNC_KRAFT_TO_ZK)
             return
         metadata = yield from reading.read_metadata()
-        copied = records.records_of(metadata, self._new_id, self._passwords)
+        copied = records.records_of(metadata, self._copying)
         if self._image.transaction_offset >= 0:
             yield Append([AbortTransactionRecord(reason="The copy was interrupted")])
         batches: list[list[Any]] = [[BeginTransactionRecord(name="ZK Migration")]]

@@ -1,7 +1,7 @@
 """The metadata of a cluster in ZooKeeper as records of the metadata log (``ZkMigrationClient.readAllMetadata``)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from kpybroker.authorization.resources import PatternType
 from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
@@ -25,19 +25,27 @@ from kpywire.metadata_records.topic_record import TopicRecord
 NewId = Callable[[], bytes]
 
 
-def records_of(metadata: Metadata, new_id: NewId, passwords: BrokerPasswords) -> list[Any]:
-    """All records. ``new_id`` makes ids for ACLs. Raises InvalidZnode for what cannot be copied."""
+class Copying(NamedTuple):
+    """What a copy needs in addition to the znodes."""
+
+    new_id: NewId
+    """Makes ids for ACLs, which have none in ZooKeeper."""
+    passwords: BrokerPasswords
+
+
+def records_of(metadata: Metadata, copying: Copying) -> list[Any]:
+    """All records. Raises InvalidZnode for what cannot be copied."""
     tree = metadata.tree
     records: list[Any] = []
     for topic in metadata.topics:
         records += _topic_records(tree, topic)
-    records += _broker_configs(tree, passwords)
+    records += _broker_configs(tree, copying.passwords)
     records += _quotas(tree)
     block = tree.get(paths.PRODUCER_IDS)
     last = None if block is None else ProducerIdBlock.decode(block.data)
     if last is not None:
         records.append(ProducerIdsRecord(broker_id=last.broker_id, broker_epoch=-1, next_producer_id=last.end))
-    records += _acls(tree, new_id)
+    records += _acls(tree, copying.new_id)
     for token_id, held in _below(tree, paths.TOKENS):
         records.append(token_record(Token.decode(token_id, held)))
     return records
