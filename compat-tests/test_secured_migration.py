@@ -2,6 +2,7 @@
 are there in every phase, and what is set in one phase counts in the next."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,22 +56,34 @@ class Known:
     def check(self) -> None:
         """All brokers have all of it."""
         for each in self.cluster.brokers:
-            until(lambda each=each: self._has_all(each))
+            with suppress(AssertionError):
+                until(lambda each=each: not self._missing(each))
+            assert not self._missing(each)
         cluster = self.cluster
         until(lambda: cluster.knows_plain_user(1, self.plain_user))
         assert cluster.knows_plain_user(2, "erin")  # of its file; only broker 1 has another config
         assert not cluster.knows_plain_user(1, "erin")
 
-    def _has_all(self, broker_id: int) -> bool:
+    def _missing(self, broker_id: int) -> list[object]:
+        """What a broker does not have as it was set."""
         cluster = self.cluster
-        return (
-            all(cluster.knows_user(broker_id, name, password) for name, password in self.users.items())
-            and all(cluster.lets_create(broker_id, name, password) for name, password in self.users.items())
-            and all(cluster.knows_user(broker_id, *token, by_token=True) for token in self.tokens)
-            and not cluster.lets_create(broker_id, *NOBODY)
-            and cluster.acls(broker_id) == self.acls
-            and without_order(cluster.quotas(broker_id)) == without_order(self.quotas)
-        )
+        users = {name: cluster.knows_user(broker_id, name, password) for name, password in self.users.items()}
+        tokens = {token[0]: cluster.knows_user(broker_id, *token, by_token=True) for token in self.tokens}
+        missing: list[object] = [name for name, is_known in {**users, **tokens}.items() if not is_known]
+        creates = [name for name, is_known in users.items() if is_known and not self._lets_create(broker_id, name)]
+        if cluster.lets_create(broker_id, *NOBODY):
+            creates.append("nobody")
+        quotas = without_order(cluster.quotas(broker_id))
+        acls = cluster.acls(broker_id)
+        return [
+            *missing,
+            *creates,
+            *([] if quotas == without_order(self.quotas) else [quotas]),
+            *([] if acls == self.acls else [acls]),
+        ]
+
+    def _lets_create(self, broker_id: int, name: str) -> bool:
+        return self.cluster.lets_create(broker_id, name, self.users[name])
 
 
 def without_order(quotas: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:

@@ -241,9 +241,9 @@ class InSync:
             if broker_id != node_id
         }
         self.leaving = self._leaving({})
-        """Brokers that are in sync and no replicas any more: in ZooKeeper mode the end of a reassignment takes them out of
-        the replicas first. Until they have left the set they may be elected, so they bound the high watermark (in Kafka
-        they do not, and what is committed meanwhile may be lost)."""
+        """Brokers that are in sync and no replicas any more: in ZooKeeper mode the end of a reassignment takes them out
+        of the replicas first. Until they have left the set they may be elected, so they bound the high watermark. (In
+        Kafka they do not, and what is committed meanwhile may be lost.)"""
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:

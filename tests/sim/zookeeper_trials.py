@@ -7,6 +7,7 @@ the same again.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kpybroker.zookeeper.controller.context import Partition
 from kpybroker.zookeeper.tree import paths
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -102,7 +103,7 @@ class Trials:
         """The controller takes a broker out of in-sync sets, and does not get the first answer."""
         _, other = self._controller_and_another()
         self.ensemble.unheard = "/state"
-        self._register_again(other)
+        self._take_away(other)
 
     def _all_sessions_expire(self) -> None:
         for machine in self.machines:
@@ -142,7 +143,7 @@ class Trials:
         controller, other = self._controller_and_another()
         self._part(controller, other)
         self._register_again(self.rng.choice([each for each in self.machines if each is not other]))
-        self.world.run(ASKED_MS)
+        self.world.run(ASKED_MS * 4)  # more than one request goes astray
 
     def _an_election_is_overtaken(self) -> None:
         """A broker's attempt to be elected is long on its way, and another one's reign begins and ends meanwhile."""
@@ -192,12 +193,16 @@ class Trials:
         _, other = self._controller_and_another()
         client = self._client()
         self._make_topic(client)
-        session_id = self._session_id(other)
-        other.kill()
-        self.ensemble.end_session(session_id)
-        self._until(lambda: self._knows_without(other))
+        self._take_away(other)
         self._delete_topic(client)
         self.world.run(BRIEFLY_MS)
+
+    def _take_away(self, machine: ZooKeeperMachine) -> None:
+        """A broker dies, and the controller does what follows from that."""
+        session_id = self._session_id(machine)
+        machine.kill()
+        self.ensemble.end_session(session_id)
+        self._until(lambda: self._knows_without(machine))
 
     def _knows_without(self, gone: ZooKeeperMachine) -> bool:
         """Whether the controller has done all that follows from the end of a broker."""
@@ -208,6 +213,9 @@ class Trials:
             for partition, (state, _) in reign.context.leadership.items():
                 if gone.node_id in state.isr and len(state.isr) > 1:
                     self.world.violated(f"{gone} has left, and {partition} has {list(state.isr)} in sync")
+                known = reign.context.partition_states[partition]
+                if known is not Partition.ONLINE and set(state.isr) & set(reign.context.live_ids):
+                    self.world.violated(f"{gone} has left, and {partition} is {known.value}, with {list(state.isr)}")
             return True
         return False
 
