@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from kpybroker.zookeeper.controller.context import Partition
 from kpybroker.zookeeper.tree import paths
+from kpywire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.incremental_alter_configs import (
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
     from .zookeeper_world import ZooKeeperWorld
 
 MOST = 3
+MOVING_NODES = 3
+MOVING_SHARE = 0.25
+"""How often a partition moves after these, where there are so many nodes."""
 NAME = "doomed"
 SOON_MS = 5_000.0
 BRIEFLY_MS = 50.0
@@ -47,7 +55,10 @@ class Trials:
 
     def play(self) -> None:
         """Play some, and let the cluster come to rest after each. Raises Violation."""
-        for trial in self.rng.sample(self._all(), MOST):
+        trials = self.rng.sample(self._all(), MOST)
+        if len(self.machines) >= MOVING_NODES and self.world.stream("moving").random() < MOVING_SHARE:
+            trials.append(self._a_partition_moves)
+        for trial in trials:
             self.world.tell(f"a trial: {trial.__name__.replace('_', ' ').strip()}")
             trial()
             self._undo()
@@ -196,6 +207,24 @@ class Trials:
         self._take_away(other)
         self._delete_topic(client)
         self.world.run(BRIEFLY_MS)
+
+    def _a_partition_moves(self) -> None:
+        """A partition moves to a broker that reaches no other broker."""
+        client = self._client()
+        self._make_topic(client)
+        stays, leaves, comes = self.rng.sample(self.machines, MOVING_NODES)
+        self._move(client, [stays, leaves])
+        self.zookeeper.come_to_rest()
+        for other in self.machines:
+            if other is not comes:
+                self._part(comes, other)
+        self._move(client, [stays, comes])
+        self.world.run(ASKED_MS)
+
+    def _move(self, client: Client, machines: list[ZooKeeperMachine]) -> None:
+        moved = ReassignablePartition(partition_index=0, replicas=[each.node_id for each in machines])
+        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=NAME, partitions=[moved])])
+        self._ask(client, client.controller_or_any(), request)
 
     def _take_away(self, machine: ZooKeeperMachine) -> None:
         """A broker dies, and the controller does what follows from that."""
