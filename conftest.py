@@ -1,12 +1,19 @@
 """For every suite: what needs a program that is not on this machine is skipped, and says so; no test is timed.
 
+pytest-timeout ends a test that hangs. It cannot end a fixture, a library in C that does not return to Python, or a
+thread that is still there when all tests are over: the process prints its stacks and ends then.
+
 Generated inputs differ from run to run, except with ``HYPOTHESIS_PROFILE=repeatable``.
 """
 
+import faulthandler
+import gc
 import importlib.util
 import os
 import shutil
 import sys
+import threading
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -15,6 +22,13 @@ from hypothesis import HealthCheck, settings
 from oracle import jars
 
 JDK = ("java", "javac")
+
+FIXTURES_S = 600
+"""How long the fixtures of one test may take, over its own limit."""
+ENDING_S = 120
+exit_status = pytest.StashKey[int]()
+terminal = pytest.StashKey[int]()
+"""Standard error as it was before pytest captured what is written there."""
 
 # A deadline asserts wall time, which a busy machine does not keep.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -67,6 +81,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[terminal] = os.dup(sys.stderr.fileno())
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("seeds")
     if marker is not None:
@@ -101,3 +119,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name, reason in reasons.items():
             if reason and item.get_closest_marker(name):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of collected tests are never garbage: each full collection would walk through all of them.
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    marker = item.get_closest_marker("timeout")
+    limit_s = float(marker.args[0] if marker else item.config.getini("timeout"))
+    if not limit_s:
+        return (yield)
+    tries = 1 + (item.config.getoption("reruns", default=None) or 0)
+    faulthandler.dump_traceback_later(limit_s * tries + FIXTURES_S, exit=True, file=item.config.stash[terminal])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    session.config.stash[exit_status] = exitstatus
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    gc.freeze()
+    faulthandler.dump_traceback_later(ENDING_S, exit=True, file=config.stash[terminal])
+    left = [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
+    for each in left:
+        each.join(ENDING_S / 4 / len(left))
+    if alive := [each.name for each in left if each.is_alive()]:
+        print(f"Threads are left, which would hold this process: {', '.join(alive)}", file=sys.stderr, flush=True)
+        faulthandler.dump_traceback(file=config.stash[terminal])
+        sys.stdout.flush()
+        os._exit(config.stash.get(exit_status, pytest.ExitCode.INTERNAL_ERROR))

@@ -19,7 +19,7 @@ from secured import NODE, PASSWORD, USER, USER_PASSWORD
 from upgrade_load import Load, committed_numbers, create_topics
 from waiting import eventually
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(600)
 NODES = 3
 PATIENCE_S = 60.0
 STOP_S = 180.0

@@ -29,6 +29,15 @@ class Asked(Protocol):
     permission_type: int
 
 
+class Created(Protocol):
+    """The fields of one ACL of CreateAcls."""
+
+    resource_type: int
+    resource_pattern_type: int
+    operation: int
+    permission_type: int
+
+
 class AclFilter(NamedTuple):
     """The wanted ACLs. A field that is None, or ANY, excludes none."""
 
@@ -74,4 +83,14 @@ def filter_of(asked: Asked) -> AclFilter:
         asked.host_filter,
         Operation.of(asked.operation),
         Permission.of(asked.permission_type),
+    )
+
+
+def only_filters_have(created: Created) -> bool:
+    """Whether an ACL that is to be created has an element that only filters may have."""
+    return (
+        created.resource_type == ResourceType.ANY
+        or created.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
+        or created.operation == Operation.ANY
+        or created.permission_type == Permission.ANY
     )

@@ -6,7 +6,7 @@ Kafka: an ACL may name what nobody can be.
 
 from typing import Final
 
-from kpybroker.authorization.filters import AclFilter, filter_of
+from kpybroker.authorization.filters import AclFilter, filter_of, only_filters_have
 from kpybroker.authorization.resources import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from kpybroker.controller.existing_acls import AclContent
 from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Steps
@@ -30,7 +30,7 @@ _COMPARED_AT_ONCE: Final = 1_000
 def create_acls(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
     """Create ACLs; each succeeds or fails by itself."""
     message: CreateAclsRequest = request.message
-    if any(_is_filter(creation) for creation in message.creations):
+    if any(only_filters_have(creation) for creation in message.creations):
         raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)  # Kafka cannot even make an ACL of it
     added: dict[AclContent, AccessControlEntryRecord] = {}
     results = []
@@ -78,16 +78,6 @@ def delete_acls(state: ControllerState, request: ControllerRequest, _now_ms: int
                 matching.append(_matching(acl))
         results.append(DeleteAclsFilterResult(error_code=error_codes.NONE, error_message=None, matching_acls=matching))
     return list(removed.values()), DeleteAclsResponse(throttle_time_ms=0, filter_results=results)
-
-
-def _is_filter(creation: AclCreation) -> bool:
-    """Whether an element is one that only filters may have."""
-    return (
-        creation.resource_type == ResourceType.ANY
-        or creation.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
-        or creation.operation == Operation.ANY
-        or creation.permission_type == Permission.ANY
-    )
 
 
 def _checked(creation: AclCreation) -> AclContent:

@@ -9,6 +9,7 @@ from typing import Any
 from kpybroker.calls.principal import USER, Principal
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision, TokenSettings
 from kpybroker.controller.token_index import TokenIndex
+from kpybroker.controller.token_rules import REQUESTER_FROM, check_alive, check_allowed, has_expired, later
 from kpybroker.errors import KafkaError
 from kpybroker.metadata import metadata_version
 from kpywire import error_codes, uuid
@@ -20,9 +21,6 @@ from kpywire.metadata_records.remove_delegation_token_record import RemoveDelega
 
 MAX_REMOVALS = 1_000
 """The most tokens that one batch removes."""
-REQUESTER_FROM = 3
-"""The version from which the answer names the requester."""
-_LONG_MAX = 2**63 - 1
 
 
 def create_delegation_token(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
@@ -56,14 +54,14 @@ def create_delegation_token(state: ControllerState, request: ControllerRequest, 
     lifetime_ms = settings.max_lifetime_ms
     if message.max_lifetime_ms > 0:
         lifetime_ms = min(lifetime_ms, message.max_lifetime_ms)
-    max_ms = _sum(now_ms, lifetime_ms)
+    max_ms = later(now_ms, lifetime_ms)
     record = DelegationTokenRecord(
         owner=str(owner),
         requester=str(requester),
         renewers=[f"{each.principal_type}:{each.principal_name}" for each in message.renewers],
         issue_timestamp=now_ms,
         max_timestamp=max_ms,
-        expiration_timestamp=min(max_ms, _sum(now_ms, settings.expiry_time_ms)),
+        expiration_timestamp=min(max_ms, later(now_ms, settings.expiry_time_ms)),
         token_id=_new_id(state),
     )
     response.issue_timestamp_ms = now_ms
@@ -80,12 +78,12 @@ def renew_delegation_token(state: ControllerState, request: ControllerRequest, _
     settings, tokens = _enabled(state)
     now_ms = request.wall_clock_ms
     token = _existing(tokens, message.hmac)
-    _check_alive(token, now_ms)
-    _check_allowed(token, request.principal)
+    check_alive(token, now_ms)
+    check_allowed(token, request.principal)
     period_ms = settings.expiry_time_ms
     if message.renew_period_ms > 0:
         period_ms = min(period_ms, message.renew_period_ms)
-    expiry_ms = min(token.max_timestamp, _sum(now_ms, period_ms))
+    expiry_ms = min(token.max_timestamp, later(now_ms, period_ms))
     return [_with_expiry(token, expiry_ms)], RenewDelegationTokenResponse(
         throttle_time_ms=0, error_code=error_codes.NONE, expiry_timestamp_ms=expiry_ms
     )
@@ -97,14 +95,14 @@ def expire_delegation_token(state: ControllerState, request: ControllerRequest, 
     _, tokens = _enabled(state)
     now_ms = request.wall_clock_ms
     token = _existing(tokens, message.hmac)
-    _check_allowed(token, request.principal)
+    check_allowed(token, request.principal)
     records: list[Any]
     if message.expiry_time_period_ms < 0:
         expiry_ms = now_ms
         records = [RemoveDelegationTokenRecord(token_id=token.token_id)]
     else:
-        _check_alive(token, now_ms)
-        expiry_ms = min(token.max_timestamp, _sum(now_ms, message.expiry_time_period_ms))
+        check_alive(token, now_ms)
+        expiry_ms = min(token.max_timestamp, later(now_ms, message.expiry_time_period_ms))
         records = [_with_expiry(token, expiry_ms)]
     return records, ExpireDelegationTokenResponse(
         throttle_time_ms=0, error_code=error_codes.NONE, expiry_timestamp_ms=expiry_ms
@@ -113,7 +111,7 @@ def expire_delegation_token(state: ControllerState, request: ControllerRequest, 
 
 def sweep_expired_tokens(state: ControllerState, wall_clock_ms: int) -> tuple[list[Any], bool]:
     """The removal of tokens that have expired, and whether there are more of them."""
-    expired = [token for token in state.image.delegation_tokens.values() if _has_expired(token, wall_clock_ms)]
+    expired = [token for token in state.image.delegation_tokens.values() if has_expired(token, wall_clock_ms)]
     records: list[Any] = [RemoveDelegationTokenRecord(token_id=each.token_id) for each in expired[:MAX_REMOVALS]]
     return records, len(expired) > MAX_REMOVALS
 
@@ -131,20 +129,6 @@ def _existing(tokens: TokenIndex, token_hmac: bytes) -> DelegationTokenRecord:
     if token is None:
         raise KafkaError(error_codes.DELEGATION_TOKEN_NOT_FOUND)
     return token
-
-
-def _has_expired(token: DelegationTokenRecord, now_ms: int) -> bool:
-    return token.max_timestamp < now_ms or token.expiration_timestamp < now_ms
-
-
-def _check_alive(token: DelegationTokenRecord, now_ms: int) -> None:
-    if _has_expired(token, now_ms):
-        raise KafkaError(error_codes.DELEGATION_TOKEN_EXPIRED)
-
-
-def _check_allowed(token: DelegationTokenRecord, principal: Principal) -> None:
-    if str(principal) not in (token.owner, *token.renewers):
-        raise KafkaError(error_codes.DELEGATION_TOKEN_OWNER_MISMATCH)
 
 
 def _with_expiry(token: DelegationTokenRecord, expiry_ms: int) -> DelegationTokenRecord:
@@ -165,7 +149,3 @@ def _new_id(state: ControllerState) -> str:
         token_id = uuid.to_string(value)
         if uuid.usable(value) and token_id not in state.image.delegation_tokens:
             return token_id
-
-
-def _sum(now_ms: int, period_ms: int) -> int:
-    return min(_LONG_MAX, now_ms + period_ms)

@@ -5,7 +5,7 @@ The ACLs of a resource are one znode. So all that a request says of one resource
 
 from collections.abc import Collection, Mapping
 
-from kpybroker.authorization.filters import AclFilter, filter_of
+from kpybroker.authorization.filters import AclFilter, filter_of, only_filters_have
 from kpybroker.authorization.resources import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from kpybroker.errors import KafkaError
 from kpybroker.zookeeper.tree.acls import AclEntry, Resource
@@ -124,7 +124,7 @@ def _described(resource: Resource, entry: AclEntry) -> DeleteAclsMatchingAcl:
 
 def _check(creation: AclCreation) -> None:
     """Raise an error for an ACL that cannot be created."""
-    if _is_filter(creation):
+    if only_filters_have(creation):
         raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)  # Kafka cannot even make an ACL of it
     kind, name = creation.resource_type, creation.resource_name
     if kind == ResourceType.CLUSTER and name != CLUSTER_NAME:
@@ -139,15 +139,6 @@ def _check(creation: AclCreation) -> None:
     )
     if 0 in elements or "/" in name:
         raise _invalid("Failed to create ACL")
-
-
-def _is_filter(creation: AclCreation) -> bool:
-    return (
-        creation.resource_type == ResourceType.ANY
-        or creation.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
-        or creation.operation == Operation.ANY
-        or creation.permission_type == Permission.ANY
-    )
 
 
 def _is_principal(text: str) -> bool:

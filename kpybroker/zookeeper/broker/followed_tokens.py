@@ -12,6 +12,7 @@ from typing import Any
 from kpybroker.calls.call import Call
 from kpybroker.controller.state import TokenSettings
 from kpybroker.controller.token_index import TokenIndex
+from kpybroker.controller.token_rules import has_expired
 from kpybroker.errors import KafkaError
 from kpybroker.failed_response import failed_response
 from kpybroker.metadata.image import MetadataImage
@@ -126,7 +127,7 @@ class FollowedTokens:
     async def delete_expired(self) -> None:
         """Delete the tokens that have expired. Only the controller does it."""
         now_ms = self._now_ms()
-        doomed = [each for each in self._image.delegation_tokens.values() if token_requests.has_expired(each, now_ms)]
+        doomed = [each for each in self._image.delegation_tokens.values() if has_expired(each, now_ms)]
         for each in doomed:
             log.info("Delegation token expired for token: %s for owner: %s", each.token_id, each.owner)
             try:

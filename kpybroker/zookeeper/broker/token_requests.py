@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from kpybroker.calls.principal import Principal
 from kpybroker.controller.state import TokenSettings
-from kpybroker.errors import KafkaError
+from kpybroker.controller.token_rules import REQUESTER_FROM, check_alive, check_allowed, later
 from kpybroker.sasl.delegation_token import TokenSecret
 from kpybroker.zookeeper.tree.tokens import Token
 from kpywire import error_codes
@@ -18,10 +18,7 @@ from kpywire.messages.expire_delegation_token import ExpireDelegationTokenReques
 from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from kpywire.metadata_records.delegation_token_record import DelegationTokenRecord
 
-REQUESTER_FROM: Final = 3
-"""The version from which the answer names the requester."""
 NO_TIMESTAMP: Final = -1
-_LONG_MAX: Final = 2**63 - 1
 
 
 class Change(NamedTuple):
@@ -41,14 +38,14 @@ def created(
     lifetime_ms = settings.max_lifetime_ms
     if message.max_lifetime_ms > 0:
         lifetime_ms = min(lifetime_ms, message.max_lifetime_ms)
-    max_ms = _sum(now_ms, lifetime_ms)
+    max_ms = later(now_ms, lifetime_ms)
     return Token(
         token_id=token_id,
         owner=str(owner),
         requester=str(requester),
         renewers=tuple(f"{each.principal_type}:{each.principal_name}" for each in message.renewers),
         issue_timestamp_ms=now_ms,
-        expiry_timestamp_ms=min(max_ms, _sum(now_ms, settings.expiry_time_ms)),
+        expiry_timestamp_ms=min(max_ms, later(now_ms, settings.expiry_time_ms)),
         max_timestamp_ms=max_ms,
     )
 
@@ -93,35 +90,20 @@ def disabled(message: Any, sender: Principal, api_version: int) -> Any:
 
 def renewed(record: DelegationTokenRecord, sender: Principal, period_ms: int, default_ms: int, now_ms: int) -> Change:
     """A token with a later expiry. Raises KafkaError."""
-    _check_allowed(record, sender)
-    _check_alive(record, now_ms)
-    expiry_ms = min(record.max_timestamp, _sum(now_ms, default_ms if period_ms < 0 else period_ms))
+    check_allowed(record, sender)
+    check_alive(record, now_ms)
+    expiry_ms = min(record.max_timestamp, later(now_ms, default_ms if period_ms < 0 else period_ms))
     return Change(_with_expiry(record, expiry_ms), expiry_ms)
 
 
 def expired(record: DelegationTokenRecord, sender: Principal, period_ms: int, now_ms: int) -> Change:
     """A token with another expiry, or its end if the period is negative. Raises KafkaError."""
-    _check_allowed(record, sender)
+    check_allowed(record, sender)
     if period_ms < 0:
         return Change(None, now_ms)
-    _check_alive(record, now_ms)
-    expiry_ms = min(record.max_timestamp, _sum(now_ms, period_ms))
+    check_alive(record, now_ms)
+    expiry_ms = min(record.max_timestamp, later(now_ms, period_ms))
     return Change(_with_expiry(record, expiry_ms), expiry_ms)
-
-
-def has_expired(record: DelegationTokenRecord, now_ms: int) -> bool:
-    """Whether a token is of no use any more."""
-    return min(record.max_timestamp, record.expiration_timestamp) < now_ms
-
-
-def _check_allowed(record: DelegationTokenRecord, sender: Principal) -> None:
-    if str(sender) not in (record.owner, *record.renewers):
-        raise KafkaError(error_codes.DELEGATION_TOKEN_OWNER_MISMATCH)
-
-
-def _check_alive(record: DelegationTokenRecord, now_ms: int) -> None:
-    if has_expired(record, now_ms):
-        raise KafkaError(error_codes.DELEGATION_TOKEN_EXPIRED)
 
 
 def _with_expiry(record: DelegationTokenRecord, expiry_ms: int) -> Token:
@@ -134,7 +116,3 @@ def _with_expiry(record: DelegationTokenRecord, expiry_ms: int) -> Token:
         expiry_timestamp_ms=expiry_ms,
         max_timestamp_ms=record.max_timestamp,
     )
-
-
-def _sum(now_ms: int, period_ms: int) -> int:
-    return min(_LONG_MAX, now_ms + period_ms)

@@ -1,0 +1,34 @@
+"""The rules that delegation tokens keep with KRaft and with ZooKeeper: who may change one, and when it ends. Pure."""
+
+from typing import Final
+
+from kpybroker.calls.principal import Principal
+from kpybroker.errors import KafkaError
+from kpywire import error_codes
+from kpywire.metadata_records.delegation_token_record import DelegationTokenRecord
+
+REQUESTER_FROM: Final = 3
+"""The version of CreateDelegationToken from which the answer names the requester."""
+_LONG_MAX: Final = 2**63 - 1
+
+
+def has_expired(token: DelegationTokenRecord, now_ms: int) -> bool:
+    """Whether a token is of no use any more."""
+    return min(token.max_timestamp, token.expiration_timestamp) < now_ms
+
+
+def check_alive(token: DelegationTokenRecord, now_ms: int) -> None:
+    """Raise DELEGATION_TOKEN_EXPIRED for a token that has expired."""
+    if has_expired(token, now_ms):
+        raise KafkaError(error_codes.DELEGATION_TOKEN_EXPIRED)
+
+
+def check_allowed(token: DelegationTokenRecord, sender: Principal) -> None:
+    """Raise DELEGATION_TOKEN_OWNER_MISMATCH unless the sender owns the token or may renew it."""
+    if str(sender) not in (token.owner, *token.renewers):
+        raise KafkaError(error_codes.DELEGATION_TOKEN_OWNER_MISMATCH)
+
+
+def later(now_ms: int, period_ms: int) -> int:
+    """The time after a period, at most the largest that Kafka can store."""
+    return min(_LONG_MAX, now_ms + period_ms)
