@@ -35,8 +35,12 @@ if TYPE_CHECKING:
 MOST = 3
 MOVING_NODES = 3
 MOVING_SHARE = 0.25
-"""How often a partition moves after these, where there are so many nodes."""
+"""How often a partition moves after these, where there are enough nodes."""
+ZOMBIE_SHARE = 0.5
+"""How often a controller goes on after these that was replaced in the middle of its work."""
+MOST_AT_WORK_MS = 12.0
 NAME = "doomed"
+DELETION = DeleteTopicsRequest(topics=[DeleteTopicState(name=NAME)], timeout_ms=1)
 SOON_MS = 5_000.0
 BRIEFLY_MS = 50.0
 LATE_MS = 400.0
@@ -58,6 +62,8 @@ class Trials:
         trials = self.rng.sample(self._all(), MOST)
         if len(self.machines) >= MOVING_NODES and self.world.stream("moving").random() < MOVING_SHARE:
             trials.append(self._a_partition_moves)
+        if len(self.machines) > 1 and self.world.stream("zombies").random() < ZOMBIE_SHARE:
+            trials.append(self._a_controller_goes_on)
         for trial in trials:
             self.world.tell(f"a trial: {trial.__name__.replace('_', ' ').strip()}")
             trial()
@@ -208,6 +214,20 @@ class Trials:
         self._delete_topic(client)
         self.world.run(BRIEFLY_MS)
 
+    def _a_controller_goes_on(self) -> None:
+        """A controller stands still in the middle of a deletion, and goes on when another one reigns."""
+        controller, _ = self._controller_and_another()
+        client = self._client()
+        self._make_topic(client)
+        client.run(self._asked(client, controller.node_id, DELETION))
+        self._until(lambda: self.rules.tree.node(paths.delete_topic(NAME)) is not None)
+        self.world.run(self.rng.random() * MOST_AT_WORK_MS)
+        epoch = self.rules.epoch
+        self._pause([controller], LATE_MS)
+        self.zookeeper.depose()
+        self._until(lambda: self.rules.epoch > epoch)
+        self.world.run(LATE_MS)
+
     def _a_partition_moves(self) -> None:
         """A partition moves to a broker that reaches no other broker."""
         client = self._client()
@@ -285,8 +305,7 @@ class Trials:
         self.world.run(BRIEFLY_MS)
 
     def _delete_topic(self, client: Client) -> None:
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=NAME)], timeout_ms=1)
-        self._ask(client, client.controller_or_any(), request)
+        self._ask(client, client.controller_or_any(), DELETION)
         self.world.run(SOON_MS, lambda: self.rules.tree.node(paths.delete_topic(NAME)) is not None)
 
     def _write(self, client: Client, leader: ZooKeeperMachine) -> None:
@@ -309,15 +328,14 @@ class Trials:
 
     def _ask(self, client: Client, node_id: int, request: Any) -> None:
         """Ask, and wait until that is over."""
-
-        async def asked() -> None:
-            try:
-                await client.ask(node_id, request)
-            except NoAnswer as lost:
-                self.world.tell(f"{client.name}: {lost}")
-
-        client.run(asked())
+        client.run(self._asked(client, node_id, request))
         self._until(lambda: not client.tasks)
+
+    async def _asked(self, client: Client, node_id: int, request: Any) -> None:
+        try:
+            await client.ask(node_id, request)
+        except NoAnswer as lost:
+            self.world.tell(f"{client.name}: {lost}")
 
     # The means
 
