@@ -9,10 +9,10 @@ import permitted
 import quota_requests
 from kpybroker.sasl import scram
 from kpybroker.sasl.scram_client import ScramClient
+from kpywire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest
-from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.describe_acls import DescribeAclsRequest
 from kpywire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kpywire.messages.incremental_alter_configs import (
@@ -20,6 +20,7 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from migration_clusters import Controller, MigratingCluster
@@ -38,8 +39,6 @@ OF_KRAFT: Final = {
 OF_ZOOKEEPER: Final = {"password.encoder.secret": SECURED["password.encoder.secret"]}
 MECHANISM: Final = "SCRAM-SHA-256"
 ITERATIONS: Final = 4_096
-NOT_ALLOWED: Final = 31
-"""CLUSTER_AUTHORIZATION_FAILED"""
 
 
 class SecuredCluster(MigratingCluster):
@@ -124,13 +123,13 @@ class SecuredCluster(MigratingCluster):
             message = f"\0{name}\0{permitted.PASSWORD}".encode()
             return raw.call(SaslAuthenticateRequest(auth_bytes=message), 2).error_code == 0
 
-    def lets_create(self, broker_id: int, user: str, password: str) -> bool:
-        """Whether a user may create topics, as a broker sees it."""
-        topic = CreatableTopic(name="tried", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    def lets_read(self, broker_id: int, user: str, password: str, topic: str) -> bool:
+        """Whether a user may know of a topic that is not there, as a broker sees it."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         with RawClient(self.secured[broker_id]) as raw:
             assert logged_in(raw, user, password)
-            answer = raw.call(CreateTopicsRequest(topics=[topic], validate_only=True), 7)
-        return answer.topics[0].error_code not in (29, NOT_ALLOWED)
+            answer = raw.call(request, 9)
+        return answer.topics[0].error_code == UNKNOWN_TOPIC_OR_PARTITION
 
     def quotas(self, broker_id: int) -> dict[str, dict[str, float]]:
         """All quotas, by their entities."""

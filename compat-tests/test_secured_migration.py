@@ -40,7 +40,7 @@ class Known:
         """Tokens of which brokers in ZooKeeper mode get no notice."""
 
     def add(self, name: str) -> None:
-        """Set one more of everything. The user may create topics, and owns a token."""
+        """Set one more of everything. The user may read a topic, and owns a token."""
         cluster, password = self.cluster, f"password of {name}"
         until(lambda: cluster.add_user(name, password))
         self.users[name] = password
@@ -76,20 +76,18 @@ class Known:
             if token not in self.unnoticed
         }
         missing: list[object] = [name for name, is_known in {**users, **tokens}.items() if not is_known]
-        creates = [name for name, is_known in users.items() if is_known and not self._lets_create(broker_id, name)]
-        if cluster.lets_create(broker_id, *NOBODY):
-            creates.append("nobody")
+        topics = {name: f"topic of {name}" for name, is_known in users.items() if is_known}
+        refused = [t for name, t in topics.items() if not cluster.lets_read(broker_id, name, self.users[name], t)]
+        open_to_all = [t for t in topics.values() if cluster.lets_read(broker_id, *NOBODY, t)]
         quotas = without_order(cluster.quotas(broker_id))
         acls = cluster.acls(broker_id)
         return [
             *missing,
-            *creates,
+            *refused,
+            *open_to_all,
             *([] if quotas == without_order(self.quotas) else [quotas]),
             *([] if acls == self.acls else [acls]),
         ]
-
-    def _lets_create(self, broker_id: int, name: str) -> bool:
-        return self.cluster.lets_create(broker_id, name, self.users[name])
 
 
 def without_order(quotas: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:

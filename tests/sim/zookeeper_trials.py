@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from kpybroker.zookeeper.controller.context import Partition
 from kpybroker.zookeeper.tree import paths
+from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kpywire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
 from kpywire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -34,10 +41,8 @@ if TYPE_CHECKING:
 
 MOST = 3
 MOVING_NODES = 3
-MOVING_SHARE = 0.25
-"""How often a partition moves after these, where there are enough nodes."""
-ZOMBIE_SHARE = 0.5
-"""How often a controller goes on after these that was replaced in the middle of its work."""
+SHARES = {"moving": 0.25, "zombies": 0.5, "blocks": 0.25, "joining": 0.25}
+"""How often each of the others follows."""
 MOST_AT_WORK_MS = 12.0
 NAME = "doomed"
 DELETION = DeleteTopicsRequest(topics=[DeleteTopicState(name=NAME)], timeout_ms=1)
@@ -60,10 +65,16 @@ class Trials:
     def play(self) -> None:
         """Play some, and let the cluster come to rest after each. Raises Violation."""
         trials = self.rng.sample(self._all(), MOST)
-        if len(self.machines) >= MOVING_NODES and self.world.stream("moving").random() < MOVING_SHARE:
-            trials.append(self._a_partition_moves)
-        if len(self.machines) > 1 and self.world.stream("zombies").random() < ZOMBIE_SHARE:
-            trials.append(self._a_controller_goes_on)
+        trials += [
+            trial
+            for stream, nodes, trial in (
+                ("moving", MOVING_NODES, self._a_partition_moves),
+                ("zombies", 2, self._a_controller_goes_on),
+                ("blocks", 1, self._a_block_is_not_heard),
+                ("joining", 2, self._a_broker_that_left_is_to_join),
+            )
+            if len(self.machines) >= nodes and self.world.stream(stream).random() < SHARES[stream]
+        ]
         for trial in trials:
             self.world.tell(f"a trial: {trial.__name__.replace('_', ' ').strip()}")
             trial()
@@ -268,10 +279,44 @@ class Trials:
             return True
         return False
 
+    def _a_block_is_not_heard(self) -> None:
+        """The controller gives producer ids away, and does not get the answer of ZooKeeper."""
+        machine = self.rng.choice(self.machines)
+        client = self._client()
+        epoch = self.rules.tree.node(paths.broker(machine.node_id)).czxid
+        self.ensemble.unheard = paths.PRODUCER_IDS
+        request = AllocateProducerIdsRequest(broker_id=machine.node_id, broker_epoch=epoch)
+        self._ask(client, client.controller_or_any(), request)
+
+    def _a_broker_that_left_is_to_join(self) -> None:
+        """A leader proposes an in-sync set with a broker of whose end it has not heard."""
+        controller, other = self._controller_and_another()
+        self._take_away(other)
+        tree, client = self.rules.tree, self._client()
+        for index, replicas in tree.topic("one").replicas.items():
+            state = tree.state("one", index)
+            if other.node_id not in replicas or state.leader < 0:
+                continue
+            partition = AlterPartitionRequestPartitionData(
+                partition_index=index,
+                leader_epoch=state.leader_epoch,
+                new_isr_with_epochs=[BrokerState(broker_id=each) for each in (*state.isr, other.node_id)],
+                partition_epoch=tree.node(paths.partition_state("one", index)).version,
+            )
+            topic = AlterPartitionRequestTopicData(topic_id=tree.topic("one").topic_id, partitions=[partition])
+            epoch = tree.node(paths.broker(state.leader)).czxid
+            request = AlterPartitionRequest(broker_id=state.leader, broker_epoch=epoch, topics=[topic])
+            self._ask(client, controller.node_id, request)
+
     # Changes
 
     def _change(self) -> None:
-        self.rng.choice((self.zookeeper.depose, self._expire_one, self._change_config))()
+        self.rng.choice((self._depose, self._expire_one, self._change_config))()
+
+    def _depose(self) -> None:
+        epoch = self.rules.epoch
+        self.zookeeper.depose()
+        self._until(lambda: self.rules.epoch > epoch or self.rules.tree.node(paths.CONTROLLER) is None)
 
     def _expire_one(self) -> None:
         self.ensemble.end_session(self._session_id(self.rng.choice(self.machines)))
