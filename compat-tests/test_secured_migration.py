@@ -45,9 +45,9 @@ class Known:
         until(lambda: cluster.add_user(name, password))
         self.users[name] = password
         until(lambda: cluster.allow(name, CLUSTER, "kafka-cluster", CREATE))
-        until(lambda: cluster.allow(name, TOPIC, f"topic of {name}", READ))
+        until(lambda: cluster.allow(name, TOPIC, f"topic-of-{name}", READ))
         self.acls.add((CLUSTER, "kafka-cluster", f"User:{name}", CREATE))
-        self.acls.add((TOPIC, f"topic of {name}", f"User:{name}", READ))
+        self.acls.add((TOPIC, f"topic-of-{name}", f"User:{name}", READ))
         cluster.set_quota({"user": name, "client-id": "c 1"}, producer_byte_rate=1_000_000.0, request_percentage=87.5)
         self.quotas[f"client-id=c 1,user={name}"] = {"producer_byte_rate": 1_000_000.0, "request_percentage": 87.5}
         until(lambda: cluster.knows_user(1, name, password))
@@ -76,7 +76,7 @@ class Known:
             if token not in self.unnoticed
         }
         missing: list[object] = [name for name, is_known in {**users, **tokens}.items() if not is_known]
-        topics = {name: f"topic of {name}" for name, is_known in users.items() if is_known}
+        topics = {name: f"topic-of-{name}" for name, is_known in users.items() if is_known}
         refused = [t for name, t in topics.items() if not cluster.lets_read(broker_id, name, self.users[name], t)]
         open_to_all = [t for t in topics.values() if cluster.lets_read(broker_id, *NOBODY, t)]
         quotas = without_order(cluster.quotas(broker_id))
