@@ -80,6 +80,8 @@ class Trials:
             trial()
             self._undo()
             self.zookeeper.come_to_rest()
+        self.world.run(ASKED_MS)  # a broker may still write what it was asked for before it lost its connection
+        self.zookeeper.come_to_rest()
 
     def _all(self) -> list[Callable[[], None]]:
         alone = [
