@@ -8,7 +8,6 @@ from typing import Any, Final
 import permitted
 import quota_requests
 from kpybroker.sasl import scram
-from kpybroker.sasl.scram_client import ScramClient
 from kpywire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
@@ -27,7 +26,7 @@ from migration_clusters import Controller, MigratingCluster
 from oracle import free_port
 from raw_client import RawClient
 from zookeeper_clusters import BrokerOf
-from zookeeper_secured import SECURED, port_of
+from zookeeper_secured import SECURED, logged_in, port_of
 
 PROTOCOLS: Final = "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
 PLAIN_CONFIG: Final = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
@@ -105,7 +104,7 @@ class SecuredCluster(MigratingCluster):
             owner_principal_type=None, owner_principal_name=None, renewers=[], max_lifetime_ms=-1
         )
         with RawClient(self.secured[1]) as raw:
-            if not logged_in(raw, user, password):
+            if not logged_in(raw, MECHANISM, user, password):
                 return None
             created = raw.call(request, 3)
         return None if created.error_code else (created.token_id, b64encode(created.hmac).decode())
@@ -115,7 +114,8 @@ class SecuredCluster(MigratingCluster):
     def knows_user(self, broker_id: int, name: str, password: str, *, by_token: bool = False) -> bool:
         """Whether one logs in at a broker by SCRAM, and nobody with another password."""
         with RawClient(self.secured[broker_id]) as raw, RawClient(self.secured[broker_id]) as other:
-            return logged_in(raw, name, password, by_token=by_token) and not logged_in(other, name, "no" + password)
+            is_in = logged_in(raw, MECHANISM, name, password, by_token=by_token)
+            return is_in and not logged_in(other, MECHANISM, name, "no" + password)
 
     def knows_plain_user(self, broker_id: int, name: str) -> bool:
         with RawClient(self.secured[broker_id]) as raw:
@@ -127,7 +127,7 @@ class SecuredCluster(MigratingCluster):
         """Whether a user may know of a topic that is not there, as a broker sees it."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         with RawClient(self.secured[broker_id]) as raw:
-            assert logged_in(raw, user, password)
+            assert logged_in(raw, MECHANISM, user, password)
             answer = raw.call(request, 9)
         return answer.topics[0].error_code == UNKNOWN_TOPIC_OR_PARTITION
 
@@ -158,16 +158,3 @@ class SecuredCluster(MigratingCluster):
             for each in answer.resources
             for acl in each.acls
         }
-
-
-def logged_in(raw: RawClient, name: str, password: str, *, by_token: bool = False) -> bool:
-    """Log in by SCRAM; whether the broker takes it."""
-    client = ScramClient(scram.MECHANISMS[MECHANISM], name, password, "nonce", by_token=by_token)
-    raw.call(SaslHandshakeRequest(mechanism=MECHANISM), 1)
-    message: bytes | None = client.first()
-    while message is not None:
-        answer = raw.call(SaslAuthenticateRequest(auth_bytes=message), 2)
-        if answer.error_code:
-            return False
-        message = client.respond(answer.auth_bytes)
-    return True

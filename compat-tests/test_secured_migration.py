@@ -27,7 +27,6 @@ class Known:
     def __init__(self, cluster: SecuredCluster) -> None:
         self.cluster = cluster
         self.users: dict[str, str] = {}
-        self.creators: set[str] = set()
         self.tokens: list[tuple[str, str]] = []
         self.acls: set[tuple[int, str, str, int]] = set()
         self.quotas: dict[str, dict[str, float]] = {}
