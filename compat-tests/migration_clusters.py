@@ -133,7 +133,7 @@ class MigratingCluster(ZooKeeperCluster):
         self._controller_of = controller_of
         self.of_controllers: dict[str, str] = {}
         self.of_brokers: dict[str, str] = {}
-        """What controllers have in addition, and brokers that take part."""
+        """The further configs of controllers, and of brokers that take part."""
         self._ports = {node_id: free_port() for node_id in quorum}
         self.controllers: dict[int, Controller] = {}
 

@@ -62,7 +62,7 @@ class Known:
         assert not cluster.knows_plain_user(1, "erin")
 
     def _missing(self, broker_id: int) -> list[object]:
-        """What a broker does not have as it was set."""
+        """The settings that a broker does not have."""
         cluster = self.cluster
         users = {name: cluster.knows_user(broker_id, name, password) for name, password in self.users.items()}
         tokens = {

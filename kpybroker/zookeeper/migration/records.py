@@ -26,7 +26,7 @@ NewId = Callable[[], bytes]
 
 
 class Copying(NamedTuple):
-    """What a copy needs in addition to the znodes."""
+    """The means of a copy, in addition to the znodes."""
 
     new_id: NewId
     """Makes ids for ACLs, which have none in ZooKeeper."""
