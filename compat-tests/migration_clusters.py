@@ -131,6 +131,9 @@ class MigratingCluster(ZooKeeperCluster):
             each.start_timeout_s = each.stop_timeout_s = START_S
         self._directory = directory
         self._controller_of = controller_of
+        self.of_controllers: dict[str, str] = {}
+        self.of_brokers: dict[str, str] = {}
+        """The further configs of controllers, and of brokers that take part."""
         self._ports = {node_id: free_port() for node_id in quorum}
         self.controllers: dict[int, Controller] = {}
 
@@ -153,7 +156,12 @@ class MigratingCluster(ZooKeeperCluster):
         cluster_id = json.loads(tree.get("/cluster/id")[0])["id"]
         tree.stop()
         tree.close()
-        configs = {"controller.quorum.voters": self.voters, "zookeeper.connect": self.connect, FLAG: "true"}
+        configs = {
+            "controller.quorum.voters": self.voters,
+            "zookeeper.connect": self.connect,
+            FLAG: "true",
+            **self.of_controllers,
+        }
         for node_id, port in self._ports.items():
             directory = self._directory / f"controller-{node_id}"
             self.controllers[node_id] = self._controller_of(node_id, cluster_id, configs, directory, port)
@@ -175,7 +183,8 @@ class MigratingCluster(ZooKeeperCluster):
 
     def enable(self, broker_id: int) -> None:
         """Restart a broker so that it takes part."""
-        self.change(broker_id, {**LISTENERS, **SESSIONS, "controller.quorum.voters": self.voters, FLAG: "true"})
+        configs = {**LISTENERS, **SESSIONS, **self.of_brokers, "controller.quorum.voters": self.voters, FLAG: "true"}
+        self.change(broker_id, configs)
 
     def to_kraft(self, broker_id: int) -> None:
         """Restart a broker as a KRaft broker."""

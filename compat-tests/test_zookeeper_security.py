@@ -22,7 +22,6 @@ import permitted
 import quota_requests
 from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
 from kpybroker.sasl import scram
-from kpybroker.sasl.scram_client import ScramClient
 from kpybroker.zookeeper.tree import paths
 from kpywire import error_codes
 from kpywire.messages.alter_user_scram_credentials import (
@@ -46,13 +45,11 @@ from kpywire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
-from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
-from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from oracle import BrokerProcess, jars, java
 from raw_client import RawClient
 from zookeeper_clients import until
-from zookeeper_secured import SCRAM_MODULE, World, port_of, secured_world, shown
+from zookeeper_secured import SCRAM_MODULE, World, logged_in, port_of, secured_world, shown
 from zookeeper_trees import kept, without_order
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -520,16 +517,8 @@ def test_a_token_of_one_program_opens_the_door_at_the_other(world: World) -> Non
 
 def opens(port: int, mechanism: str, token_id: str, secret: str) -> bool:
     """Whether one logs in with a token."""
-    client = ScramClient(scram.MECHANISMS[mechanism], token_id, secret, "nonce", by_token=True)
     with RawClient(port) as raw:
-        raw.call(SaslHandshakeRequest(mechanism=mechanism), 1)
-        message: bytes | None = client.first()
-        while message is not None:
-            answer = raw.call(SaslAuthenticateRequest(auth_bytes=message), 2)
-            if answer.error_code:
-                return False
-            message = client.respond(answer.auth_bytes)
-    return True
+        return logged_in(raw, mechanism, token_id, secret, by_token=True)
 
 
 # Kafka's tools

@@ -12,8 +12,13 @@ from typing import Any, Final, NamedTuple
 from kazoo.client import KazooClient
 
 import permitted
+from kpybroker.sasl import scram
+from kpybroker.sasl.scram_client import ScramClient
+from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from oracle import BrokerProcess, free_port
 from oracle.zookeeper import ZooKeeper
+from raw_client import RawClient
 from zookeeper_clusters import SHARED, KafkaOnZooKeeper, KpyOnZooKeeper
 
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -88,3 +93,16 @@ def shown(message: Any) -> Any:
 
 def port_of(broker: BrokerProcess) -> int:
     return int(broker.bootstrap_servers.rpartition(":")[2])
+
+
+def logged_in(raw: RawClient, mechanism: str, name: str, password: str, *, by_token: bool = False) -> bool:
+    """Log in by SCRAM; whether the broker takes it."""
+    client = ScramClient(scram.MECHANISMS[mechanism], name, password, "nonce", by_token=by_token)
+    raw.call(SaslHandshakeRequest(mechanism=mechanism), 1)
+    message: bytes | None = client.first()
+    while message is not None:
+        answer = raw.call(SaslAuthenticateRequest(auth_bytes=message), 2)
+        if answer.error_code:
+            return False
+        message = client.respond(answer.auth_bytes)
+    return True

@@ -130,6 +130,7 @@ class Logins:
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Apply another configuration to the connections that are made from now on."""
+        self._config = config
         for name, stage in self.stages.items():
             try:
                 stage.terms = self._terms(config, name)

@@ -3,7 +3,7 @@
 from kpybroker.assembly.platform import Platform, Simulated
 from kpybroker.assembly.quorum import QuorumParts
 from kpybroker.assembly.storage import StoredNode
-from kpybroker.assembly.zookeeper import client_of
+from kpybroker.assembly.zookeeper import client_of, encoding_of
 from kpybroker.assembly.zookeeper_controller import LEVEL_OF_3_9
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.activation import bootstrap_levels
@@ -15,7 +15,9 @@ from kpybroker.quorum.recovery import StartRefused
 from kpybroker.zookeeper.broker.layout import Acls
 from kpybroker.zookeeper.controlling.senders import Senders
 from kpybroker.zookeeper.migrating.migrating import Migrating, note
+from kpybroker.zookeeper.migration.broker_passwords import BrokerPasswords
 from kpybroker.zookeeper.migration.driver import MigrationDriver
+from kpybroker.zookeeper.migration.records import Copying
 
 
 def build_migration(
@@ -36,7 +38,7 @@ def build_migration(
         send=senders.command,
         log=note,
         acl_of=Acls(is_secure=config["zookeeper.set.acl"]).of,
-        new_id=lambda: new_uuid(platform.rng),
+        copying=Copying(lambda: new_uuid(platform.rng), BrokerPasswords(encoding_of(config), platform.rng.randbytes)),
     )
     migrating = Migrating(
         driver, client, platform.scheduler, host.commit_copied, stored.identity.cluster_id, platform.failed

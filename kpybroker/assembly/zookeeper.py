@@ -215,14 +215,14 @@ def build_joined(
         metadata.apply(configs(metadata.image, resource_type, name, values))
 
     followed = FollowedConfigs(client, config.node_id, scheduler.now_ms, changed)
-    encrypted = EncryptedConfigs(_encoding(config), platform.rng)
+    encrypted = EncryptedConfigs(encoding_of(config), platform.rng)
     followed.decode = encrypted.decoded
     controller = ZooKeeperController(known, channel)
     features = FollowedFeatures(client, metadata.set_features_epoch, platform.failed)
     return Joined(client, metadata, acls, registration, known, controller, followed, encrypted, features)
 
 
-def _encoding(config: BrokerConfig) -> Encoding | None:
+def encoding_of(config: BrokerConfig) -> Encoding | None:
     """The encryption of passwords in ZooKeeper; None if none is configured. Raises StartRefused."""
     secret = config["password.encoder.secret"]
     if secret is None:

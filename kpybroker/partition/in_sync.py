@@ -216,6 +216,7 @@ class InSync:
         "directories",
         "followers",
         "isr",
+        "leaving",
         "min_isr",
         "node_id",
         "partition_epoch",
@@ -239,6 +240,10 @@ class InSync:
             for broker_id in self.replicas
             if broker_id != node_id
         }
+        self.leaving = self._leaving({})
+        """Brokers that are in sync and no replicas any more: in ZooKeeper mode the end of a reassignment takes them out
+        of the replicas first. Until they have left the set they may be elected, so they bound the high watermark. (In
+        Kafka they do not, and what is committed meanwhile may be lost.)"""
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
@@ -275,13 +280,21 @@ class InSync:
         self.directories = dict(zip(replicas, directories, strict=False))
         if tuple(replicas) != self.replicas:
             self.replicas = tuple(replicas)
-            known = self.followers
+            known = self.followers | {each.id: each for each in self.leaving}
             self.followers = {
                 broker_id: known.get(broker_id) or FollowerState(broker_id)
                 for broker_id in self.replicas
                 if broker_id != self.node_id
             }
+            self.leaving = self._leaving(known)
         return True
+
+    def _leaving(self, known: Mapping[int, FollowerState]) -> tuple[FollowerState, ...]:
+        return tuple(
+            known.get(broker_id) or FollowerState(broker_id)
+            for broker_id in self.isr
+            if broker_id != self.node_id and broker_id not in self.replicas
+        )
 
     def begin_epoch(self, leader_end_offset: int, now_ms: float) -> None:
         """Begin another epoch of this leader."""
@@ -325,7 +338,7 @@ class InSync:
                 and rules.may_join(follower.id, follower.broker_epoch)
                 and rules.can_use(follower.id, self.directories.get(follower.id))
             )
-        )
+        ) + tuple(follower for follower in self.leaving if follower.id in isr)
 
     def low_watermark(self, own_log_start_offset: int) -> int:
         """The smallest log start of all replicas with live brokers; -1 while one of them is unknown."""

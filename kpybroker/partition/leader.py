@@ -209,7 +209,8 @@ class Leader(Role):
         """Find the followers that bound the high watermark, and how far they have come; whether the high watermark
         moved."""
         in_sync = self.in_sync
-        self._bounds = in_sync.holding_back(self.log.end.offset, now_ms) if in_sync.followers else ()
+        has_others = in_sync.followers or in_sync.leaving
+        self._bounds = in_sync.holding_back(self.log.end.offset, now_ms) if has_others else ()
         self._alone = not self._bounds and not in_sync.is_under_min_isr
         self.waits = any(follower.id not in in_sync.isr for follower in self._bounds)
         return self.advance_high_watermark()

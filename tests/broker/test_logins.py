@@ -5,15 +5,20 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any, cast
 
 import pytest
 from running_node import RunningNode
 
 import sasl_wire
 from kpybroker.answered_errors import errors_in
+from kpybroker.assembly.logins import Logins, Users, no_tokens
+from kpybroker.config.broker import BrokerConfig
 from kpybroker.dispatching.login import LoginStage
 from kpybroker.handlers import served_versions
+from kpybroker.metadata.image import MetadataImage
 from kpybroker.sasl import scram
+from kpybroker.sasl.exchange import AuthenticationFailed
 from kpybroker.sasl.jaas import PLAIN_MODULE
 from kpybroker.sasl.plain import PlainClient
 from kpybroker.server.time_limit import TimeLimit
@@ -245,3 +250,16 @@ def test_passwords_follow_the_configuration(node: RunningNode) -> None:
         change.config_operation = 1
         raw.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
     eventually(lambda: code(sasl_wire.USER, sasl_wire.PASSWORD) == NONE, "the configured user")
+
+
+def test_users_whose_config_comes_before_a_listener_opens_are_known_there() -> None:
+    key = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+    listeners = "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"
+    others = {"listeners": listeners, "sasl.enabled.mechanisms": "PLAIN", "log.dirs": "/data"}
+    config = BrokerConfig.load(None, {**others, key: f'{PLAIN_MODULE} required user_alice="secret";'})
+    logins = Logins(config, Users(lambda: MetadataImage("cluster"), no_tokens, b"secret"))
+    logins.reconfigure(config.with_dynamic({}, {key: f'{PLAIN_MODULE} required user_bob="secret";'}))
+    stage = logins.stage(config.listeners[0], cast("Any", None))
+    assert stage.terms.exchanges["PLAIN"]().respond(b"\0bob\0secret") == b""
+    with pytest.raises(AuthenticationFailed):
+        stage.terms.exchanges["PLAIN"]().respond(b"\0alice\0secret")

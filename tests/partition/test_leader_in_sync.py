@@ -308,6 +308,26 @@ def test_a_term_goes_on_over_epochs_and_followers_keep_where_they_are(rules: Rul
         leader.check_follower(3, -1, knows_epoch=True)
 
 
+@pytest.mark.parametrize("replicas", [[1, 2], [1]])
+def test_a_broker_that_is_no_replica_any_more_counts_until_it_has_left_the_set(
+    rules: Rules, replicas: list[int]
+) -> None:
+    leader = open_leader(rules)
+    end_offset = append(leader, 3)
+    fetch(leader, 2, end_offset, 0)
+    leader.update(PartitionState(1, 1, replicas, (1, 2, 3)), 0)
+    assert append(leader) == end_offset + 1
+    assert leader.high_watermark.offset == 0  # 3 may still be elected, and has nothing
+    with pytest.raises(KafkaError):
+        fetch(leader, 3, 0, 0)
+    change = leader.shrink_in_sync(0)
+    assert change is not None
+    assert 3 in change.removed
+    assert leader.isr_granted(change, 1, 2, change.isr, 0)
+    in_all = end_offset if 2 in replicas else end_offset + 1
+    assert leader.high_watermark.offset == in_all
+
+
 def test_deletions_wait_for_whom_is_alive(rules: Rules) -> None:
     leader = open_leader(rules)
     assert leader.low_watermark() == -1

@@ -130,9 +130,15 @@ class Server:
             asker.outcome, asker.zxid = outcome, entry.zxid
             self.tree.answer(asker.connection)
 
-    def loses_answers(self) -> bool:
-        """Whether the connection breaks instead of carrying the answer to a write."""
-        return self.ensemble.rng.random() < self.ensemble.lost_answers
+    def loses_answer(self, asked: Asked) -> bool:
+        """Whether the connection breaks instead of carrying an answer."""
+        ensemble = self.ensemble
+        if not asked.is_write:
+            return ensemble.lost_reads > 0.0 and ensemble.rng.random() < ensemble.lost_reads
+        if ensemble.unheard and ensemble.unheard.encode() in asked.body:
+            ensemble.unheard = ""
+            return True
+        return ensemble.rng.random() < ensemble.lost_answers
 
 
 class Ensemble:
@@ -150,7 +156,10 @@ class Ensemble:
         """The znodes as everything has made them that counts."""
         self.tracked: dict[int, Tracked] = {}
         self.on_commit: Callable[[Transaction, Outcome], object] = lambda _entry, _outcome: None
-        self.lost_answers = 0.0
+        self.lost_answers = self.lost_reads = 0.0
+        """How often a connection breaks instead of carrying the answer to a write, and to a read."""
+        self.unheard = ""
+        """A path: so breaks the connection of the next write that names it."""
         self.patience_ms = 200.0
         """The time after which a server notices that it has lost the leader."""
         self.servers = [Server(self, f"zk{number + 1}") for number in range(SERVERS)]
@@ -238,9 +247,12 @@ class Ensemble:
         now_ms = self.world.now_ms
         for session_id, known in [*self.tracked.items()]:
             if now_ms - known.heard_ms > known.timeout_ms:
-                self.world.tell(f"session 0x{session_id:x} expires")
-                del self.tracked[session_id]
-                self._propose(session_id, CLOSE_SESSION, b"", None)
+                self._expire(session_id)
+
+    def _expire(self, session_id: int) -> None:
+        self.world.tell(f"session 0x{session_id:x} expires")
+        del self.tracked[session_id]
+        self._propose(session_id, CLOSE_SESSION, b"", None)
 
     # The log
 
@@ -380,8 +392,13 @@ class Ensemble:
 
     # What happens to it
 
+    def end_session(self, session_id: int) -> None:
+        """A session expires now."""
+        if self.leader is not None and self.leader.is_alive and session_id in self.tracked:
+            self._expire(session_id)
+
     def expire(self, session_id: int) -> None:
-        """A session ends as if its client had been silent."""
+        """A session expires soon, unless its client says something before."""
         if self.leader is not None and self.leader.is_alive and session_id in self.tracked:
             self.tracked[session_id].heard_ms = -1e9
 

@@ -166,13 +166,16 @@ class Tree(SimulatedZooKeeper):
             if asked.is_write and asked.outcome is None:
                 return
             connection.waiting.popleft()
+            assert self._server is not None
             if not asked.is_write:
+                if self._server.loses_answer(asked):
+                    connection.end()
+                    return
                 self._read(connection, asked)
                 continue
             outcome = asked.outcome
             assert outcome is not None
-            assert self._server is not None
-            if self._server.loses_answers():
+            if self._server.loses_answer(asked):
                 connection.end()
                 return
             connection.send(reply(asked.xid, asked.zxid, outcome.error).frame() + outcome.body)

@@ -295,6 +295,7 @@ class Simulation:
             self.within(DRAIN_MS, lambda: know_the_same(self.machines), "all nodes know the same metadata")
         else:
             self.zookeeper.come_to_rest()
+            self.zookeeper.play_trials()
         reader.run(read())
         self.within(DRAIN_MS, lambda: bool(is_read), "everything can be read")
         return log

@@ -124,7 +124,7 @@ def test_seeds_that_once_failed_pass(pytestconfig: pytest.Config) -> None:
     every = int(pytestconfig.getoption("--kept-seeds"))
     kept = [line.split("#")[0].split() for line in KEPT.read_text().splitlines() if line and not line.startswith("#")]
     for nodes, world, seed in kept[::every]:
-        seeds = ("--plain", seed, "--seeds=") if world == "plain" else ("--seeds", seed)
+        seeds = (f"--{world}", seed, "--seeds=") if world in WORLDS else ("--seeds", seed)
         told_by([simulating("--nodes", nodes, *seeds)])
 
 

@@ -112,6 +112,11 @@ class ZooKeeperMachine(Machine):
         return self.controller is not None and self.controller.is_active
 
     @property
+    def is_at_work(self) -> bool:
+        """Whether its controller handles an event."""
+        return self.node is not None and bool(self.node._office._is_working)
+
+    @property
     def image(self) -> Any:
         """The metadata that its broker knows; None if it is not the controller, whose metadata are the newest."""
         broker = None if self.node is None else self.node.broker

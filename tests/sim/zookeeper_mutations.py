@@ -249,4 +249,10 @@ ZOOKEEPER_MUTATIONS = [
         "return found is not None and set(assignment.target) <= set(found.state.isr)",
         "return found is not None",
     ),
+    _zookeeper(
+        "a broker that is no replica any more does not count while it is in sync",
+        "kpybroker/partition/in_sync.py",
+        "        ) + tuple(follower for follower in self.leaving if follower.id in isr)\n",
+        "        )\n",
+    ),
 ]

@@ -1,14 +1,17 @@
 """The state of rest of a cluster in ZooKeeper mode: the znodes, the controller and all brokers say the same.
 
 Every broker is registered by the session it has. One controller reigns, and knows of nothing left to do. Every
-partition is led and followed in the epoch that its state has, by replicas that are all in sync. No marker is left.
+partition is led and followed in the epoch that its state has, by replicas that are all in sync. Brokers have the
+configs that are in ZooKeeper. No marker is left.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
+from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpybroker.zookeeper.controller.context import Partition, Replica
-from kpybroker.zookeeper.tree import paths
+from kpybroker.zookeeper.tree import configs, paths
+from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.controller import ElectedController
 
 from .zookeeper_machine import ZooKeeperMachine
@@ -38,6 +41,7 @@ def _unsettled(machines: list[ZooKeeperMachine], rules: ZooKeeperRules) -> Itera
             yield f"{path} is there"
     yield from _controller(machines, rules)
     yield from _partitions(machines, rules)
+    yield from _configs(machines, rules)
 
 
 def _controller(machines: list[ZooKeeperMachine], rules: ZooKeeperRules) -> Iterator[str]:
@@ -91,6 +95,20 @@ def _partitions(machines: list[ZooKeeperMachine], rules: ZooKeeperRules) -> Iter
             yield from _partition(by_id, rules, topic, index, replicas)
 
 
+def _configs(machines: list[ZooKeeperMachine], rules: ZooKeeperRules) -> Iterator[str]:
+    for machine in machines:
+        known = [ConfigEntity(configs.TOPICS, each) for each in rules.tree.children(paths.TOPICS)]
+        known += [ConfigEntity(configs.BROKERS, each) for each in (configs.DEFAULT_NAME, str(machine.node_id))]
+        for entity in known:
+            node = rules.tree.node(entity.path)
+            wanted = {} if node is None else configs.decode_configs(entity.path, node.data)
+            resource_type = TOPIC_RESOURCE if entity.kind == configs.TOPICS else BROKER_RESOURCE
+            name = "" if entity.name == configs.DEFAULT_NAME else entity.name
+            found = dict(machine.node.broker.image.configs_of(resource_type, name))
+            if found != wanted:
+                yield f"{machine} has {found} for {entity.path}, and it is {wanted}"
+
+
 def _partition(
     by_id: dict[int, ZooKeeperMachine], rules: ZooKeeperRules, topic: Any, index: int, replicas: tuple[int, ...]
 ) -> Iterator[str]:
@@ -112,6 +130,6 @@ def _partition(
     for node_id in replicas:
         held = by_id[node_id].node.broker.replicas.topics.get(topic.name)
         replica = None if held is None else held.replicas.get(index)
-        leads = replica is not None and replica.leader is not None
+        leads = replica is not None and replica.is_led_here  # its role begins at the first need
         if replica is None or leads != (node_id == state.leader) or replica.partition.leader_epoch < state.leader_epoch:
             yield f"n{node_id} holds {replica} of {name}, and it is led by n{state.leader} in {state.leader_epoch}"

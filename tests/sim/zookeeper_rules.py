@@ -146,7 +146,15 @@ class ZooKeeperRules(Invariants):
             self.world.violated(f"{name} has another id")
         if before is not None and before.replicas.keys() - topic.replicas.keys():
             self.world.violated(f"{name} had partitions {list(before.replicas)}, and has {list(topic.replicas)}")
+        for index in () if before is None else before.adding.keys() - topic.adding.keys():
+            self._came_to_its_end(topic, index, set(before.adding[index]))
         self._topics[name] = topic
+
+    def _came_to_its_end(self, topic: TopicAssignment, index: int, added: set[int]) -> None:
+        """A reassignment is over, with or without the replicas that it added."""
+        state, replicas = self.tree.state(topic.name, index), set(topic.replicas[index])
+        if added <= replicas and (state is None or not replicas <= set(state.isr)):
+            self.world.violated(f"{topic.name}-{index} has moved to {replicas}, and its state is {state}")
 
     def _changed_state(self, name: str, index: int, write: Write) -> None:
         path = write.path

@@ -21,6 +21,7 @@ from .world import Violation
 from .zookeeper_machine import CHROOT, ZooKeeperMachine
 from .zookeeper_rest import unsettled_znodes
 from .zookeeper_rules import ZooKeeperRules
+from .zookeeper_trials import Trials
 
 if TYPE_CHECKING:
     from random import Random
@@ -65,6 +66,8 @@ class Troubles(NamedTuple):
 
 class ZooKeeperWorld:
     """All that a simulation has of ZooKeeper."""
+
+    controller_path = CHROOT + paths.CONTROLLER
 
     def __init__(self, simulation: "Simulation", machines: list[ZooKeeperMachine], rules: ZooKeeperRules) -> None:
         self.simulation = simulation
@@ -125,6 +128,10 @@ class ZooKeeperWorld:
                 pass
             await client.pause(500.0)
 
+    def play_trials(self) -> None:
+        """One trouble after the other, in a cluster at rest. Raises Violation."""
+        Trials(self).play()
+
     def come_to_rest(self) -> None:
         """Let time pass until znodes, controller and brokers say the same. Raises Violation."""
         if not self.world.run(REST_MS, lambda: not unsettled_znodes(self.machines, self.rules)):
@@ -151,7 +158,7 @@ class ZooKeeperWorld:
         if rng.random() < troubles.pause:
             self._pause(self._victim())
         if rng.random() < troubles.depose:
-            self._depose()
+            self.depose()
         self.world.later(EVERY_MS, self._look)
 
     def _victim(self) -> ZooKeeperMachine:
@@ -200,10 +207,10 @@ class ZooKeeperWorld:
         self.world.tell(f"{machine} stands still for {duration_ms:.0f} ms, longer than its session")
         machine.loop.pause(duration_ms)
 
-    def _depose(self) -> None:
+    def depose(self) -> None:
         """Somebody deletes /controller."""
         body = Writer()
-        body.string(CHROOT + paths.CONTROLLER)
+        body.string(self.controller_path)
         body.int32(-1)
         if self.ensemble.change(DELETE, body.frame()):
             self.world.tell("somebody deletes /controller")

@@ -6,6 +6,7 @@ from typing import Any
 
 from reigning import Asker, Cluster
 
+from kpybroker.config.definition import Password
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import BROKER_RESOURCE, PRE_MIGRATION, TOPIC_RESOURCE, MetadataImage
 from kpybroker.metadata.topic import NO_LEADER_CHANGE
@@ -14,8 +15,12 @@ from kpybroker.zookeeper.controller.batch import BrokerRequest
 from kpybroker.zookeeper.controller.context import LiveBroker
 from kpybroker.zookeeper.controller.steps import Steps
 from kpybroker.zookeeper.migration import differences, reading, wanted
+from kpybroker.zookeeper.migration.broker_passwords import BrokerPasswords
 from kpybroker.zookeeper.migration.driver import Append, MigrationDriver, Phase
+from kpybroker.zookeeper.migration.reading import Tree
+from kpybroker.zookeeper.migration.records import Copying
 from kpybroker.zookeeper.tree import controller, paths
+from kpybroker.zookeeper.tree.passwords import Encoding
 from kpybroker.zookeeper.tree.topics import PartitionState
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 from kpywire.metadata_records.client_quota_record import ClientQuotaRecord, EntityData
@@ -35,10 +40,21 @@ from kpywire.metadata_records.zk_migration_state_record import ZkMigrationStateR
 
 LEVEL = 21
 VOTERS = (3000, 3001, 3002)
+PASSWORDS = BrokerPasswords(Encoding(Password("secret"), iterations=1_024), random.Random(1).randbytes)
 
 
 def open_acl(_path: str) -> tuple[Acl, ...]:
     return OPEN_ACL
+
+
+def encoded_beside(tree: Tree) -> wanted.Encoded:
+    """Encrypts passwords, unless the znodes have them already."""
+
+    def encoded(path: str, values: Mapping[str, str]) -> dict[str, str]:
+        held = tree.get(path)
+        return PASSWORDS.encoded(path, values, None if held is None else held.data)
+
+    return encoded
 
 
 class Driven:
@@ -58,7 +74,7 @@ class Driven:
             send=self._send,
             log=world.log.append,
             acl_of=open_acl,
-            new_id=lambda: world.rng.randbytes(16),
+            copying=Copying(lambda: world.rng.randbytes(16), PASSWORDS),
         )
 
     def _send(self, _brokers: Mapping[int, LiveBroker], requests: list[BrokerRequest]) -> None:
@@ -203,6 +219,8 @@ class World:
             )
             if records[0].resource_type == TOPIC_RESOURCE:
                 records[0].resource_name = rng.choice(topics).name
+            else:
+                records[0].name = rng.choice(["log.retention.ms", "ssl.key.password"])
         elif kind == 3:
             records.append(self._quota())
         elif kind == 4:
@@ -291,7 +309,7 @@ class World:
         assert leader.phase is Phase.DUAL_WRITE, (leader.phase, leader.obstacle)
         epoch = controller.decode_epoch(self.cluster.admin.ask(Get(paths.CONTROLLER_EPOCH)).data)
         metadata = self.read(reading.read_metadata())
-        goal = differences.everything(metadata.tree, wanted.of_image(self.image, epoch))
+        goal = differences.everything(metadata.tree, wanted.of_image(self.image, epoch, encoded_beside(metadata.tree)))
         left = differences.difference(metadata.tree, goal, open_acl)
         assert not left, left
         for topic in self.image.topics.values():

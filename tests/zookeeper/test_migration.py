@@ -5,18 +5,21 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from migrations import VOTERS, World, open_acl
+from migrations import PASSWORDS, VOTERS, World, encoded_beside, open_acl
 
 from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import MIGRATION, PRE_MIGRATION, MetadataImage
+from kpybroker.metadata.image import BROKER_RESOURCE, MIGRATION, PRE_MIGRATION, MetadataImage
 from kpybroker.zookeeper.client.operations import Create, Delete, Failed, Get, GetChildren, Set
 from kpybroker.zookeeper.controller.batch import FULL, LeaderAndIsr, StopReplica, UpdateMetadata
 from kpybroker.zookeeper.controller.reign import ControllerSettings
-from kpybroker.zookeeper.migration import differences, records, wanted
+from kpybroker.zookeeper.migration import differences, entities, records, wanted
+from kpybroker.zookeeper.migration.broker_passwords import BrokerPasswords
 from kpybroker.zookeeper.migration.driver import Phase
 from kpybroker.zookeeper.migration.reading import Held, Metadata
 from kpybroker.zookeeper.tree import configs, controller, paths
+from kpybroker.zookeeper.tree.contents import InvalidZnode
 from kpybroker.zookeeper.tree.topics import PartitionState
+from kpywire.metadata_records.config_record import ConfigRecord
 
 
 def migrated(seed: int = 1, topics: int = 3) -> World:
@@ -192,9 +195,13 @@ def test_topics_that_are_being_deleted_are_not_copied_and_go() -> None:
 @pytest.mark.parametrize(
     ("path", "content", "fault"),
     [
-        ("/config/brokers/1", b'{"version":1,"config":{"x":"encryptedPassword:AA"}}', "encrypted password"),
+        (
+            "/config/brokers/1",
+            b'{"version":1,"config":{"ssl.key.password":"encryptedPassword:AA"}}',
+            "cannot be decoded",
+        ),
         ("/config/users/alice", b'{"version":1,"config":{"SCRAM-SHA-256":"salt=%"}}', "SCRAM-SHA-256 credential"),
-        ("/config/users/alice", b'{"version":1,"config":{"producer_byte_rate":"many"}}', "no number"),
+        ("/config/users/alice", b'{"version":1,"config":{"producer_byte_rate":"many"}}', "is not a number"),
         ("/brokers/topics/topic-0", b'{"version":3,"partitions":{"0":[1]}}', "has no topic_id"),
         ("/brokers/topics/topic-0", b"{", "is not JSON"),
     ],
@@ -212,6 +219,63 @@ def test_what_cannot_be_copied_stops_the_migration_with_one_line(path: str, cont
     assert driver.phase in (Phase.WAIT_FOR_BROKERS, Phase.ZK_MIGRATION)
     assert fault in driver.obstacle
     assert world.image.zk_migration_state == PRE_MIGRATION
+
+
+PASSWORD_ZNODE = "/config/brokers/1"
+
+
+def test_passwords_are_encrypted_in_zookeeper_and_readable_in_the_metadata() -> None:
+    world = World(4, topics=1)
+    texts = PASSWORDS.encoded(PASSWORD_ZNODE, {"ssl.key.password": "open sesame", "log.retention.ms": "5"}, None)
+    assert "open sesame" not in texts["ssl.key.password"]
+    world.cluster.admin.ask(Create(PASSWORD_ZNODE, configs.encode_configs(texts)))
+    world.elect(3000)
+    for broker_id in (1, 2, 3):
+        world.register(broker_id)
+    world.controllers[3000].settle()
+    found = {"ssl.key.password": "open sesame", "log.retention.ms": "5"}
+    assert world.image.configs_of(BROKER_RESOURCE, "1") == found
+    znode = world.cluster.admin.ask(Get(PASSWORD_ZNODE))
+    assert (configs.decode_configs("", znode.data), znode.stat.version) == (texts, 0)  # nothing was written again
+    another = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="1", name="ssl.key.password", value="another")
+    world.append(3000, [another])
+    world.controllers[3000].settle()
+    after = configs.decode_configs("", world.cluster.admin.ask(Get(PASSWORD_ZNODE)).data)
+    assert "another" not in after["ssl.key.password"]
+    assert PASSWORDS.decoded("", after) == {**found, "ssl.key.password": "another"}
+
+
+def test_without_the_secret_no_password_is_copied_and_none_is_written() -> None:
+    without = BrokerPasswords(None, random.Random(1).randbytes)
+    texts = PASSWORDS.encoded("", {"ssl.key.password": "open sesame"}, None)
+    with pytest.raises(InvalidZnode, match=r"/config/brokers/1 .*; set password\.encoder\.secret on all controllers"):
+        without.decoded(PASSWORD_ZNODE, texts)
+    assert without.encoded("", {"ssl.key.password": "open sesame", "log.retention.ms": "5"}, None) == {
+        "log.retention.ms": "5"
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("producer_byte_rate", "1024", 1024.0),
+        ("producer_byte_rate", "1e3", 1000.0),
+        ("producer_byte_rate", " 10.5d ", 10.5),
+        ("request_percentage", "5.0E1", 50.0),
+        ("unknown", "7", 7.0),
+        ("producer_byte_rate", "1_000", None),
+        ("request_percentage", "NaN", None),
+        ("request_percentage", "inf", None),
+    ],
+)
+def test_a_quota_is_copied_as_java_reads_a_double(key: str, text: str, value: float | None) -> None:
+    owner = configs.ConfigEntity(configs.USERS, "alice")
+    if value is not None:
+        (record,) = entities.quota_records(owner, {key: text})
+        assert (record.key, record.value) == (key, value)
+        return
+    with pytest.raises(InvalidZnode, match=f"its {key} .* is not a number"):
+        entities.quota_records(owner, {key: text})
 
 
 def test_brokers_learn_of_changes_by_orders_and_notices() -> None:
@@ -269,12 +333,13 @@ def test_an_image_that_went_through_zookeeper_is_the_same(seed: int, changes: in
         world.change()
     tree = {
         path: Held(each.data, each.version or 0)
-        for path, each in wanted.of_image(world.image, 5).items()
+        for path, each in wanted.of_image(world.image, 5, encoded_beside({})).items()
         if each is not None
     }
     again = MetadataImage("cluster")
     ids = iter(range(1_000_000))
-    for record in records.records_of(Metadata(tree, frozenset()), lambda: next(ids).to_bytes(16, "big")):
+    copying = records.Copying(lambda: next(ids).to_bytes(16, "big"), PASSWORDS)
+    for record in records.records_of(Metadata(tree, frozenset()), copying):
         again.apply(record, 0, MetadataDelta())
     for name in ("topics", "configs", "client_quotas", "scram_credentials", "delegation_tokens"):
         assert getattr(again, name) == getattr(world.image, name), name

@@ -4,8 +4,7 @@ import logging
 from collections.abc import Mapping
 from random import Random
 
-from kpybroker.config.definition import PASSWORD, ConfigError
-from kpybroker.config.dynamic import key_of
+from kpybroker.config.definition import ConfigError
 from kpybroker.zookeeper.tree import configs, passwords
 from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.passwords import Encoding, Undecodable
@@ -48,5 +47,4 @@ class EncryptedConfigs:
 
 
 def _is_password(entity: ConfigEntity, name: str) -> bool:
-    key = key_of(name) if entity.kind == configs.BROKERS else None
-    return key is not None and key.type == PASSWORD
+    return entity.kind == configs.BROKERS and passwords.is_password(name)

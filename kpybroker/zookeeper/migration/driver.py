@@ -24,6 +24,7 @@ from kpybroker.zookeeper.migration.differences import Change
 from kpybroker.zookeeper.migration.entities import resource_of
 from kpybroker.zookeeper.migration.office import Claim, Progress
 from kpybroker.zookeeper.migration.reading import Tree
+from kpybroker.zookeeper.migration.records import Copying
 from kpybroker.zookeeper.migration.wanted import Changes
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.acls import Resource
@@ -99,10 +100,10 @@ class MigrationDriver:
         send: Send,
         log: Callable[[str], object],
         acl_of: AclOf,
-        new_id: Callable[[], bytes],
+        copying: Copying,
     ) -> None:
         """``image`` is the committed one. ``voters`` are the controllers of the quorum. ``send`` takes the brokers in
-        ZooKeeper mode with requests to them, ``log`` lines for people. ``new_id`` makes ids for ACLs."""
+        ZooKeeper mode with requests to them, ``log`` lines for people."""
         self.phase = Phase.UNINITIALIZED
         self.obstacle = ""
         """The reason why the phase lasts, in words."""
@@ -113,7 +114,7 @@ class MigrationDriver:
         self._send = send
         self._log = log
         self._acl_of = acl_of
-        self._new_id = new_id
+        self._copying = copying
         self._epoch = -1
         """The epoch of this controller; -1 while it is not active."""
         self._term = 0
@@ -152,7 +153,7 @@ class MigrationDriver:
         if delta.from_snapshot:
             self._doubt()
             return
-        changes = wanted.of_delta(image, delta, self._claim.epoch)
+        changes = wanted.of_delta(image, delta, self._claim.epoch, self._encoded)
         changes |= wanted.of_acls(image, concerned)
         requests = orders.of_delta(image, delta, self._claim.epoch, self._epoch)
         brokers = orders.brokers_in_zookeeper_mode(image)
@@ -184,6 +185,10 @@ class MigrationDriver:
                 self._acl_resources[acl_id] = resource_of(record)
                 found.append(self._acl_resources[acl_id])
         return found
+
+    def _encoded(self, path: str, values: Mapping[str, str]) -> dict[str, str]:
+        held = self._held.get(path)
+        return self._copying.passwords.encoded(path, values, None if held is None else held.data)
 
     def _stop_tracking(self) -> None:
         self._is_tracking = False
@@ -324,7 +329,7 @@ class MigrationDriver:
             self._go(Phase.SYNC_KRAFT_TO_ZK)
             return
         metadata = yield from reading.read_metadata()
-        copied = records.records_of(metadata, self._new_id)
+        copied = records.records_of(metadata, self._copying)
         if self._image.transaction_offset >= 0:
             yield Append([AbortTransactionRecord(reason="The copy was interrupted")])
         batches: list[list[Any]] = [[BeginTransactionRecord(name="ZK Migration")]]
@@ -350,7 +355,7 @@ class MigrationDriver:
         self._is_tracking = True
         self._acl_resources = {acl_id: resource_of(record) for acl_id, record in image.acls.items()}
         self._held, self._doomed = metadata.tree, metadata.doomed
-        goal = differences.everything(self._held, wanted.of_image(image, self._claim.epoch))
+        goal = differences.everything(self._held, wanted.of_image(image, self._claim.epoch, self._encoded))
         changes = differences.difference(self._held, goal, self._acl_of)
         offset, epoch = image.next_offset - 1, image.epoch
         brokers = orders.brokers_in_zookeeper_mode(image)

@@ -1,19 +1,18 @@
 """Quotas, SCRAM credentials and ACLs: as the contents of znodes, and as records."""
 
 from collections.abc import Callable, Iterable, Mapping
-from math import isfinite
 from typing import Any, Final
 
 from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
 from kpybroker.config.definition import java_double
-from kpybroker.controller.client_quotas import SMALLEST_FRACTION
+from kpybroker.controller.client_quotas import DOUBLE, SMALLEST_FRACTION
 from kpybroker.metadata.image import MetadataImage, QuotaEntity
 from kpybroker.quotas.client_quotas import USER
 from kpybroker.sasl.scram import MECHANISMS
 from kpybroker.zookeeper.tree import configs
 from kpybroker.zookeeper.tree.acls import AclEntry, Resource
 from kpybroker.zookeeper.tree.as_records import acl_record, credential_record, credential_text
-from kpybroker.zookeeper.tree.client_quotas import quota_entity
+from kpybroker.zookeeper.tree.client_quotas import decode_quota, quota_entity
 from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.contents import InvalidZnode
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
@@ -41,12 +40,7 @@ def quota_records(entity: ConfigEntity, values: Mapping[str, str]) -> list[Any]:
             except InvalidZnode:
                 raise InvalidZnode(entity.path, f"its {key} credential is damaged") from None
             continue
-        try:
-            value = float(text)
-        except ValueError:
-            raise InvalidZnode(entity.path, f"the quota {key} is no number") from None
-        if not isfinite(value):
-            raise InvalidZnode(entity.path, f"the quota {key} is no number")
+        value = decode_quota(entity, key, text, DOUBLE)  # as in Kafka, whatever type a broker reads it by
         records.append(ClientQuotaRecord(entity=parts, key=key, value=value, remove=False))
     return records
 

@@ -1,12 +1,13 @@
 """The metadata of a cluster in ZooKeeper as records of the metadata log (``ZkMigrationClient.readAllMetadata``)."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, NamedTuple
 
 from kpybroker.authorization.resources import PatternType
 from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpybroker.metadata.topic import NO_LEADER
 from kpybroker.zookeeper.migration import entities
+from kpybroker.zookeeper.migration.broker_passwords import BrokerPasswords
 from kpybroker.zookeeper.migration.reading import PATTERNS, Metadata, Tree
 from kpybroker.zookeeper.tree import acls, configs, paths
 from kpybroker.zookeeper.tree.acls import Resource
@@ -22,23 +23,29 @@ from kpywire.metadata_records.producer_ids_record import ProducerIdsRecord
 from kpywire.metadata_records.topic_record import TopicRecord
 
 NewId = Callable[[], bytes]
-_ENCRYPTED: Final = "encryptedPassword:"
-"""A part of each password that Kafka encrypted with ``password.encoder.secret``."""
 
 
-def records_of(metadata: Metadata, new_id: NewId) -> list[Any]:
-    """All records. ``new_id`` makes ids for ACLs. Raises InvalidZnode for what cannot be copied."""
+class Copying(NamedTuple):
+    """The means of a copy, in addition to the znodes."""
+
+    new_id: NewId
+    """Makes ids for ACLs, which have none in ZooKeeper."""
+    passwords: BrokerPasswords
+
+
+def records_of(metadata: Metadata, copying: Copying) -> list[Any]:
+    """All records. Raises InvalidZnode for what cannot be copied."""
     tree = metadata.tree
     records: list[Any] = []
     for topic in metadata.topics:
         records += _topic_records(tree, topic)
-    records += _broker_configs(tree)
+    records += _broker_configs(tree, copying.passwords)
     records += _quotas(tree)
     block = tree.get(paths.PRODUCER_IDS)
     last = None if block is None else ProducerIdBlock.decode(block.data)
     if last is not None:
         records.append(ProducerIdsRecord(broker_id=last.broker_id, broker_epoch=-1, next_producer_id=last.end))
-    records += _acls(tree, new_id)
+    records += _acls(tree, copying.new_id)
     for token_id, held in _below(tree, paths.TOKENS):
         records.append(token_record(Token.decode(token_id, held)))
     return records
@@ -79,13 +86,11 @@ def _topic_records(tree: Tree, topic: TopicAssignment) -> list[Any]:
     return records
 
 
-def _broker_configs(tree: Tree) -> list[Any]:
+def _broker_configs(tree: Tree, passwords: BrokerPasswords) -> list[Any]:
     records = []
     for name, data in _below(tree, f"{paths.CONFIGS}/{configs.BROKERS}"):
         path = ConfigEntity(configs.BROKERS, name).path
-        for key, value in configs.decode_configs(path, data).items():
-            if _ENCRYPTED in value:
-                raise InvalidZnode(path, f"{key} is an encrypted password; remove it, and set it again after the copy")
+        for key, value in passwords.decoded(path, configs.decode_configs(path, data)).items():
             resource = "" if name == configs.DEFAULT_NAME else name
             records.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=resource, name=key, value=value))
     return records

@@ -4,7 +4,7 @@ These are topics and the states of their partitions, configs, quotas, users, ACL
 the registrations of brokers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kpybroker.metadata.delta import ConfigResource, MetadataDelta
@@ -33,15 +33,17 @@ class Wanted(NamedTuple):
 
 Changes = dict[str, Wanted | None]
 """By path; None where the znode is to go."""
+Encoded = Callable[[str, Mapping[str, str]], dict[str, str]]
+"""Encrypts the passwords among the configs of a broker, whose path is given."""
 
 
-def of_image(image: MetadataImage, controller_epoch: int) -> Changes:
+def of_image(image: MetadataImage, controller_epoch: int, encoded: Encoded) -> Changes:
     """All znodes. ``controller_epoch`` is that of ZooKeeper."""
     found: Changes = {}
     for topic in image.topics.values():
         _add_topic(found, image, topic, topic.partitions, controller_epoch)
     for resource in image.configs:
-        _add_config(found, image, resource)
+        _add_config(found, image, resource, encoded)
     names = dict.fromkeys(image.client_quotas)
     names |= {((USER, user),): None for _, user in image.scram_credentials}
     for entity in names:
@@ -55,7 +57,7 @@ def of_image(image: MetadataImage, controller_epoch: int) -> Changes:
     return found
 
 
-def of_delta(image: MetadataImage, delta: MetadataDelta, controller_epoch: int) -> Changes:
+def of_delta(image: MetadataImage, delta: MetadataDelta, controller_epoch: int, encoded: Encoded) -> Changes:
     """The znodes that a change of the image concerns."""
     found: Changes = {}
     for topic in delta.deleted_topics.values():
@@ -65,7 +67,7 @@ def of_delta(image: MetadataImage, delta: MetadataDelta, controller_epoch: int) 
         if known is not None:
             _add_topic(found, image, known, partitions, controller_epoch)
     for resource in delta.configs:
-        _add_config(found, image, resource)
+        _add_config(found, image, resource, encoded)
     for entity in delta.kept.get("client_quotas", ()):
         _add_quotas(found, image, entity)  # type: ignore[arg-type]
     for credential in delta.kept.get("scram_credentials", ()):
@@ -98,7 +100,7 @@ def _add_topic(
         adding={number: each.adding_replicas for number, each in sorted(every.items()) if each.adding_replicas},
         removing={number: each.removing_replicas for number, each in sorted(every.items()) if each.removing_replicas},
     )
-    _add_config(found, image, (TOPIC_RESOURCE, topic.name))
+    _add_topic_config(found, image, topic.name)
     found[paths.topic(topic.name)] = Wanted(assignment.encode())
     found[f"{paths.topic(topic.name)}/partitions"] = Wanted(None)
     for number in partitions:
@@ -128,15 +130,20 @@ def _remove_topic(found: Changes, topic: Topic) -> None:
     found[ConfigEntity(configs.TOPICS, topic.name).path] = None
 
 
-def _add_config(found: Changes, image: MetadataImage, resource: ConfigResource) -> None:
+def _add_config(found: Changes, image: MetadataImage, resource: ConfigResource, encoded: Encoded) -> None:
     kind, name = resource
-    values = dict(image.configs_of(kind, name))
     if kind == TOPIC_RESOURCE:
-        path = ConfigEntity(configs.TOPICS, name).path
-        found[path] = Wanted(encode_configs(values)) if name in image.topics else None
+        _add_topic_config(found, image, name)
     elif kind == BROKER_RESOURCE:
         path = ConfigEntity(configs.BROKERS, name or configs.DEFAULT_NAME).path
+        values = encoded(path, image.configs_of(kind, name))
         found[path] = Wanted(encode_configs(values)) if values else None
+
+
+def _add_topic_config(found: Changes, image: MetadataImage, topic: str) -> None:
+    values = dict(image.configs_of(TOPIC_RESOURCE, topic))
+    path = ConfigEntity(configs.TOPICS, topic).path
+    found[path] = Wanted(encode_configs(values)) if topic in image.topics else None
 
 
 def _add_quotas(found: Changes, image: MetadataImage, entity: QuotaEntity) -> None:

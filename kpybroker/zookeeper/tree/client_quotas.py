@@ -15,7 +15,9 @@ from kpybroker.zookeeper.tree.contents import InvalidZnode
 
 _MOST: Final = {INT: 2**31 - 1, LONG: 2**63 - 1}
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
-_FRACTION: Final = re.compile(r"\s*[+-]?(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,5})?\s*")
+_FRACTION: Final = re.compile(
+    r"\s*([+-]?(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,5})?)[dDfF]?\s*", re.ASCII
+)
 
 
 def config_entity(names: Mapping[str, str | None]) -> ConfigEntity | None:
@@ -62,15 +64,26 @@ def quota_text(kind: str, value: float) -> str | None:
 
 
 def decode_quotas(entity: ConfigEntity, values: Mapping[str, str]) -> dict[str, float]:
-    """The quotas among the configs of an entity. Raises InvalidZnode."""
-    return {key: _number(entity, key, values[key]) for key in keys_of(entity) if key in values}
+    """The quotas among the configs of an entity, each read by its type, as Kafka's brokers do. Raises InvalidZnode."""
+    return {key: decode_quota(entity, key, values[key], kind) for key, kind in keys_of(entity).items() if key in values}
 
 
-def _number(entity: ConfigEntity, key: str, text: str) -> float:
-    form = _FRACTION if keys_of(entity)[key] == DOUBLE else _WHOLE
-    if form.fullmatch(text) is None or not isfinite(number := float(text)):
-        raise InvalidZnode(entity.path, f"its {key} {text[:40]!r} is not a number of type {keys_of(entity)[key]}")
+def decode_quota(entity: ConfigEntity, key: str, text: str, kind: str) -> float:
+    """A quota as Java reads a number of this type. Raises InvalidZnode, also for NaN and infinities."""
+    number = _fraction(text) if kind == DOUBLE else _whole(text, _MOST[kind])
+    if number is None:
+        raise InvalidZnode(entity.path, f"its {key} {text[:40]!r} is not a number of type {kind}")
     return number
+
+
+def _whole(text: str, most: int) -> float | None:
+    number = int(text) if _WHOLE.fullmatch(text) else most + 1
+    return float(number) if -most - 1 <= number <= most else None
+
+
+def _fraction(text: str) -> float | None:
+    form = _FRACTION.fullmatch(text)
+    return None if form is None or not isfinite(number := float(form[1])) else number
 
 
 def _sanitized(name: str | None) -> str:

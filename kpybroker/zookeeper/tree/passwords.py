@@ -9,7 +9,8 @@ from base64 import b64decode, b64encode
 from hashlib import pbkdf2_hmac
 from typing import Final, NamedTuple
 
-from kpybroker.config.definition import Password
+from kpybroker.config.definition import PASSWORD, Password
+from kpybroker.config.dynamic import key_of
 from kpybroker.config.zookeeper_configs import CIPHER
 from kpybroker.zookeeper.tree.java_order import in_java_order
 
@@ -72,6 +73,12 @@ def decode(text: str, secret: Password) -> str:
     except ValueError:
         raise Undecodable("password.encoder.secret is another one, or the text is damaged") from None
     return password
+
+
+def is_password(name: str) -> bool:
+    """Whether a config of a broker is a password."""
+    key = key_of(name)
+    return key is not None and key.type == PASSWORD
 
 
 def is_key_factory(name: str) -> bool:

@@ -133,7 +133,7 @@ def _risks(phase: Phase, tree: Snapshot, controllers: list[Asked]) -> Iterator[s
                 yield f"topic {topic.name} has no id and cannot be copied"
         for path, node in tree.nodes.items():
             if path.startswith("/config/brokers/") and b"encryptedPassword:" in (node.data or b""):
-                yield f"{path} has an encrypted password, which cannot be copied; set it again after the migration"
+                yield f"{path} has an encrypted password: the controllers need password.encoder.secret to copy it"
     doomed = [paths.last(path) for path in tree.nodes if path.startswith(f"{paths.DELETE_TOPICS}/")]
     if doomed:
         yield f"the topics {', '.join(sorted(doomed))} are being deleted; they are not copied"
