@@ -4,7 +4,8 @@ Brokers are watched from inside: which records they acquire for whom, and how of
 
 Rules: no record is delivered more often than the limit. Two members do not end the same record, and nobody gets it from
 the leader that stored its end. An acknowledgement counts only for the last delivery of a leader, and for a later one
-than those that were given back. A member can acknowledge what it has until its lock ends.
+than those that were given back. A member can acknowledge what it has until its lock ends,
+and until the end of the lock that it renewed. A fetch begins at or before the first record that is available.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,6 +41,8 @@ class Delivery(NamedTuple):
     """The share partition that gave it; None if the leader may have loaded another one meanwhile."""
     until_ms: float
     """The member has it at least until then."""
+    is_renewed: bool = False
+    """Whether the member has renewed its lock."""
 
 
 class Deliveries:
@@ -69,18 +72,25 @@ class Deliveries:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watch as long as this lasts."""
-        acquire = ShareRead._acquire_one
+        acquire, can_acquire = ShareRead._acquire_one, ShareRead._can_acquire
 
         def acquired(read: Any, found: Any, most: int) -> Any:
             given, part = acquire(read, found, most)
             self._acquired(found.led, given)
             return given, part
 
+        def looked(read: Any, led: LedSharePartition) -> bool:
+            found = can_acquire(read, led)
+            self._looked(led)
+            return found
+
         ShareRead._acquire_one = acquired  # type: ignore[method-assign, assignment]
+        ShareRead._can_acquire = looked  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
             ShareRead._acquire_one = acquire  # type: ignore[method-assign]
+            ShareRead._can_acquire = can_acquire  # type: ignore[method-assign]
 
     def _acquired(self, led: LedSharePartition, given: Iterable[Any]) -> None:
         counts = self._counts.setdefault(led, {})
@@ -94,6 +104,14 @@ class Deliveries:
                     self.world.violated(f"{spot} is delivered by the leader that stored its end")
                 counts[offset] = count
                 self._most[spot] = max(self._most.get(spot, 0), count)
+
+    def _looked(self, led: LedSharePartition) -> None:
+        """A fetch is about to read a share partition."""
+        partition = led.partition
+        available = (first for batch in partition for first, _, state in batch.all_ranges if state.is_free)
+        first, begin = next(available, None), partition.next_fetch_offset()
+        if first is not None and first < begin:
+            self.world.violated(f"{first} of {led.key} is available, and the next fetch begins at {begin}")
 
     def led(self, node_id: int, topic_id: bytes, partition: int) -> LedSharePartition | None:
         """The share partition of a node, as it is loaded there now."""
