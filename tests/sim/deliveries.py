@@ -120,6 +120,11 @@ class Deliveries:
         found: LedSharePartition | None = leader.find(self._group_id, (topic_id, partition)) if leader else None
         return found
 
+    def is_given_again(self, spot: Spot, delivery: Delivery) -> bool:
+        """Whether the share partition has given a record to somebody after this delivery, and it has not ended."""
+        last = self._counts[delivery.led].get(spot[2], 0) if delivery.led is not None else 0
+        return last > delivery.count and spot not in self._ended
+
     # What members say
 
     def seen(self, spot: Spot, value: str) -> None:

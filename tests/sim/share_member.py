@@ -181,7 +181,8 @@ class ShareMember:
         rng, is_calm, choice = self.client.rng, self.sharing.is_calm, Choice()
         late = [spot for spot, delivery in session.held.items() if self.client.world.now_ms > delivery.until_ms]
         if late:  # one alone: where a request has others that somebody has ended, none counts
-            kept = rng.choice(late)
+            elsewhere = [spot for spot in late if self.deliveries.is_given_again(spot, session.held[spot])]
+            kept = rng.choice(elsewhere or late)
             for spot in late:
                 if spot != kept or is_calm:
                     del session.held[spot]
@@ -192,7 +193,7 @@ class ShareMember:
                 choice[spot] = GAP
             elif crc32(delivery.value.encode()) % POISON == 0:
                 choice[spot] = RELEASE
-            elif not is_calm and crc32(delivery.value.encode()) % POISON == SLOW:
+            elif crc32(delivery.value.encode()) % POISON == SLOW:
                 left_ms = delivery.until_ms - self.client.world.now_ms
                 if left_ms <= (DONE_LEFT_MS if delivery.is_renewed else RENEWED_LEFT_MS):
                     choice[spot] = ACCEPT if delivery.is_renewed else RENEW
