@@ -6,6 +6,7 @@ Rules: no record is delivered more often than the limit. Two members do not end 
 the leader that stored its end. An acknowledgement counts only for the last delivery of a leader, and for a later one
 than those that were given back. A member can acknowledge what it has until its lock ends,
 and until the end of the lock that it renewed. A fetch begins at or before the first record that is available.
+No member acknowledges what another one has.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from exactly_once.history import Seen
 from kpybroker.serving.share.led import LedSharePartition
 from kpybroker.serving.share.waiting import ShareRead
+from kpybroker.share import acknowledging
 from kpybroker.share.acknowledging import ACCEPT, GAP, REJECT, RELEASE, RENEW
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ class Deliveries:
     def watching(self) -> Iterator[None]:
         """Watch as long as this lasts."""
         acquire, can_acquire = ShareRead._acquire_one, ShareRead._can_acquire
+        acknowledge = acknowledging.acknowledge
 
         def acquired(read: Any, found: Any, most: int) -> Any:
             given, part = acquire(read, found, most)
@@ -84,11 +87,21 @@ class Deliveries:
             self._looked(led)
             return found
 
+        def acknowledged(partition: Any, member_id: str, batches: Any, now_ms: int) -> Any:
+            change = acknowledge(partition, member_id, batches, now_ms)
+            for stored, state in change.started if change is not None else ():
+                if state.before is not None and state.before[1] != member_id:
+                    at = f"{stored.first_offset} to {stored.last_offset}"
+                    self.world.violated(f"{member_id} acknowledges {at}, which {state.before[1]} has")
+            return change
+
+        acknowledging.acknowledge = acknowledged
         ShareRead._acquire_one = acquired  # type: ignore[method-assign, assignment]
         ShareRead._can_acquire = looked  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
+            acknowledging.acknowledge = acknowledge
             ShareRead._acquire_one = acquire  # type: ignore[method-assign]
             ShareRead._can_acquire = can_acquire  # type: ignore[method-assign]
 
