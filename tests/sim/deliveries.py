@@ -4,9 +4,8 @@ Brokers are watched from inside: which records they acquire for whom, and how of
 
 Rules: no record is delivered more often than the limit. Two members do not end the same record, and nobody gets it from
 the leader that stored its end. An acknowledgement counts only for the last delivery of a leader, and for a later one
-than those that were given back. A member can acknowledge what it has until its lock ends,
-and until the end of the lock that it renewed. A fetch begins at or before the first record that is available.
-No member acknowledges what another one has.
+than those that were given back. A member can acknowledge what it has until its lock ends, also one that it renewed, and
+never what another one has. A fetch begins at or before the first record that is available.
 """
 
 from collections.abc import Iterable, Iterator
