@@ -35,7 +35,9 @@ class Describer:
         while not client.is_over:
             try:
                 node_id = await client.coordinator(NAME, GROUP)
-                answer = await client.ask(node_id, StreamsGroupDescribeRequest(group_ids=[NAME]))
+                answer = await client.ask(
+                    node_id, StreamsGroupDescribeRequest(group_ids=[NAME], include_authorized_operations=False)
+                )
                 (group,) = answer.groups
                 if not group.error_code:
                     self.ids = {member.member_id for member in group.members}

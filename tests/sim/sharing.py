@@ -152,7 +152,9 @@ class Sharing:
 
     async def _describe(self, client: Client, node_id: int) -> None:
         """Note the epoch and the members of the group. Raises as asking does."""
-        answer = await client.ask(node_id, ShareGroupDescribeRequest(group_ids=[NAME]))
+        answer = await client.ask(
+            node_id, ShareGroupDescribeRequest(group_ids=[NAME], include_authorized_operations=False)
+        )
         (group,) = answer.groups
         if not group.error_code:
             if group.group_epoch != self._epoch:
