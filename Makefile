@@ -178,6 +178,10 @@ spark-source: setup ## the same suite with format("kpybroker") in place of Spark
 foreign: setup ## test suites of public clients at pinned versions (SUITE=librdkafka, TARGET=apache-kafka)
 	PYTHONPATH=.:compat-tests $(BIN)/python -m foreign $(SUITE) --target $(TARGET)
 
+.PHONY: consoles
+consoles: setup ## consoles that others made, built elsewhere, at a cluster (KAFDROP=kafdrop.jar REDPANDA_CONSOLE=program TARGET=…)
+	$(PYTEST) compat-tests/test_console_programs.py -rs --target $(TARGET) $(KAFDROP:%=--kafdrop %) $(REDPANDA_CONSOLE:%=--redpanda-console %)
+
 .PHONY: wheel
 wheel: setup ## a wheel with compiled modules, for this platform, in dist/ (needs a C compiler)
 	$(COMPILED) --outdir dist

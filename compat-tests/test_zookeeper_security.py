@@ -23,12 +23,14 @@ import quota_requests
 from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
 from kpybroker.sasl import scram
 from kpybroker.sasl.scram_client import ScramClient
+from kpybroker.zookeeper.tree import paths
 from kpywire import error_codes
 from kpywire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -46,6 +48,7 @@ from kpywire.messages.incremental_alter_configs import (
 from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
+from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from oracle import BrokerProcess, jars, java
 from raw_client import RawClient
 from zookeeper_clients import until
@@ -128,6 +131,31 @@ def test_client_quotas_have_the_same_answers_and_znodes(world: World) -> None:
         changed += sum(each["error_code"] == 0 for each in answer["entries"])
     assert changed > 20
     both(world, DescribeClientQuotasRequest(components=[], strict=False), 1)
+
+
+# Features
+
+
+def test_updates_of_features_have_the_same_answers_and_leave_the_same_znode(world: World) -> None:
+    rng = random.Random(4)
+    for _ in range(40):
+        names = rng.choices(("metadata.version", "x", "", "kraft.version"), k=rng.choice((0, 1, 1, 2)))
+        updates = [
+            FeatureUpdateKey(feature=name, max_version_level=rng.choice((-1, 0, 1, 21)), upgrade_type=rng.randrange(5))
+            for name in names
+        ]
+        request = UpdateFeaturesRequest(feature_updates=updates, validate_only=rng.random() < 0.2)
+        both(world, request, 1, (paths.FEATURES,))
+    for downgrade in (True, False):
+        update = FeatureUpdateKey(feature="x", max_version_level=0, allow_downgrade=downgrade)
+        both(world, UpdateFeaturesRequest(feature_updates=[update]), 0, (paths.FEATURES,))
+    asked = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    seen = []
+    for broker in (world.kafka, world.ours, world.guest):
+        with RawClient(port_of(broker)) as raw:
+            answer = raw.call(asked, 3)
+        seen.append((answer.finalized_features_epoch, answer.finalized_features, answer.supported_features))
+    assert seen == [(0, [], [])] * 3
 
 
 # SCRAM credentials

@@ -212,6 +212,7 @@ class ZooKeeperNode:
         await joined.registration.check_addresses()
         client.on_event = self._happened
         client.on_state = self._state_changed
+        joined.features.look()
         await joined.registration.register()
         joined.known.look()
         self._office.look()
@@ -253,6 +254,8 @@ class ZooKeeperNode:
         assert joined is not None
         if event.path == paths.CONTROLLER:
             joined.known.look()
+        elif event.path == paths.FEATURES:
+            joined.features.look()
         elif event.path == paths.CONFIG_CHANGES:
             self._begin(self._look(joined.configs.look))
         elif self._protection is not None and self._protection.follows(event.path):
@@ -298,6 +301,7 @@ class ZooKeeperNode:
         """Register again in a new session, and read what may have changed without an event."""
         try:
             await joined.registration.register()
+            joined.features.look()
             joined.known.look()
             self._office.look()
             async with self._looking:

@@ -1,8 +1,6 @@
 """The parts of a broker in ZooKeeper mode, and how they are made of each other."""
 
 import asyncio
-import os
-import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
@@ -15,6 +13,7 @@ from kpybroker.assembly.platform import Platform
 from kpybroker.assembly.replication import Kept, build_partitions
 from kpybroker.assembly.security import Security
 from kpybroker.assembly.storage import Identify
+from kpybroker.assembly.zookeeper_login import zookeeper_login
 from kpybroker.broker import Broker, Cluster, Registered
 from kpybroker.calls.call import Call
 from kpybroker.config.broker import BrokerConfig
@@ -38,6 +37,7 @@ from kpybroker.zookeeper.broker.config_writes import ALTERED, ConfigWrites
 from kpybroker.zookeeper.broker.controller_requests import ControllerRequests, Held
 from kpybroker.zookeeper.broker.encrypted_configs import EncryptedConfigs
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
+from kpybroker.zookeeper.broker.followed_features import FollowedFeatures
 from kpybroker.zookeeper.broker.known_controller import KnownController, ZooKeeperController
 from kpybroker.zookeeper.broker.layout import Acls, make_path
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
@@ -46,12 +46,9 @@ from kpybroker.zookeeper.broker.registration import ZooKeeperRegistration
 from kpybroker.zookeeper.broker.translation import configs
 from kpybroker.zookeeper.client.addresses import BadConnect, Servers, parse
 from kpybroker.zookeeper.client.client import Client, NoAnswer, Settings
-from kpybroker.zookeeper.client.digest_md5 import DigestMd5
-from kpybroker.zookeeper.client.jaas_file import Login, login_of, place_of
 from kpybroker.zookeeper.tree.brokers import Registration, ZkEndpoint
 from kpybroker.zookeeper.tree.passwords import KEY_BITS, KEY_FACTORY, Encoding, is_key_factory
 from kpystorage.disk import Disk
-from kpystorage.disk_errors import in_words
 from kpywire import error_codes
 
 if TYPE_CHECKING:
@@ -74,6 +71,7 @@ class Joined(NamedTuple):
     controller: ZooKeeperController
     configs: FollowedConfigs
     encrypted: EncryptedConfigs
+    features: FollowedFeatures
 
 
 class ZooKeeperBroker(Broker):
@@ -107,17 +105,21 @@ def client_of(
         raise StartRefused(str(error)) from None
     if not in_chroot:
         servers = Servers(servers.addresses, "")
-    login = _login()
+    login = zookeeper_login()
     if config["zookeeper.set.acl"] and login is None and not _shows_certificate(config):
         raise StartRefused(
             "zookeeper.set.acl is true, but neither the login of -Djava.security.auth.login.config in KAFKA_OPTS nor "
             "a certificate (zookeeper.ssl.keystore.location) says who owns the znodes"
         )
-    new_exchange = None if login is None else lambda: DigestMd5(*login, secrets.token_hex(16))
     numbers = ("zookeeper.session.timeout.ms", "zookeeper.max.in.flight.requests")
     timeout_ms, in_flight = (own.get(name, config[name]) for name in numbers)
-    settings = Settings(servers, timeout_ms, in_flight, new_exchange)
-    connect = simulated or connect_over(platform.loop, open_stream=_stream(config))
+    open_stream = _stream(config)
+    if login is None:
+        settings = Settings(servers, timeout_ms, in_flight)
+    else:
+        settings = Settings(servers, timeout_ms, in_flight, login.new_exchange)
+        open_stream = login.prepared(open_stream)
+    connect = simulated or connect_over(platform.loop, open_stream=open_stream)
     return Client(platform.scheduler, connect, settings, platform.rng)
 
 
@@ -143,19 +145,6 @@ async def make_chroot(
         await make_path(outside, Acls(is_secure=config["zookeeper.set.acl"]), chroot)
     finally:
         await outside.close()
-
-
-def _login() -> Login | None:
-    """The name and password for ZooKeeper, from the file that ``KAFKA_OPTS`` names. Raises StartRefused."""
-    place = place_of(os.environ.get("KAFKA_OPTS", ""))
-    if place is None:
-        return None
-    try:
-        with open(place.file, encoding="utf-8") as file:
-            return login_of(file.read(), place.section)
-    except (OSError, ValueError) as error:
-        why = in_words(error) if isinstance(error, OSError) else error
-        raise StartRefused(f"the login to ZooKeeper cannot be read from {place.file}: {why}") from None
 
 
 def _shows_certificate(config: BrokerConfig) -> bool:
@@ -229,7 +218,8 @@ def build_joined(
     encrypted = EncryptedConfigs(_encoding(config), platform.rng)
     followed.decode = encrypted.decoded
     controller = ZooKeeperController(known, channel)
-    return Joined(client, metadata, acls, registration, known, controller, followed, encrypted)
+    features = FollowedFeatures(client, metadata.set_features_epoch, platform.failed)
+    return Joined(client, metadata, acls, registration, known, controller, followed, encrypted, features)
 
 
 def _encoding(config: BrokerConfig) -> Encoding | None:

@@ -1,4 +1,4 @@
-"""``kpybroker topics``: create, list, describe, alter and delete topics of any Kafka cluster."""
+"""``kpybroker topics``: create, list, describe, alter, reassign and delete topics of any Kafka cluster."""
 
 import json
 from collections.abc import Iterable
@@ -8,11 +8,11 @@ import click
 
 from kpybroker.cli import Commands, completion
 from kpybroker.cli.options import bootstrap_server, connected, json_output
+from kpybroker.cli.reassign import reassign
 from kpybroker.cli.tables import columns
 from kpybroker.client import topic_requests
 from kpybroker.client.topic_requests import Description
 from kpybroker.errors import KafkaError
-from kpywire.messages.metadata import MetadataResponseTopic
 from kpywire.uuid import to_string
 
 BROKER_DEFAULT = -1
@@ -21,7 +21,10 @@ NO_TOPICS = "No topics. Create one: kpybroker topics create NAME"
 
 @click.group(name="topics", cls=Commands)
 def command() -> None:
-    """Create, list, describe, alter and delete topics."""
+    """Create, list, describe, alter, reassign and delete topics."""
+
+
+command.add_command(reassign)
 
 
 def key_values(_context: click.Context, _option: click.Parameter, pairs: Iterable[str]) -> dict[str, str]:
@@ -96,7 +99,7 @@ def list_(internal: bool, as_json: bool, server: str) -> None:
         (
             topic.name or "",
             len(topic.partitions),
-            max((len(each.replica_nodes) for each in topic.partitions), default=0),
+            topic_requests.replicas_of(topic),
         )
         for topic in found
     ]
@@ -106,10 +109,6 @@ def list_(internal: bool, as_json: bool, server: str) -> None:
         click.echo(columns(("TOPIC", "PARTITIONS", "REPLICAS"), rows))
     else:
         click.echo(NO_TOPICS, err=True)
-
-
-def replicas_of(topic: MetadataResponseTopic) -> int:
-    return max((len(each.replica_nodes) for each in topic.partitions), default=0)
 
 
 @command.command()

@@ -97,6 +97,11 @@ def existing(client: Client, names: Iterable[str] = ()) -> list[MetadataResponse
     return sorted(topics, key=lambda each: each.name or "")
 
 
+def replicas_of(topic: MetadataResponseTopic) -> int:
+    """The largest number of replicas that a partition of this topic has."""
+    return max((len(each.replica_nodes) for each in topic.partitions), default=0)
+
+
 def describe(client: Client, name: str) -> Description:
     """Describe a topic. Raises KafkaError."""
     topic = client.topic(name)

@@ -147,12 +147,15 @@ OWN_DOCUMENTATION: Final = {
     ),
     "kpybroker.group.consumer.unsettled.heartbeat.interval.ms": (
         "The interval between heartbeats of a Java member of a consumer group (KIP-848) while partitions of its group "
-        "move; 0 for the interval of a group at rest, as on Apache Kafka. A large group gets at least 2 ms for each "
-        "member."
+        "move; a large group gets at least 2 ms for each member. At rest the interval is 1 s, or 5 ms for each member "
+        "that the node has, up to group.consumer.heartbeat.interval.ms. 0 for the latter at all times, as on Apache "
+        "Kafka."
     ),
     "kpybroker.group.share.unsettled.heartbeat.interval.ms": (
         "The interval between heartbeats of a member of a share group (KIP-932) that waits for partitions. A group "
-        "that has none yet gets its first ones without delay. 0 for the interval at rest, as on Apache Kafka."
+        "that has none yet gets its first ones without delay. At rest the interval of a Java member is 1 s, or 5 ms "
+        "for each member that the node has, up to group.share.heartbeat.interval.ms. 0 for the latter at all times, as "
+        "on Apache Kafka."
     ),
     "kpybroker.http.listener": (
         "The address of the console, /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "

@@ -30,11 +30,12 @@ from kpybroker.sasl.login import Answer, Login, Now, State, Terms, Verdict
 from kpybroker.server.connection import Connection
 from kpybroker.server.frames import SMALLEST_FRAME_BYTES
 from kpybroker.server.outbox import Reply
+from kpybroker.server.time_limit import TimeLimit
 from kpywire import api
 from kpywire.codec import decode, encode
 from kpywire.error_codes import ILLEGAL_SASL_STATE
 from kpywire.errors import Malformed
-from kpywire.header import RequestHeader, decode_request_header, encode_response_header
+from kpywire.header import RequestHeader, decode_request_header, response_header_version
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
@@ -45,6 +46,13 @@ PATIENCE_MS: Final = 30_000
 NO_MECHANISM: Final = "no mechanism"
 _API_KEY: Final = Struct(">h")
 _SIZE: Final = Struct(">i")
+_HEADER_V0: Final = Struct(">ii")
+_HEADER_V1: Final = Struct(">iiB")
+"""The size of a response and its header."""
+_RAW: Final = State.RAW
+_SERVE: Final = Verdict.SERVE
+_HANDSHAKE: Final = Verdict.HANDSHAKE
+_AUTHENTICATE: Final = Verdict.AUTHENTICATE
 ReplyOf = Callable[[Answer], bytes | None]
 Outcome = bytes | AuthenticationFailed
 _VERSIONS: Final = {api.SASL_HANDSHAKE: (0, 1), api.SASL_AUTHENTICATE: (0, 2)}
@@ -75,6 +83,7 @@ class LoginStage:
         self.refusals = refusals
         self.counts = LoginCounts()
         self._security_protocol = security_protocol
+        self._time_limit: TimeLimit[Connection] = TimeLimit(PATIENCE_MS, self._too_slow)
 
     def __call__(self, connection: Connection, frame: memoryview) -> Reply | Pending | None:
         """Nobody is served without `opened`."""
@@ -92,8 +101,8 @@ class LoginStage:
         client.security_protocol = self._security_protocol
         connection.dispatch = LoggingIn(self, Login(self.terms))
         self.restrict(connection)
-        timer = connection.server.scheduler.call_later(PATIENCE_MS, self._too_slow, connection)
-        client.on_close = timer.cancel
+        self._time_limit.begin(connection, connection.server.scheduler)
+        client.on_close = partial(self._time_limit.end, connection)
 
     def restrict(self, connection: Connection) -> None:
         """Accept frames of a login only."""
@@ -138,29 +147,34 @@ class LoggingIn:
     def __call__(self, connection: Connection, frame: memoryview) -> Reply | Pending | None:
         """Serve one frame."""
         login, stage = self._login, self._stage
-        if login.state is State.RAW:
+        if login.state is _RAW:
             return self._take_raw(connection, frame)
         api_key: int = _API_KEY.unpack_from(frame)[0]
         verdict = login.judge(api_key, connection.server.poller.now_ms)
-        if verdict is Verdict.SERVE:
+        if verdict is _SERVE:
             return stage.dispatcher(connection, frame)
-        if verdict is Verdict.EXPIRED:
-            stage.counts.expired += 1
-            raise CloseConnection("its session is over: it did not authenticate again in time")
-        if verdict is Verdict.CLOSE:
-            raise CloseConnection(f"no login: {login.reason}; {stage.describe()}")
         try:
+            if verdict is not _HANDSHAKE and verdict is not _AUTHENTICATE:
+                return self._end(connection, verdict, frame)
             header = decode_request_header(frame)
-            if verdict is Verdict.REFUSE:
-                return self._refuse(connection, header, frame)
             first, last = _VERSIONS[api_key]
             if not first <= header.api_version <= last:
                 raise CloseConnection(f"no login: {api.API_KEYS[api_key].name} version {header.api_version}")
-            if verdict is Verdict.HANDSHAKE:
+            if verdict is _HANDSHAKE:
                 return self._handshake(connection, header, frame)
             return self._authenticate(connection, header, frame)
         except (Malformed, StructError, IndexError) as why:
             raise CloseConnection(f"no login: a request that cannot be read: {why}; {stage.describe()}") from None
+
+    def _end(self, connection: Connection, verdict: Verdict, frame: memoryview) -> Reply | Pending:
+        """End the connection, after the answer to its request where that has one."""
+        login, stage = self._login, self._stage
+        if verdict is Verdict.REFUSE:
+            return self._refuse(connection, decode_request_header(frame), frame)
+        if verdict is Verdict.EXPIRED:
+            stage.counts.expired += 1
+            raise CloseConnection("its session is over: it did not authenticate again in time")
+        raise CloseConnection(f"no login: {login.reason}; {stage.describe()}")
 
     def _handshake(self, connection: Connection, header: RequestHeader, frame: memoryview) -> Reply | Pending:
         login, stage = self._login, self._stage
@@ -244,7 +258,7 @@ class LoggingIn:
             connection.least_frame_bytes = SMALLEST_FRAME_BYTES
             if is_first:
                 stage.counts.succeeded += 1
-                _stop_timer(connection)
+                _end_time_limit(connection)
             else:
                 stage.counts.reauthenticated += 1
             if not login.has_session:
@@ -263,23 +277,24 @@ class LoggingIn:
     def _fail(self, connection: Connection, reason: str, reply: bytes | None, *, is_known: bool = False) -> Pending:
         """End the connection after a late reply. ``is_known``: the failure is counted and logged already."""
         if not self._login.user:
-            _stop_timer(connection)
+            _end_time_limit(connection)
         if not is_known:
             self._stage.failed(connection, self._login.mechanism, reason)
         return self._stage.refusals.put(connection, reply)
 
 
-def _stop_timer(connection: Connection) -> None:
-    """Stop the timer of a first login. Later, whatever is called when the client is gone belongs to others."""
-    stop, connection.client.on_close = connection.client.on_close, None
-    if stop is not None:
-        stop()
+def _end_time_limit(connection: Connection) -> None:
+    """End the time of a first login. Later, whatever is called when the client is gone belongs to others."""
+    end, connection.client.on_close = connection.client.on_close, None
+    if end is not None:
+        end()
 
 
 def _reply(header: RequestHeader, response: Any) -> bytes:
-    head = encode_response_header(header.api_key, header.api_version, header.correlation_id)
     body = encode(response, header.api_version)
-    return _SIZE.pack(len(head) + len(body)) + head + body
+    if response_header_version(header.api_key, header.api_version):
+        return _HEADER_V1.pack(len(body) + 5, header.correlation_id, 0) + body
+    return _HEADER_V0.pack(len(body) + 4, header.correlation_id) + body
 
 
 def _either(names: Any) -> str:

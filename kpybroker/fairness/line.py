@@ -97,6 +97,10 @@ class Line:
         self._queue.append((serve_piece, PART_OF_NEWCOMERS if owed_ns <= NEWCOMER_OWES_NS else PART_OF_LINE))
         self._begin()
 
+    def is_free(self) -> bool:
+        """Whether nothing waits, and a piece that joins now would be served at once."""
+        return not (self._is_due or (self._gives_moments and self._was_served_just_now(self._now_ns())))
+
     def beside(self, work_piece: Callable[[], object]) -> None:
         """Do a piece of the node's own work, at the latest in the turn after the next. One can be due at a time."""
         self._beside = work_piece

@@ -150,13 +150,20 @@ class GroupCoordinator:
         topics: Callable[[], TopicView],
         rng: random.Random,
         rebalances: dict[str, int] | None = None,
+        members_of_node: Callable[[], int] | None = None,
     ) -> None:
         """``settings`` and ``topics`` are read for every decision; ``rng`` makes the ids of members, which should be
-        hard to guess. ``rebalances`` counts rebalances by kind of group, for all coordinators of a node."""
-        self.shard = GroupShard(downgrade, {} if rebalances is None else rebalances)
+        hard to guess. ``rebalances`` counts rebalances by kind of group, and ``members_of_node`` the members (as
+        `members` does), for all coordinators of a node."""
+        self.shard = GroupShard(downgrade, {} if rebalances is None else rebalances, members_of_node or self.members)
         self._settings = settings
         self._topics = topics
         self._rng = rng
+
+    def members(self) -> int:
+        """The number of members whose heartbeats this coordinator awaits, or a few more: those that have to give up
+        partitions count twice. Members of classic groups are not among them."""
+        return len(self.shard.member_timers)
 
     def settings_of(self, group_id: str) -> GroupSettings:
         """The settings of one group as they are now."""

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from kpybroker.metadata.topic_view import TopicView
 
 
+AGES_MS = 1 << 62
+"""Longer than any interval."""
+
+
 class Decision(CoordinatorDecision[Any]):
     """The records, some of them perhaps prepared, and the replies of one decision, with all that it depends on in
     addition to the groups."""
@@ -66,6 +70,12 @@ class Decision(CoordinatorDecision[Any]):
     def settings_of(self, group_id: str) -> GroupSettings:
         """The settings of one group."""
         return self.settings.of_group(group_id)
+
+    def ms_since(self, timestamp_ms: int) -> int:
+        """The time since a moment that a record names. A moment that is still to come was written by a coordinator
+        whose clock was ahead; nothing waits for that, so it counts as ages ago."""
+        passed_ms = self.timestamp_ms - timestamp_ms
+        return passed_ms if passed_ms >= 0 else AGES_MS
 
     def new_uuid(self) -> str:
         """A random UUID in its usual notation (RFC 4122, version 4)."""

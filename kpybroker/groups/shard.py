@@ -21,6 +21,7 @@ class GroupShard:
         "initializing_since_ms",
         "loaded_ms",
         "member_timers",
+        "members_of_node",
         "next_offset",
         "open_transactions",
         "rebalances",
@@ -31,11 +32,14 @@ class GroupShard:
         "topics",
     )
 
-    def __init__(self, downgrade: Callable[..., bool], rebalances: dict[str, int]) -> None:
+    def __init__(
+        self, downgrade: Callable[..., bool], rebalances: dict[str, int], members_of_node: Callable[[], int]
+    ) -> None:
         """``downgrade(shard, group, leaving ids, decision)`` turns a consumer group into a classic one, if it can.
-        ``rebalances`` counts rebalances by kind of group, for all shards of a node."""
+        ``rebalances`` counts rebalances by kind of group, and ``members_of_node`` members, for all shards of a node."""
         self.downgrade = downgrade
         self.rebalances = rebalances
+        self.members_of_node = members_of_node
         self.groups: dict[str, Group] = {}
         self.topics: set[str] = set()
         """The topics of all offsets that are or were committed here."""

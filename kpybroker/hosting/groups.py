@@ -3,7 +3,8 @@
 (Kafka: ``GroupCoordinatorService``.) The machine is imported with the first shard: a node without groups needs none.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from kpybroker.groups.settings import GroupSettings
 
 MINUTE_MS = 60_000
+COUNTS_FOR_MS = 1_000.0
+"""How long a count of the members of all shards is used: heartbeats are too many to count for each."""
 _OF_A_GROUP = {
     "consumer_session_timeout_ms": "consumer.session.timeout.ms",
     "consumer_heartbeat_interval_ms": "consumer.heartbeat.interval.ms",
@@ -43,11 +46,25 @@ def group_coordinator(
     def period_ms() -> int:
         return int(config()["offsets.retention.check.interval.ms"])
 
+    counted_ms, counted = -COUNTS_FOR_MS, 0
+
+    def members() -> int:
+        nonlocal counted_ms, counted
+        now_ms = scheduler.monotonic_ms()
+        if now_ms >= counted_ms + COUNTS_FOR_MS:
+            machines: Iterable[Any] = (shard.machine for shard in shards.shards.values())
+            counted_ms, counted = now_ms, sum(machine.members() for machine in machines)
+        return counted
+
     topics = FollowedTopics()
-    return Shards(GROUP_OFFSETS_TOPIC, period_ms, lambda: _kind(config, topics, rng), scheduler, replicas, topics.apply)
+    kind = partial(_kind, config, topics, rng, members)
+    shards = Shards(GROUP_OFFSETS_TOPIC, period_ms, kind, scheduler, replicas, topics.apply)
+    return shards
 
 
-def _kind(config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Random) -> Kind:
+def _kind(
+    config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Random, members_of_node: Callable[[], int]
+) -> Kind:
     from kpybroker.groups.coordinator import GroupCoordinator
     from kpybroker.groups.events import ExpireOffsets, TimersDue
     from kpybroker.groups.record import decode
@@ -62,7 +79,7 @@ def _kind(config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Rando
         return known[0][1]
 
     return Kind(
-        new_machine=lambda: GroupCoordinator(settings, topics.now, rng, rebalances),
+        new_machine=lambda: GroupCoordinator(settings, topics.now, rng, rebalances, members_of_node),
         decode=decode,
         timers_due=TimersDue,
         periodic=ExpireOffsets,

@@ -137,7 +137,10 @@ SECTIONS: Final = (
     ),
     ("Permissions", (authorization.ACLS, authorization.DECISIONS)),
     ("Clients' own metrics", (telemetry.RECEIVER, telemetry.OVER_CLIENTS)),
-    ("Share groups", (shares.SESSIONS, shares.LOADS, shares.ACKNOWLEDGEMENTS, shares.IN_FLIGHT)),
+    (
+        "Share groups",
+        (shares.SESSIONS, shares.LOADS, shares.ACKNOWLEDGEMENTS, shares.READS, shares.READ_QUANTILES, shares.IN_FLIGHT),
+    ),
     ("Quotas", (quotas.PRODUCE, quotas.FETCH, quotas.REQUEST, quotas.DELAYED)),
     ("Damage", (damage.DAMAGED,)),
     ("Leases on segments", (lending.LEASES,)),

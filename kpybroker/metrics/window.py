@@ -34,6 +34,17 @@ def quantiles_ms(buckets: Sequence[int], zeros: int = 0) -> list[float]:
     return found
 
 
+def quantiles_of(counts: Sequence[int]) -> list[float]:
+    """The `QUANTILES` of whole numbers, of which ``counts`` says how often each came."""
+    total, found, number, so_far = sum(counts), [], 0, counts[0]
+    for quantile in QUANTILES:
+        while so_far < quantile * total:
+            number += 1
+            so_far += counts[number]
+        found.append(float(number))
+    return found
+
+
 def _between(bucket: int, share: float) -> float:
     """The time in ms below which this share of a bucket lies, if the bucket is evenly filled."""
     if bucket <= 0:
@@ -68,7 +79,9 @@ class Windows:
         self._windows: dict[object, Window] = {}
 
     def turn(self, all_buckets: dict[object, Sequence[int]]) -> None:
-        """Note that ten seconds have passed. These are the lists now."""
+        """Note that ten seconds have passed. These are the lists now; others are forgotten."""
+        for gone in self._windows.keys() - all_buckets.keys():
+            del self._windows[gone]
         for key, buckets in all_buckets.items():
             window = self._windows.get(key)
             if window is None:

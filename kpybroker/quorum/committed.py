@@ -16,8 +16,8 @@ from kpybroker.metadata.image import InvalidMetadata, MetadataImage
 from kpybroker.metadata.loader import Loader
 from kpybroker.metadata.units import STEP_RECORDS, units_of
 from kpybroker.quorum.metadata_log import READ_BYTES, MetadataLog
+from kpystorage.errors import CorruptLog
 from kpywire.batch import BatchHeader, batch_headers, check_crc
-from kpywire.errors import Malformed
 from kpywire.metadata_records import decode_record
 from kpywire.metadata_records.abort_transaction_record import AbortTransactionRecord
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
@@ -145,7 +145,7 @@ class Committed:
             if header.base_offset >= limit:
                 return
             if header.base_offset != self._loaded_offset or not check_crc(data, header, position):
-                raise Malformed(f"the batch of offsets {header.base_offset} to {header.last_offset} is damaged")
+                raise CorruptLog(f"the batch of offsets {header.base_offset} to {header.last_offset} is damaged")
             self._new_bytes += header.size
             self.last_timestamp_ms = header.max_timestamp
             yield from self._load_batch(header, data[position : position + header.size])

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from kpybroker.raft.roles import ElectionState
 from kpystorage import quorum_state, snapshot
 from kpystorage.directory import METADATA_TOPIC, LogDirectory
+from kpystorage.errors import CorruptLog, CorruptRecord
 from kpystorage.flush import Flush
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log import Log
@@ -138,20 +139,26 @@ class MetadataLog:
                     yield header, data[position : position + header.size]
                     offset = expected = header.next_offset
             except Malformed as error:
-                remedy = "Restore it from a copy; `kpybroker check` says what else is wrong"
-                raise Malformed(f"{self._path}, offset {offset}: {error}. {remedy}") from None
+                raise Malformed(self._damage(offset, error)) from None
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Read whole batches from ``offset`` on, at least one if there is one. Raises DiskFailure, OffsetOutOfRange."""
-        log = self._log
-        found = log.read(offset, max_bytes, log.end, min_one_batch=True)
-        if found is None:
-            return b""
-        data = found.read()
-        whole = 0
-        for position, header in batch_headers(data):
-            whole = position + header.size
+        """Read whole batches from ``offset`` on, at least one if there is one. Raises DiskFailure, OffsetOutOfRange.
+        If the file does not hold the batches that were written, that is CorruptLog."""
+        log, whole = self._log, 0
+        try:
+            found = log.read(offset, max_bytes, log.end, min_one_batch=True)
+            if found is None:
+                return b""
+            data = found.read()
+            for position, header in batch_headers(data):
+                whole = position + header.size
+        except (Malformed, CorruptRecord) as error:
+            raise CorruptLog(self._damage(offset, error)) from None
         return data[:whole]
+
+    def _damage(self, offset: int, error: Exception) -> str:
+        remedy = "Restore it from a copy; `kpybroker check` says what else is wrong"
+        return f"{self._path}, offset {offset}: {error}. {remedy}"
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Cut off everything from ``offset`` on. May raise DiskFailure."""

@@ -36,7 +36,7 @@ from kpybroker.raft.quorum import Quorum
 from kpybroker.raft.roles import NEVER, ElectionState
 from kpybroker.raft.voters import VoterEndpoint
 from kpybroker.raft.wire_form import Refused, from_wire, refusal, response_to_wire
-from kpystorage.errors import DiskFailure, OffsetOutOfRange
+from kpystorage.errors import CorruptLog, DiskFailure, OffsetOutOfRange
 from kpystorage.flush import Flush
 from kpystorage.snapshot import SnapshotId
 from kpywire import error_codes
@@ -209,7 +209,7 @@ class QuorumShell:
 
     def _end(self, error: Exception) -> None:
         """End the shell because the quorum cannot go on: no node is better than a silent one."""
-        if isinstance(error, DiskFailure | OSError):
+        if isinstance(error, DiskFailure | OSError) and not isinstance(error, CorruptLog):
             self._disk_failed(error)
         else:
             self._broken(error)
@@ -352,10 +352,10 @@ class QuorumShell:
 
     def _flushed(self, flush: Flush, error: BaseException | None) -> None:
         self._is_flushing = False
+        if isinstance(error, OSError):
+            self._log.fail(error)  # after the end of the shell as well: the stop is not a clean one then
         if self._is_stopped:
             return
-        if isinstance(error, OSError):
-            self._log.fail(error)
         try:
             if error is not None:
                 raise error

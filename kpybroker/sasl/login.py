@@ -65,6 +65,15 @@ class Verdict(Enum):
     """Close the connection without an answer: the session is over."""
 
 
+# Members that are read for each request: a member of an Enum is found by a search in its class.
+_FIRST: Final = State.FIRST
+_CHOSEN: Final = State.CHOSEN
+_DONE: Final = State.DONE
+_SERVE: Final = Verdict.SERVE
+_HANDSHAKE: Final = Verdict.HANDSHAKE
+_AUTHENTICATE: Final = Verdict.AUTHENTICATE
+
+
 class Terms(NamedTuple):
     """The demands of one listener."""
 
@@ -139,21 +148,21 @@ class Login:
     def judge(self, api_key: int, now_ms: float) -> Verdict:
         """Decide how a request of this kind is treated. ``now_ms`` is of the clock that never goes back."""
         state = self.state
-        if state is State.DONE:
+        if state is _DONE:
             expires_ms = self._expires_ms
             if expires_ms is None:
-                return Verdict.SERVE
+                return _SERVE
             if api_key == api.SASL_HANDSHAKE and now_ms >= self._again_at_ms:
-                return Verdict.HANDSHAKE
-            return Verdict.EXPIRED if now_ms > expires_ms else Verdict.SERVE
-        if state is State.FIRST:
+                return _HANDSHAKE
+            return Verdict.EXPIRED if now_ms > expires_ms else _SERVE
+        if state is _FIRST:
             if api_key == api.API_VERSIONS:
-                return Verdict.SERVE
+                return _SERVE
             if api_key == api.SASL_HANDSHAKE:
-                return Verdict.HANDSHAKE
+                return _HANDSHAKE
             self.reason = f"{_name(api_key)} is its first request, but it has to log in first"
-        elif state is State.CHOSEN:
-            return Verdict.AUTHENTICATE if api_key == api.SASL_AUTHENTICATE else Verdict.REFUSE
+        elif state is _CHOSEN:
+            return _AUTHENTICATE if api_key == api.SASL_AUTHENTICATE else Verdict.REFUSE
         elif state is State.OTHER:
             self.reason = f"it cannot change from {self._mechanism_before} to {self.mechanism} in a reauthentication"
         else:

@@ -7,8 +7,9 @@ There is no channel binding, and passwords are used as they are (no SASLprep). T
 import hashlib
 import hmac
 import re
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from binascii import Error as Base64Error
+from binascii import a2b_base64
 from typing import Any, Final, NamedTuple
 
 MIN_ITERATIONS: Final = 4096
@@ -19,18 +20,17 @@ GS2_HEADER: Final = "n,,"
 MOST_MESSAGE_BYTES: Final = 8_192
 """The size of the largest message. A server keeps the first one of each client that begins a login."""
 _BASE64: Final = "[A-Za-z0-9+/]+={0,2}"
+_NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _CLIENT_FIRST: Final = re.compile(
-    r"n,(?:a=(?P<authorization_id>(?:[^=,\0]|=2C|=3D)*))?,"
-    r"(?P<bare>n=(?P<user>(?:[^=,\0]|=2C|=3D)+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>(?:,[A-Za-z]+=[^,\0]+)*))"
+    rf"n,(?:a=((?:[^=,\0]|=2C|=3D)*))?,n=((?:[^=,\0]|=2C|=3D)+),r=({_NONCE})((?:,[A-Za-z]+=[^,\0]+)*)"
 )
-_SERVER_FIRST: Final = re.compile(
-    rf"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,9}})(?:,[A-Za-z]+=[^,\0]+)*"
-)
-_CLIENT_FINAL: Final = re.compile(
-    rf"(?P<without_proof>c=(?P<binding>{_BASE64}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+=[^,\0]+)*)"
-    rf",p=(?P<proof>{_BASE64})"
-)
-_SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>[^,\0]+)|v=(?P<signature>{_BASE64}))(?:,[A-Za-z]+=[^,\0]+)*")
+"""The authorization id, the user, the nonce and the extensions."""
+_SERVER_FIRST: Final = re.compile(rf"r=({_NONCE}),s=({_BASE64}),i=([0-9]{{1,9}})(?:,[A-Za-z]+=[^,\0]+)*")
+"""The nonce, the salt and the iterations."""
+_CLIENT_FINAL: Final = re.compile(rf"(c=({_BASE64}),r=({_NONCE})(?:,[A-Za-z]+=[^,\0]+)*),p=({_BASE64})")
+"""All before the proof, of that the binding and the nonce, and the proof."""
+_SERVER_FINAL: Final = re.compile(rf"(?:e=([^,\0]+)|v=({_BASE64}))(?:,[A-Za-z]+=[^,\0]+)*")
+"""The error and the signature, one of them."""
 
 
 class Malformed(Exception):
@@ -90,7 +90,7 @@ class ClientFirst(NamedTuple):
     @property
     def bare(self) -> str:
         """The message without its GS2 header."""
-        further = "".join(f",{name}={value}" for name, value in self.extensions)
+        further = "".join([f",{name}={value}" for name, value in self.extensions]) if self.extensions else ""
         return f"n={escaped(self.user)},r={self.nonce}{further}"
 
     @property
@@ -159,34 +159,32 @@ def unescaped(name: str) -> str:
 
 def decode_client_first(data: bytes) -> ClientFirst:
     """Raises Malformed."""
-    found = _fields(_CLIENT_FIRST, data)
-    pairs = [each.partition("=") for each in found["extensions"].split(",") if each]
+    authorization_id, user, nonce, extensions = _fields(_CLIENT_FIRST, data)
+    further = extensions.split(",")[1:] if extensions else ()
     return ClientFirst(
-        unescaped(found["user"]),
-        found["nonce"],
-        unescaped(found["authorization_id"] or ""),
-        tuple((name, value) for name, _, value in pairs),
+        unescaped(user),
+        nonce,
+        unescaped(authorization_id) if authorization_id else "",
+        tuple([(name, value) for name, _, value in [each.partition("=") for each in further]]),
     )
 
 
 def decode_server_first(data: bytes) -> ServerFirst:
     """Raises Malformed."""
-    found = _fields(_SERVER_FIRST, data)
-    return ServerFirst(found["nonce"], _bytes(found["salt"]), int(found["iterations"]))
+    nonce, salt, iterations = _fields(_SERVER_FIRST, data)
+    return ServerFirst(nonce, _bytes(salt), int(iterations))
 
 
 def decode_client_final(data: bytes) -> ClientFinal:
     """Raises Malformed."""
-    found = _fields(_CLIENT_FINAL, data)
-    return ClientFinal(_bytes(found["binding"]), found["nonce"], _bytes(found["proof"]), found["without_proof"])
+    without_proof, binding, nonce, proof = _fields(_CLIENT_FINAL, data)
+    return ClientFinal(_bytes(binding), nonce, _bytes(proof), without_proof)
 
 
 def decode_server_final(data: bytes) -> ServerFinal:
     """Raises Malformed."""
-    found = _fields(_SERVER_FINAL, data)
-    if found["error"]:
-        return ServerFinal(error=found["error"])
-    return ServerFinal(_bytes(found["signature"]))
+    error, signature = _fields(_SERVER_FINAL, data)
+    return ServerFinal(error=error) if error else ServerFinal(_bytes(signature))
 
 
 def auth_message(client_first: ClientFirst, server_first: bytes, client_final: ClientFinal) -> bytes:
@@ -208,7 +206,8 @@ def xor(one: bytes, other: bytes) -> bytes:
     return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).to_bytes(len(one), "big")
 
 
-def _fields(pattern: re.Pattern[str], data: bytes) -> dict[str, Any]:
+def _fields(pattern: re.Pattern[str], data: bytes) -> tuple[Any, ...]:
+    """The groups of a message, in their order."""
     if len(data) > MOST_MESSAGE_BYTES:
         raise Malformed(f"a message of {len(data)} bytes, of {MOST_MESSAGE_BYTES} at most")
     try:
@@ -217,11 +216,11 @@ def _fields(pattern: re.Pattern[str], data: bytes) -> dict[str, Any]:
         found = None
     if found is None:
         raise Malformed("a message that is none of SCRAM")
-    return found.groupdict()
+    return found.groups()
 
 
 def _bytes(text: str) -> bytes:
     try:
-        return b64decode(text, validate=True)
+        return a2b_base64(text, strict_mode=True)
     except Base64Error:
         raise Malformed("a field of a SCRAM message is not base64") from None

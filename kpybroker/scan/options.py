@@ -13,12 +13,14 @@ from kpybroker.scan import columns as names_of_columns
 from kpybroker.scan.bounds import EARLIEST, EARLIEST_OFFSET, LATEST, LATEST_OFFSET, Bound
 from kpybroker.scan.errors import BadOption
 from kpybroker.scan.filter_text import parse_filter
-from kpybroker.scan.filters import Filter
+from kpybroker.scan.filters import Filter, columns_of
 from kpybroker.scan.given_options import flag, lowered, number, properties_of, unknown_options, whole, word
 from kpybroker.scan.ranges import Spot, Wanted
 from kpybroker.scan.topics import Assigned, Subscribed, Topics, matching
 
 TASK_BYTES: Final = 32 * 1024 * 1024
+NARROW_TASK_BYTES: Final = 128 * 1024 * 1024
+"""The bytes of a task that needs no values. It takes about as long as one of ``TASK_BYTES`` that needs them."""
 TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 AUTO: Final = "auto"
 FETCH: Final = "fetch"
@@ -102,15 +104,16 @@ def read_options(given: Mapping[str, str]) -> Options:
         raise BadOption(
             f"The value of minOffsetPerTrigger({min_offsets}) is higher than the maxOffsetsPerTrigger({max_offsets})."
         )
+    wanted = _wanted(said, properties)
     return Options(
         properties=properties,
         topics=_topics(said),
         starting=_bound(said, "starting"),
         ending=_bound(said, "ending"),
-        wanted=_wanted(said, properties),
+        wanted=wanted,
         min_partitions=number(said, "minPartitions"),
         max_records_per_partition=number(said, "maxRecordsPerPartition"),
-        task_bytes=number(said, "taskBytes") or TASK_BYTES,
+        task_bytes=number(said, "taskBytes") or _usual_task_bytes(wanted),
         max_offsets=max_offsets,
         min_offsets=min_offsets,
         max_bytes=number(said, "maxBytesPerTrigger"),
@@ -123,6 +126,11 @@ def read_options(given: Mapping[str, str]) -> Options:
         checkpoint=said.get("startingoffsetsfromcheckpoint"),
         warnings=unknown_options(said, _KNOWN),
     )
+
+
+def _usual_task_bytes(wanted: Wanted) -> int:
+    needed = {*wanted.columns, *columns_of(wanted.filter)}
+    return TASK_BYTES if needed & {"value", names_of_columns.HEADERS} else NARROW_TASK_BYTES
 
 
 def for_batch(options: Options, given: Mapping[str, str]) -> Options:

@@ -30,7 +30,7 @@ from kpybroker.server.memory import MemoryBudget
 from kpybroker.server.mutes import Mutes
 from kpybroker.server.outbox import Checked
 from kpybroker.server.poller import EpollPoller, LoopPoller, poller_for
-from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets, tune
+from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets, tune, tune_listening
 
 log = logging.getLogger("kpybroker.server")
 
@@ -67,9 +67,10 @@ class SocketLimits(NamedTuple):
 
 
 class Listening(NamedTuple):
-    """A listener's name, its dispatcher, the kind of its channels, and its security protocol."""
+    """A listener's name and address, its dispatcher, the kind of its channels, and its security protocol."""
 
     name: str
+    host: str
     dispatch: Dispatch
     open_channel: OpenChannel
     protocol: str
@@ -154,10 +155,11 @@ class Server:
         security protocol: with SSL, the certificates of clients say who they are.
         """
         opened = dispatch.opened if isinstance(dispatch, Guard) else None
-        self._listening[sock] = Listening(name, dispatch, open_channel, protocol, opened)
+        tune_listening(sock, self.limits.send_buffer_bytes)
         sock.listen(max(self.limits.backlog, 1))
-        port: int = sock.getsockname()[1]
-        return port
+        host, port = sock.getsockname()[:2]
+        self._listening[sock] = Listening(name, host, dispatch, open_channel, protocol, opened)
+        return int(port)
 
     @property
     def listener_names(self) -> list[str]:
@@ -249,7 +251,7 @@ class Server:
             sock.close()
             return
         try:
-            tune(sock, host, self.limits.send_buffer_bytes)
+            tune(sock, host, listening.host, self.limits.send_buffer_bytes)
             channel = listening.open_channel(sock, self.poller, self.loop.call_soon)
         except OSError:  # the client is gone already
             sock.close()

@@ -51,6 +51,10 @@ class Poller(Protocol):
     """How many of the events put a connection into the line."""
 
     @property
+    def is_alone(self) -> bool:
+        """Whether only one socket was found in this turn, as far as that is known."""
+
+    @property
     def served_ns(self) -> int:
         """The time of the last turn that served a connection at once, in ns of ``perf_counter_ns``."""
 
@@ -96,6 +100,7 @@ class EpollPoller:
         self.turn_ns = perf_counter_ns()
         self.worked_ns = 0
         self.events = self.lined_up = 0
+        self.is_alone = False
         self._served = self._served_ns = 0
         self._epoll = epoll
         self._on_event: dict[int, OnEvent] = {}
@@ -143,7 +148,11 @@ class EpollPoller:
         ready = self._epoll.poll(0, EVENTS_PER_TURN)
         self._begin(ready)
         if len(ready) < 2:
-            self._serve(ready)
+            self.is_alone = True
+            try:
+                self._serve(ready)
+            finally:
+                self.is_alone = False
         elif len(ready) < MANY:
             self._serve_shared(ready)
         else:
@@ -164,6 +173,7 @@ class EpollPoller:
         self.events += len(ready)
 
     def _serve_shared(self, ready: Sequence[tuple[int, int]]) -> None:
+        self.is_alone = False
         self._turn.is_shared = True
         try:
             self._serve(ready)
@@ -199,6 +209,10 @@ class LoopPoller:
     @property
     def worked_ns(self) -> int:
         return 0
+
+    @property
+    def is_alone(self) -> bool:
+        return False
 
     @property
     def served_ns(self) -> int:

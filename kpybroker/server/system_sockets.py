@@ -5,11 +5,14 @@ A simulation replaces them with its own. Invariant: a socket that could not be b
 
 import select
 import socket
+import sys
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 EVERY_INTERFACE = "::"
 """The address of every interface, including those of IPv4."""
+_INHERITS: Final = sys.platform == "linux"
+"""Whether an accepted socket has the options of the listening one."""
 
 
 class Epoll(Protocol):
@@ -36,6 +39,18 @@ class Sockets(Protocol):
         """A new epoll; None where the system has none."""
 
 
+class ListeningSocket(socket.socket):
+    """A listening socket. Its `accept` asks the system for nothing that all accepted sockets have in common."""
+
+    def __init__(self, family: socket.AddressFamily) -> None:
+        super().__init__(family, socket.SOCK_STREAM)
+        self._family = family
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        descriptor, address = self._accept()  # type: ignore[attr-defined]  # all that ``socket.accept`` begins with
+        return socket.socket(self._family, socket.SOCK_STREAM, 0, descriptor), address
+
+
 class SystemSockets:
     """The sockets of the operating system."""
 
@@ -43,7 +58,7 @@ class SystemSockets:
         if not host and socket.has_dualstack_ipv6():
             host = EVERY_INTERFACE
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock = ListeningSocket(family)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if receive_buffer_bytes > 0:
@@ -64,9 +79,25 @@ class SystemSockets:
 SYSTEM_SOCKETS = SystemSockets()
 
 
-def tune(sock: socket.socket, host: str, send_buffer_bytes: int) -> None:
-    """Prepare an accepted socket of a client at ``host``. A buffer size of 0 or less means the system's default."""
+def tune_listening(sock: socket.socket, send_buffer_bytes: int) -> None:
+    """Give a listening socket the options of the sockets that it accepts, which have them then without a call (Linux).
+
+    A buffer size of 0 or less means the system's default.
+    """
+    _set_options(sock, sock.getsockname()[0], send_buffer_bytes)
+
+
+def tune(sock: socket.socket, host: str, listening_host: str, send_buffer_bytes: int) -> None:
+    """Prepare a socket that was accepted from a client at ``host``. A buffer size of 0 or less means the system's
+    default."""
     sock.setblocking(False)  # noqa: FBT003
+    if not _INHERITS:
+        _set_options(sock, host, send_buffer_bytes)
+    elif not _is_local(listening_host):
+        _spare_congestion_control(sock, host)
+
+
+def _set_options(sock: socket.socket, host: str, send_buffer_bytes: int) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     _spare_congestion_control(sock, host)
@@ -79,11 +110,16 @@ def limit_receive_buffer(sock: socket.socket, receive_buffer_bytes: int) -> None
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
 
 
+def _is_local(host: str) -> bool:
+    """Whether this is an address that other machines cannot reach."""
+    return host.startswith("127.") or host == "::1"
+
+
 def _spare_congestion_control(sock: socket.socket, host: str) -> None:
     """Choose the cheapest congestion control for a client on the same machine, where there is no congestion (Linux).
 
     With BBR, the default of many systems, pacing alone takes a tenth of the CPU of a small request.
     """
-    if (host.startswith("127.") or host == "::1") and hasattr(socket, "TCP_CONGESTION"):
+    if _is_local(host) and hasattr(socket, "TCP_CONGESTION"):
         with suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")

@@ -18,10 +18,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from kpybroker.calls.principal import Principal
-from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.io.scheduler import Scheduler
 from kpybroker.server import tls_mistakes
 from kpybroker.server.channel import Channel
 from kpybroker.server.poller import GONE, READABLE, WRITABLE, OnEvent, Poller
+from kpybroker.server.time_limit import TimeLimit
 from kpybroker.server.tls_mistakes import Terms
 from kpybroker.server.tls_records import MOST_RECORD_BYTES, whole_end
 
@@ -64,6 +65,7 @@ class TlsListener:
         """The buffer into which every channel receives; it is empty between calls. ``copied`` is that for files."""
         self.copied = memoryview(bytearray(PIECE_BYTES))
         self._lined_up: deque[TlsChannel] = deque()
+        self.time_limit: TimeLimit[TlsChannel] = TimeLimit(HANDSHAKE_PATIENCE_MS, TlsChannel.lose_patience)
 
     def __call__(self, sock: socket.socket, poller: Poller, call_soon: Callable[..., object]) -> Channel:
         return TlsChannel(sock, poller, call_soon, self)
@@ -90,7 +92,7 @@ class TlsChannel:
     __slots__ = (
         "_ahead", "_asked", "_authenticated", "_awaited_bytes", "_call_soon", "_error", "_has_ended", "_has_rest",
         "_incoming", "_is_closed", "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing",
-        "_patience", "_poller", "_sock", "_tail", "_taken", "_tls", "_unsent", "_wanted",
+        "_poller", "_sock", "_tail", "_taken", "_tls", "_unsent", "_wanted",
     )  # fmt: skip
 
     def __init__(
@@ -122,7 +124,7 @@ class TlsChannel:
         self._error: OSError | None = None
         self._awaited_bytes = 1
         """The number of bytes with which the socket is readable."""
-        self._patience: Timer | None = listener.scheduler.call_later(HANDSHAKE_PATIENCE_MS, self._lose_patience)
+        listener.time_limit.begin(self, listener.scheduler)
 
     # Receiving
 
@@ -477,7 +479,7 @@ class TlsChannel:
         return self._tls
 
     def _opened(self, tls: ssl.SSLObject) -> None:
-        self._end_patience()
+        self._listener.time_limit.end(self)
         authenticated, self._authenticated = self._authenticated, None
         if authenticated is not None and self._listener.principal_of is not None:
             authenticated(self._listener.principal_of(tls.getpeercert(binary_form=True)))
@@ -485,22 +487,17 @@ class TlsChannel:
 
     def _fail(self, error: OSError) -> None:
         """Keep a failure for the call that follows."""
-        self._end_patience()
+        self._listener.time_limit.end(self)
         self._authenticated = None
         self._tls = None
         self._error = error
         self._is_open = True
 
-    def _lose_patience(self) -> None:
-        self._patience = None
+    def lose_patience(self) -> None:
+        """The handshake has taken too long."""
         if not self._is_closed and not self._is_open:
             self._fail(tls_mistakes.out_of_patience(self._listener.terms, HANDSHAKE_PATIENCE_MS / 1000))
             self._announce()
-
-    def _end_patience(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
 
     # The end
 
@@ -516,7 +513,7 @@ class TlsChannel:
 
     def forsake(self) -> None:
         self._is_closed = True
-        self._end_patience()
+        self._listener.time_limit.end(self)
         self._authenticated = None
         self._unsent = memoryview(b"")
         self._sock.close()

@@ -11,13 +11,12 @@ from running_node import RunningNode
 
 import sasl_wire
 from kpybroker.answered_errors import errors_in
-from kpybroker.dispatching import login
-from kpybroker.dispatching.late_refusals import LateRefusals
 from kpybroker.dispatching.login import LoginStage
 from kpybroker.handlers import served_versions
 from kpybroker.sasl import scram
 from kpybroker.sasl.jaas import PLAIN_MODULE
 from kpybroker.sasl.plain import PlainClient
+from kpybroker.server.time_limit import TimeLimit
 from kpywire import api
 from kpywire.error_codes import ILLEGAL_SASL_STATE, NONE, SASL_AUTHENTICATION_FAILED
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -142,8 +141,20 @@ def test_half_open_logins_hold_little_memory(node: RunningNode) -> None:
         assert server.budget.used_bytes <= 50 * 128
 
 
+def stage_of(node: RunningNode) -> LoginStage:
+    def find() -> LoginStage:
+        assert node.node.server is not None
+        stage = next(each.dispatch for each in node.node.server._listening.values() if each.name == sasl_wire.SECURED)
+        assert isinstance(stage, LoginStage)
+        return stage
+
+    found: LoginStage = node.call(find)
+    return found
+
+
 def test_a_login_that_is_never_finished_is_closed(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login, "PATIENCE_MS", 50)
+    stage = stage_of(node)
+    monkeypatch.setattr(stage, "_time_limit", TimeLimit(50, stage._too_slow))
     with RawClient(node.node.ports[sasl_wire.SECURED]) as idle, RawClient(node.node.ports[sasl_wire.SECURED]) as slow:
         assert slow.call(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == NONE
         assert idle.is_closed()
@@ -158,13 +169,7 @@ def test_a_login_that_is_never_finished_is_closed(node: RunningNode, monkeypatch
 
 
 def test_more_failures_than_may_wait_are_answered_early(node: RunningNode) -> None:
-    def refusals() -> LateRefusals:
-        assert node.node.server is not None
-        stage = next(each.dispatch for each in node.node.server._listening.values() if each.name == sasl_wire.SECURED)
-        assert isinstance(stage, LoginStage)
-        return stage.refusals
-
-    late: LateRefusals = node.call(refusals)
+    late = stage_of(node).refusals
     kept = late.delay_ms, late._most_waiting
     late.delay_ms, late._most_waiting = 600_000, 2
     try:

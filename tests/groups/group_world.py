@@ -91,7 +91,8 @@ PROTOCOLS = {"range": subscription("t")}
 class GroupWorld:
     """A coordinator that is loaded and whose appends are committed at once, unless a test says otherwise."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, members_of_node: Callable[[], int] | None = None, **settings: Any) -> None:
+        self.members_of_node = members_of_node
         self.settings = GroupSettings(**settings)
         self.topics = NO_TOPICS
         self.topic_changes: dict[str, int] = {}
@@ -105,7 +106,9 @@ class GroupWorld:
         self._open([])
 
     def _open(self, log: Sequence[Entry]) -> None:
-        self.coordinator = GroupCoordinator(lambda: self.settings, lambda: self.topics, self.rng)
+        self.coordinator = GroupCoordinator(
+            lambda: self.settings, lambda: self.topics, self.rng, members_of_node=self.members_of_node
+        )
         self.journal = Journal(
             self.coordinator,
             self._append,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.counters import BUCKETS
-from kpybroker.metrics.window import QUANTILES, SLICES, Window, Windows, quantiles_ms
+from kpybroker.metrics.window import QUANTILES, SLICES, Window, Windows, quantiles_ms, quantiles_of
 
 times_ns = st.lists(st.integers(0, 10**13), min_size=1, max_size=200)
 
@@ -41,8 +41,22 @@ def test_what_took_no_time_counts_as_that(ns: int, zeros: int) -> None:
         assert (found_ms == 0) == (quantile * (zeros + 1) <= zeros)
 
 
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=200))
+def test_quantiles_of_whole_numbers_are_exact(numbers: list[int]) -> None:
+    ordered = sorted(numbers)
+    exact = [ordered[max(0, math.ceil(quantile * len(numbers)) - 1)] for quantile in QUANTILES]
+    assert quantiles_of([numbers.count(each) for each in range(101)]) == exact
+
+
 def test_nothing_has_no_quantiles() -> None:
-    assert quantiles_ms([0] * BUCKETS) == [0.0] * len(QUANTILES)
+    assert quantiles_ms([0] * BUCKETS) == quantiles_of([0] * 101) == [0.0] * len(QUANTILES)
+
+
+def test_a_list_that_is_not_there_any_more_is_forgotten() -> None:
+    windows = Windows()
+    windows.turn({"a": [5], "b": [5]})
+    windows.turn({"b": [6]})
+    assert (list(windows.recent("a", [1])), list(windows.recent("b", [7]))) == ([1], [7])
 
 
 def test_a_window_shows_all_until_it_is_full_and_then_the_last_minute() -> None:

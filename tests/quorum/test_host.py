@@ -1,7 +1,7 @@
 """The shell around quorum and controller: writing before speaking, restarts, crashes, snapshots, failing disks."""
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 
 import pytest
@@ -16,6 +16,7 @@ from kpybroker.quorum.recovery import StartRefused, recover
 from kpybroker.quorum.snapshotting import SnapshotPolicy, is_due
 from kpybroker.raft.voters import Voter
 from kpystorage import quorum_state
+from kpystorage.recovery import Shutdown
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
 from kpystorage.snapshot import SnapshotId
 from kpywire import error_codes
@@ -200,6 +201,20 @@ def test_a_failing_disk_ends_the_controller_with_one_line_and_without_lies(lost:
     assert "orders" not in world.image.topics
     assert len([line for line in world.failures if line.startswith("The metadata log")]) == 1
     assert world.create("more").topics[0].error_code == error_codes.NOT_CONTROLLER
+
+
+def test_a_flush_that_fails_while_the_node_stops_leaves_no_clean_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its error comes once: the flush of a clean stop would succeed without what was lost (found by simulation)."""
+    world = HostWorld().start().with_broker()
+    flushes: list[Callable[..., object]] = []
+    monkeypatch.setattr(world.scheduler, "submit_urgent", lambda _flush, done: flushes.append(done))
+    world.send(create_request("orders"))
+    world.scheduler.run()
+    world.host.close()
+    (flushed,) = flushes
+    flushed(None, OSError(errno.EIO, "broken"))
+    world.directory.close()
+    assert world.again().directory.shutdown is not Shutdown.CLEAN
 
 
 def test_a_flush_that_somebody_else_began_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,11 @@
 """The shell around the quorum never falls silent: what fails ends one answer, or the node with one line."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from host_world import HostWorld
+from host_world import PATH, HostWorld
 
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.quorum.snapshotting import SnapshotPolicy
@@ -113,6 +114,19 @@ def test_records_that_are_nowhere_are_out_of_range(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(world.metadata_log, "read", read)
     assert answer_from(world, 1).known.error_code == error_codes.OFFSET_OUT_OF_RANGE
+
+
+def test_a_leader_that_does_not_find_what_it_wrote_stops_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """A disk may drop what an fsync could not write, and a follower may read before the fsync returns."""
+    world = HostWorld().start().with_broker()
+    world.create("orders")
+    segment = world.disk.file(f"{PATH}/__cluster_metadata-0/{0:020}.log")
+    segment.pwrite(bytes(segment.size()), 0)
+    world.host.asked(fetch_message(world, 1), world.answers.append)
+    world.scheduler.run()
+    (line,) = world.failures
+    assert re.fullmatch(r"The metadata log cannot be read: \S+, offset 1: .*`kpybroker check` says what else.*", line)
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 def test_a_batch_that_the_log_refuses_ends_the_node() -> None:

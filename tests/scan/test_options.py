@@ -9,7 +9,7 @@ from kpybroker.scan.bounds import Bound
 from kpybroker.scan.checkpoint import offsets_in
 from kpybroker.scan.connecting import client_of, transport_of, warnings_of
 from kpybroker.scan.errors import BadOption
-from kpybroker.scan.options import for_batch, for_stream, read_options
+from kpybroker.scan.options import NARROW_TASK_BYTES, TASK_BYTES, for_batch, for_stream, read_options
 from kpybroker.scan.topics import Assigned, Matching, Subscribed
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
@@ -29,6 +29,20 @@ def test_what_is_not_said_has_the_defaults_of_sparks_source() -> None:
     assert batch.starting == Bound("startingOffsets", word="earliest")
     assert batch.ending == Bound("endingOffsets", word="latest")
     assert stream.starting == Bound("startingOffsets", word="latest")
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"columns": "offset,timestamp,key"}, NARROW_TASK_BYTES),
+        ({"columns": "offset", "filter": "partition = 1"}, NARROW_TASK_BYTES),
+        ({"columns": "offset", "filter": "value.n = 1"}, TASK_BYTES),
+        ({"columns": "offset,headers"}, TASK_BYTES),
+        ({"columns": "offset", "taskBytes": "77"}, 77),
+    ],
+)
+def test_tasks_that_need_no_values_have_more_bytes(said: dict[str, str], expected: int) -> None:
+    assert read_options(BASE | said).task_bytes == expected
 
 
 def test_names_have_any_case() -> None:

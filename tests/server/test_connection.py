@@ -12,9 +12,11 @@ import pytest
 from conftest_server import RunningServer, TemporarySlice, echo, frame, read_reply, reply_to, request
 
 from kpybroker.calls.pending import Pending
+from kpybroker.server.channel import plain_channel
 from kpybroker.server.connection import Connection
 from kpybroker.server.connection_quotas import ConnectionLimits
 from kpybroker.server.listener import SocketLimits
+from kpybroker.server.poller import EpollPoller
 
 StartServer = Callable[..., RunningServer]
 
@@ -392,3 +394,56 @@ def test_frames_cut_anywhere_are_put_together_again(start_server: StartServer) -
             for start in range(0, len(stream), step):
                 sock.sendall(stream[start : start + step])
             assert [read_reply(sock)[0] for _ in range(30)] == list(range(30))
+
+
+def test_a_new_client_does_not_queue_where_it_is_alone(start_server: StartServer) -> None:
+    queued: list[object] = []
+    server = start_server(echo)
+    if not isinstance(server.server.poller, EpollPoller) or server.open_channel is not plain_channel:
+        pytest.skip("it is known with epoll who else is readable, and a narrow channel is served in pieces")
+    line = server.server.line
+    server.call(lambda: setattr(line, "join", lambda *piece: queued.append(piece)))
+    with server.connect() as sock:
+        for number in range(3):
+            sock.sendall(request(number))
+            assert read_reply(sock)[0] == number
+    assert not queued
+
+
+def test_a_new_client_queues_behind_others(start_server: StartServer) -> None:
+    """A piece of work is before it, which goes on until the client was seen to wait."""
+    served: list[str] = []
+
+    def serve(_connection: Connection, _received: memoryview) -> list[bytes]:
+        served.append("client")
+        return reply_to(1)
+
+    server = start_server(serve)
+    line = server.server.line
+
+    def piece() -> None:
+        if line._queue or len(served) > 1_000_000:
+            served.append("the last piece")
+        else:
+            served.append("piece")
+            line.join(piece)
+
+    with server.connect() as sock:
+        server.call(lambda: line.join(piece))
+        sock.sendall(request(1))
+        assert read_reply(sock)[0] == 1
+    assert served.index("client") > served.index("the last piece")
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_CONGESTION"), reason="the option is Linux's")
+def test_accepted_sockets_have_the_options_of_clients(start_server: StartServer) -> None:
+    server = start_server(echo, SocketLimits(send_buffer_bytes=50_000))
+    with server.connect() as sock:
+        wait_until(lambda: bool(server.server.connections))
+        accepted = next(iter(server.server.connections)).channel._sock  # type: ignore[attr-defined]
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).startswith(b"reno")
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) in (50_000, 100_000)  # Linux doubles it
+        assert not accepted.getblocking()
+        assert (accepted.family, accepted.type) == (sock.family, socket.SOCK_STREAM)

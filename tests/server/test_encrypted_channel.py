@@ -47,6 +47,9 @@ class Later:
     def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(delay_ms / 1000, callback, *arguments)
 
+    def monotonic_ms(self) -> float:
+        return asyncio.get_running_loop().time() * 1000
+
 
 LATER: Any = Later()
 AUTHORITY = Authority()

@@ -56,3 +56,17 @@ def test_only_turns_that_serve_a_connection_at_once_are_noted(turns: list[list[s
         if number % 2:  # asked now, or not before a later turn
             assert poller.served_ns == expected_ns
     assert poller.served_ns == expected_ns
+
+
+def test_a_connection_is_alone_only_while_the_poller_serves_nothing_else() -> None:
+    loop: Any = Loop()
+    poller = EpollPoller(loop, lambda: 0.0, Turn(NoWrites()), loop)
+    seen: list[bool] = []
+    for descriptor in range(5):
+        poller.add(descriptor, lambda _events: seen.append(poller.is_alone))
+    for count in (1, 2, 5):
+        loop.ready = [(descriptor, READABLE) for descriptor in range(count)]
+        poller._ready()
+        assert not poller.is_alone
+    poller.look()
+    assert seen == [True, *[False] * 7, *[False] * 5]

@@ -283,6 +283,8 @@ class Listening(Descriptor):
     def getsockname(self) -> tuple[str, int]:
         return self.host.name, self.port
 
+    def setsockopt(self, *_option: Any) -> None: ...
+
     def listen(self, _backlog: int) -> None:
         self.network.take_port(self)
 

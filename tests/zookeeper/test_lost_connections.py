@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from asking import play, settings_of
@@ -120,6 +120,9 @@ class Twice:
         if isinstance(operation, Multi) and any(isinstance(each, Create) for each in operation.operations):
             await self._client.ask(operation)
         return await self._client.ask(operation)
+
+    async def answers(self, operations: Sequence[Any]) -> list[Any]:
+        return await self._client.answers(operations)
 
     ask_if_there = Client.ask_if_there
 

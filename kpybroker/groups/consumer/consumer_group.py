@@ -162,8 +162,8 @@ class ConsumerGroup(EpochMembers):
     def put(self, member: ConsumerMember) -> None:
         """Add or replace a member."""
         old = self.members.get(member.member_id)
+        self._most_members = max(self._most_members, len(self.members) + 1)  # Kafka's table grows before it replaces
         self.members[member.member_id] = member
-        self._most_members = max(self._most_members, len(self.members))
         self._is_homogeneous = None
         if old is not None:
             self._count(old, -1)

@@ -5,8 +5,9 @@ wrong with a request alone is refused before it comes here (``GroupCoordinatorSe
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
+from kpybroker.groups.beats import BEATING_OFTEN, at_rest_ms
 from kpybroker.groups.consumer.consumer_group import CONSUMER, ConsumerGroup, is_away
 from kpybroker.groups.consumer.leave import leave_for_a_while
 from kpybroker.groups.consumer.member import AWAY_EPOCH, JOINING_EPOCH, NOTHING, ConsumerMember, Partitions, is_subset
@@ -40,11 +41,6 @@ from kpywire.uuid import to_string
 
 MS_OF_A_MEMBER = 2
 """A group that is not settled sends at most one heartbeat in this time on average."""
-
-BEATING_OFTEN: Final = frozenset({"apache-kafka-java"})
-"""The libraries whose members may beat often: each lists a partition as its own until its program has given it up.
-After an error librdkafka lists the partitions that its program has heard of, which are none while it has not yet heard
-of its first assignment. Such a heartbeat gives up partitions that the program is then given for a moment."""
 
 Upgrade = Callable[[GroupShard, Group, list[Record], Decision], ConsumerGroup | None]
 """Turns a group of another kind into a consumer group, if it can; it adds the records to the list."""
@@ -146,19 +142,26 @@ def _stay(
         error_code=error_codes.NONE,
         member_id=member_id,
         member_epoch=updated.member_epoch,
-        heartbeat_interval_ms=_interval_ms(group, updated, target, settings, request.software),
+        heartbeat_interval_ms=_interval_ms(shard, group, updated, target, settings, request.software),
         assignment=_assignment(updated.assigned) if is_told else None,
     )
 
 
 def _interval_ms(
-    group: ConsumerGroup, member: ConsumerMember, target: MemberTarget, settings: GroupSettings, software: str
+    shard: GroupShard,
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    target: MemberTarget,
+    settings: GroupSettings,
+    software: str,
 ) -> int:
-    """The time to the next heartbeat. While the group is not settled it is short, as far as the group is small and the
-    library may beat often."""
+    """The time to the next heartbeat. If the library may beat often, it is short: while the group is not settled as far
+    as the group is small, and afterwards as far as the node has few members."""
     usual_ms, unsettled_ms = settings.consumer_heartbeat_interval_ms, settings.consumer_unsettled_heartbeat_interval_ms
-    if not unsettled_ms or software not in BEATING_OFTEN or (target.is_old and group.rests_with(member, target.epoch)):
+    if not unsettled_ms or software not in BEATING_OFTEN:
         return usual_ms
+    if target.is_old and group.rests_with(member, target.epoch):
+        return at_rest_ms(usual_ms, unsettled_ms, shard.members_of_node())
     return min(usual_ms, max(unsettled_ms, len(group.members) * MS_OF_A_MEMBER))
 
 

@@ -124,7 +124,7 @@ def _may_begin(shard: GroupShard, group: ConsumerGroup, decision: Decision) -> b
     if since_ms is not None and decision.now_ms <= since_ms + LEAST_INTERVAL_MS:
         return False
     last = _last_resolved(group)
-    return last is None or decision.timestamp_ms > last.timestamp_ms + LEAST_INTERVAL_MS
+    return last is None or decision.ms_since(last.timestamp_ms) > LEAST_INTERVAL_MS
 
 
 def _last_resolved(group: ConsumerGroup) -> ResolvedRegex | None:
@@ -138,7 +138,7 @@ def _is_due(group: ConsumerGroup, wanted: int, decision: Decision) -> bool:
     last = _last_resolved(group)
     if last is None or wanted != len(group.regexes) or last.version < decision.topics.created_version:
         return True
-    return decision.timestamp_ms > last.timestamp_ms + decision.settings.consumer_regex_refresh_interval_ms
+    return decision.ms_since(last.timestamp_ms) > decision.settings.consumer_regex_refresh_interval_ms
 
 
 def _matching(regex: str, names: Collection[str]) -> frozenset[str]:

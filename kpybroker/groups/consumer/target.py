@@ -35,7 +35,7 @@ SETTLING_MS = 5_000
 
 def last_target(group: ConsumerGroup, member: ConsumerMember, epoch: int, decision: Decision) -> MemberTarget:
     """The target of a member that was computed last, when the group is at ``epoch``."""
-    is_old = group.assignment_epoch >= epoch and decision.timestamp_ms >= group.assignment_timestamp_ms + SETTLING_MS
+    is_old = group.assignment_epoch >= epoch and decision.ms_since(group.assignment_timestamp_ms) >= SETTLING_MS
     return MemberTarget(group.assignment_epoch, group.target_of(member), is_old)
 
 
@@ -46,7 +46,7 @@ def may_assign(group: ConsumerGroup, epoch: int, decision: Decision) -> bool:
         return False
     since_ms = group.assignment_timestamp_ms
     interval_ms = decision.settings_of(group.group_id).consumer_assignment_interval_ms
-    return since_ms == 0 or interval_ms == 0 or decision.timestamp_ms >= since_ms + interval_ms
+    return since_ms == 0 or decision.ms_since(since_ms) >= interval_ms
 
 
 def assign(

@@ -10,6 +10,7 @@ state is not initialised are named in the answer (`Initialize`).
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from kpybroker.groups.beats import BEATING_OFTEN, at_rest_ms
 from kpybroker.groups.consumer.member import JOINING_EPOCH, NOTHING, STABLE
 from kpybroker.groups.consumer.refused import Refused, tell_refusal
 from kpybroker.groups.consumer.target import MemberTarget, is_same
@@ -135,18 +136,23 @@ def _stay(shard: GroupShard, request: GroupRequest, decision: Decision) -> Initi
         error_code=error_codes.NONE,
         member_id=updated.member_id,
         member_epoch=moved.member_epoch,
-        heartbeat_interval_ms=_interval_ms(group, settings, is_settled=not offsets and target.epoch == epoch),
+        heartbeat_interval_ms=_interval_ms(
+            shard, group, settings, request.software, is_settled=not offsets and target.epoch == epoch
+        ),
         assignment=_assignment(moved) if is_told or not is_same(moved.assigned, member.assigned) else None,
     )
     return Initialize(response, epoch, offsets)
 
 
-def _interval_ms(group: ShareGroup, settings: GroupSettings, *, is_settled: bool) -> int:
-    """The time until the next heartbeat: short while partitions wait for their states or for a target."""
-    interval_ms, unsettled_ms = settings.share_heartbeat_interval_ms, settings.share_unsettled_heartbeat_interval_ms
-    if not unsettled_ms or (is_settled and not (group.states and group.states.initializing)):
-        return interval_ms
-    return min(interval_ms, unsettled_ms)
+def _interval_ms(
+    shard: GroupShard, group: ShareGroup, settings: GroupSettings, software: str, *, is_settled: bool
+) -> int:
+    """The time until the next heartbeat: short while partitions wait for their states or for a target. Afterwards it is
+    short for a library that may beat often, as far as the node has few members."""
+    usual_ms, unsettled_ms = settings.share_heartbeat_interval_ms, settings.share_unsettled_heartbeat_interval_ms
+    if not is_settled or (group.states and group.states.initializing):
+        return min(usual_ms, unsettled_ms or usual_ms)
+    return at_rest_ms(usual_ms, unsettled_ms, shard.members_of_node()) if software in BEATING_OFTEN else usual_ms
 
 
 def _member(group: ShareGroup, message: Any) -> ShareMember:

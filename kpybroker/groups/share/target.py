@@ -25,7 +25,7 @@ def may_assign(group: ShareGroup, epoch: int, decision: Decision) -> bool:
         return True  # nobody has anything yet, so nothing is moved too often
     since_ms = group.assignment_timestamp_ms
     interval_ms = settings.share_assignment_interval_ms
-    return since_ms == 0 or interval_ms == 0 or decision.timestamp_ms >= since_ms + interval_ms
+    return since_ms == 0 or decision.ms_since(since_ms) >= interval_ms
 
 
 def assign(

@@ -130,8 +130,8 @@ class StreamsGroup(EpochMembers):
     def put(self, member: StreamsMember) -> None:
         """Add or replace a member."""
         old = self.members.get(member.member_id)
+        self._most_members = max(self._most_members, len(self.members) + 1)  # Kafka's table grows before it replaces
         self.members[member.member_id] = member
-        self._most_members = max(self._most_members, len(self.members))
         if old is not None:
             self._release(old)
         for tasks in (member.assigned, member.pending_revocation):

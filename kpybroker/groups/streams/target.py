@@ -23,7 +23,7 @@ def may_assign(group: StreamsGroup, decision: Decision) -> bool:
     """Whether the last target was computed long enough ago (KIP-1263)."""
     since_ms = group.assignment_timestamp_ms
     interval_ms = decision.settings_of(group.group_id).streams_assignment_interval_ms
-    return since_ms == 0 or interval_ms == 0 or decision.timestamp_ms >= since_ms + interval_ms
+    return since_ms == 0 or decision.ms_since(since_ms) >= interval_ms
 
 
 def assign(

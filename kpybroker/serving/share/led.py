@@ -56,6 +56,7 @@ class LedSharePartition:
         "is_loaded",
         "key",
         "load_started_ms",
+        "lock_timeouts",
         "partition",
         "replica",
         "waiting",
@@ -71,6 +72,8 @@ class LedSharePartition:
         self.end: KafkaError | None = None
         """The reason why it has ended."""
         self.waiting: dict[ShareRead, None] = {}
+        self.lock_timeouts = 0
+        """Records whose acquisition locks have ended."""
         self.load_started_ms = leader.broker.scheduler.monotonic_ms()
         self._timer: Timer | None = None
         self._timer_at_ms = 0.0
@@ -217,9 +220,7 @@ class LedSharePartition:
         partition = self.partition
         write = partition.expire(self.now_ms())
         if write is not None:
-            self._leader.metrics.lock_timeouts += sum(
-                each.last_offset - each.first_offset + 1 for each in write.batches
-            )
+            self.lock_timeouts += sum(each.last_offset - each.first_offset + 1 for each in write.batches)
 
             def answered(result: Any) -> None:
                 code = _MEMBERS_SEE.get(result.error_code, error_codes.UNKNOWN_SERVER_ERROR)

@@ -89,6 +89,7 @@ class ShareLeader:
         if not self.sessions.has_group(key.group_id):
             self._drop_all([led for led in self.led.values() if led.key.group_id == key.group_id])
             self._settings.forget(key.group_id)
+            self.metrics.forget(key.group_id)
 
     def disconnected(self, connection_id: str) -> None:
         """End the sessions of a connection that was lost."""
@@ -98,6 +99,7 @@ class ShareLeader:
     def stop(self) -> None:
         """Give up everything: share groups are not served any more."""
         self.sessions = ShareSessions(int(self.broker.config["group.share.max.share.sessions"]))
+        self.metrics.groups.clear()
         self._drop_all(list(self.led.values()))
 
     def _drop_all(self, some: Iterable[LedSharePartition]) -> None:

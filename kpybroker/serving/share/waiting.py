@@ -49,7 +49,9 @@ class ShareRead:
     """One ShareFetch, until it is answered."""
 
     __slots__ = (
+        "_acquirable",
         "_answered",
+        "_asked",
         "_bounds",
         "_errors",
         "_group_id",
@@ -58,6 +60,8 @@ class ShareRead:
         "_leader",
         "_led",
         "_pending",
+        "_reads",
+        "_since_ms",
         "_timer",
         "_wish",
     )
@@ -76,11 +80,17 @@ class ShareRead:
         self._answered: Callable[[Answer], Any]
         self._is_due = False
         self._isolation: int
+        self._acquirable = 0
+        """How many partitions there were to acquire records from at the last look."""
+        self._reads = leader.metrics.of(group_id)
+        self._since_ms = leader.broker.scheduler.monotonic_ms()
+        """The time of the last look that found a partition to acquire records from, or of the request."""
         for partition in partitions:
             try:
                 self._led[partition] = leader.take_up(group_id, partition)
             except (KafkaError, StorageError) as error:
                 self._refuse(partition, error)
+        self._asked = len(self._led)
 
     def read(self, answered: Callable[[Answer], Any]) -> Any:
         """The response that ``answered`` makes of the answers, or a `Pending` of it."""
@@ -111,6 +121,7 @@ class ShareRead:
                 self._resolve(found)
 
     def _expire(self) -> None:
+        self._leader.metrics.expired += 1
         self._resolve(self._collect(is_last=True) or {})
 
     def _resolve(self, found: Answer) -> None:
@@ -146,6 +157,8 @@ class ShareRead:
                 return None
             answer, was_given = self._acquire(found)
             if was_given or is_last or self._errors:
+                if self._asked:
+                    self._reads.answered(self._acquirable, self._asked)
                 return {**answer, **self._errors}
         return None
 
@@ -158,6 +171,11 @@ class ShareRead:
     def _find(self) -> list[_Found]:
         """Read the log of each partition in which there may be something to acquire."""
         able = [led for led in self._led.values() if led.is_loaded and led.end is None and self._can_acquire(led)]
+        self._acquirable = len(able)
+        if able:
+            now_ms = self._leader.broker.scheduler.monotonic_ms()
+            self._reads.could_acquire(now_ms - self._since_ms)
+            self._since_ms = now_ms
         found: list[_Found] = []
         for led in able:
             try:
@@ -206,6 +224,9 @@ class ShareRead:
             )
             left -= sum(last - first + 1 for first, last, _ in given)
             if data.acquired_records:
+                for first, last, count in given:
+                    if count == 1:
+                        self._reads.acquired(last - first + 1)
                 led.limit_locks()
                 led.replica.topic.bytes_out += len(data.records)
         return answer, left < self._wish.max_records

@@ -6,12 +6,13 @@ again. Entities of other kinds belong to other parts.
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
 from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpybroker.zookeeper.broker.notices import Notices
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.client import Client, ZooKeeperError
-from kpybroker.zookeeper.client.operations import Get
+from kpybroker.zookeeper.client.operations import Failed, Get
 from kpybroker.zookeeper.tree import configs, paths
 from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.contents import InvalidZnode
@@ -43,8 +44,10 @@ class FollowedConfigs:
 
     async def read_topics(self, names: Iterable[str]) -> None:
         """Read the configs of these topics."""
-        for name in names:
-            await self.read(ConfigEntity(configs.TOPICS, name))
+        entities = [ConfigEntity(configs.TOPICS, name) for name in names]
+        found = await self._client.answers([Get(each.path) for each in entities])
+        for entity, result in zip(entities, found, strict=True):
+            self._found(entity, result)
 
     async def look(self) -> None:
         """Handle the notices that are new. Called when a session begins and after each event."""
@@ -55,18 +58,23 @@ class FollowedConfigs:
 
     async def read(self, entity: ConfigEntity) -> None:
         """Read the configs of one entity."""
-        resource = self._resource(entity)
-        if resource is None:
+        if self._resource(entity) is None:
             await self.others(entity)
             return
+        (found,) = await self._client.answers([Get(entity.path)])
+        self._found(entity, found)
+
+    def _found(self, entity: ConfigEntity, found: Any) -> None:
+        """Take over configs as they were read."""
+        resource = self._resource(entity)
+        if resource is None:
+            return
+        content = None if isinstance(found, Failed) else found.data
+        if isinstance(found, Failed) and found.code != error_codes.NO_NODE:
+            log.warning("%s", ZooKeeperError(found, entity.path))
+            return
         try:
-            found = await self._client.ask_until_answered(Get(entity.path))
-            values = configs.decode_configs(entity.path, found.data)
-        except ZooKeeperError as error:
-            if error.code != error_codes.NO_NODE:
-                log.warning("%s", error)
-                return
-            values = {}
+            values = configs.decode_configs(entity.path, content)
         except InvalidZnode as error:
             log.error("%s; the configs that were known before stay", error)
             return

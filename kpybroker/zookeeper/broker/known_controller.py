@@ -1,6 +1,6 @@
 """The controller of a cluster in ZooKeeper mode, as other brokers know it: the broker that ``/controller`` names.
 
-Invariant: the znode is watched whenever there is a connection, so that a new controller is found without asking.
+The znode is followed, so a new controller is found without asking.
 """
 
 import logging
@@ -12,10 +12,9 @@ from kpybroker.failed_response import failed_response
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.raft.local_state import UNKNOWN_OFFSET, LocalState
 from kpybroker.raft.voters import VoterEndpoint
-from kpybroker.zookeeper.client import error_codes as zookeeper_errors
+from kpybroker.zookeeper.broker.followed_znode import FollowedZnode
 from kpybroker.zookeeper.client.client import Client
-from kpybroker.zookeeper.client.operations import Exists, Failed, Get, Znode
-from kpybroker.zookeeper.client.session import ENDED, Lost
+from kpybroker.zookeeper.client.operations import Znode
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.contents import InvalidZnode
 from kpybroker.zookeeper.tree.controller import NO_CONTROLLER, ElectedController
@@ -41,14 +40,14 @@ class KnownController:
     def __init__(self, client: Client, image: MetadataImage, listener: str) -> None:
         """``listener`` is the one of brokers."""
         self.controller_id = NO_CONTROLLER
-        self._client = client
+        self._znode = FollowedZnode(client, paths.CONTROLLER, self._read)
         self._image = image
         self._listener = listener
         self._told: list[Callable[[], object]] = []
 
     def look(self) -> None:
         """Read and watch the znode, after a new connection and after each event."""
-        self._client.submit(Get(paths.CONTROLLER, is_watched=True), self._read)
+        self._znode.look()
 
     def forget(self) -> None:
         """Know no controller: the session has ended."""
@@ -74,36 +73,11 @@ class KnownController:
         """Never called: no controller is active in this process."""
         raise AssertionError("this process has no controller")
 
-    def _read(self, result: Znode | Failed | Lost) -> None:
-        if isinstance(result, Lost):
-            self._look_again(result)
-            return
-        if isinstance(result, Failed):
-            if result.code == zookeeper_errors.NO_NODE:
-                self._client.submit(Exists(paths.CONTROLLER, is_watched=True), self._watched)
-            else:
-                log.error("%s cannot be read: %s", paths.CONTROLLER, result)
-            return
+    def _read(self, znode: Znode | None) -> None:
         try:
-            elected = ElectedController.decode(result.data)
+            self._changed(NO_CONTROLLER if znode is None else ElectedController.decode(znode.data).broker_id)
         except InvalidZnode as error:
             log.error("%s", error)
-            return
-        self._changed(elected.broker_id)
-
-    def _watched(self, result: object) -> None:
-        """Note that the znode is missing and watched. If it is there again, read it."""
-        if isinstance(result, Failed):
-            self._changed(NO_CONTROLLER)
-        elif isinstance(result, Lost):
-            self._look_again(result)
-        else:
-            self.look()
-
-    def _look_again(self, lost: Lost) -> None:
-        """The connection was lost before the answer, so nothing is watched. A new session looks by itself."""
-        if lost.state not in ENDED:
-            self.look()
 
     def _changed(self, controller_id: int) -> None:
         if controller_id == self.controller_id:

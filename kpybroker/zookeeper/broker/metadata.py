@@ -25,6 +25,10 @@ class ZooKeeperMetadata:
         self._subscribers: list[Follower] = []
         self._replicas: list[Follower] = []
 
+    def set_features_epoch(self, epoch: int) -> None:
+        """Take over the epoch of the finalised features; -1 if features are not finalised in this cluster."""
+        self.image.next_offset = epoch + 1
+
     def subscribe(self, subscriber: Follower) -> None:
         """Call ``subscriber`` with every change from now on."""
         self._subscribers.append(subscriber)

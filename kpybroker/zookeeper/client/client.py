@@ -141,16 +141,36 @@ class Client:
             return None
 
     async def answers(self, operations: Sequence[Operation]) -> list[Any]:
-        """The results of operations that are sent together, with `Failed` for one that is refused. Raises NoAnswer."""
-        if len(operations) == 1:
-            return [await self._answer(operations[0])]
-        return await asyncio.gather(*map(self._answer, operations))
+        """The results of operations that are sent together, with `Failed` for one that is refused. What is lost with a
+        connection is sent again, as by `ask_until_answered`. Raises NoAnswer if the session ends."""
+        results: list[Any] = [None] * len(operations)
+        if not results:
+            return results
+        answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        left = len(results)
 
-    async def _answer(self, operation: Operation) -> Any:
-        try:
-            return await self.ask_until_answered(operation)
-        except ZooKeeperError as error:
-            return error.failed
+        def send(index: int) -> None:
+            self.submit(operations[index], lambda result: take(index, result))
+
+        def take(index: int, result: Any) -> None:
+            nonlocal left
+            if answered.done():
+                return
+            if isinstance(result, Lost):
+                if result.state in ENDED:
+                    answered.set_exception(NoAnswer(result))
+                else:
+                    send(index)
+                return
+            results[index] = result
+            left -= 1
+            if not left:
+                answered.set_result(None)
+
+        for index in range(len(results)):
+            send(index)
+        await answered
+        return results
 
     async def wait_until_connected(self, timeout_ms: float) -> None:
         """Wait for the session's connection. Raises NotConnected after ``timeout_ms``, and if the login is refused."""
@@ -234,7 +254,7 @@ class Client:
                 lost(f"it does not speak ZooKeeper's protocol: {error}")
                 return
             if self.session.state is before:
-                self._flush()
+                self._flush_soon()  # frames that came together are answered together
             else:
                 self._tick()  # its deadlines are others from now on
 

@@ -5,12 +5,20 @@ messages about it name positions and modules, and nothing else.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
+
+from kpybroker.sasl import krb5_login
+from kpybroker.sasl.jaas import KRB5_MODULE, BrokenJaas, Entry
+from kpybroker.sasl.krb5_login import Krb5Login
 
 FILE_OPTION: Final = "-Djava.security.auth.login.config="
 SECTION_OPTION: Final = "-Dzookeeper.sasl.clientconfig="
 SWITCH_OPTION: Final = "-Dzookeeper.sasl.client="
+SERVICE_OPTION: Final = "-Dzookeeper.sasl.client.username="
+PRINCIPAL_OPTION: Final = "-Dzookeeper.server.principal="
+SERVICE: Final = "zookeeper"
+"""The first component of the principals of ZooKeeper's servers, unless an option says otherwise."""
 DIGEST_MODULE: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
 _TOKEN: Final = re.compile(
     r'(?P<space>\s+|//[^\n]*|/\*.*?\*/)|"(?P<text>(?:[^"\\]|\\.)*)"|(?P<sign>[{};=])|(?P<word>[^\s{};="]+)', re.DOTALL
@@ -33,42 +41,60 @@ class Login(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The file and the section that the options of a JVM name."""
+    """The file and the section that the options of a JVM name, and the principal of the servers for Kerberos."""
 
     file: str
     section: str
+    service: str = SERVICE
+    host: str = ""
+    """The second component of that principal; empty for the host of each server as ``zookeeper.connect`` has it."""
 
 
 def place_of(kafka_opts: str) -> Place | None:
     """The place that ``KAFKA_OPTS`` names; None if there is no login."""
     options = kafka_opts.split()
-    file = section = ""
-    for option in options:
-        if option.startswith(SWITCH_OPTION) and option.removeprefix(SWITCH_OPTION).lower() == "false":
-            return None
-        if option.startswith(FILE_OPTION):
-            file = option.removeprefix(FILE_OPTION).strip("\"'")
-        elif option.startswith(SECTION_OPTION):
-            section = option.removeprefix(SECTION_OPTION)
-    return Place(file, section or "Client") if file else None
+    if _value(options, SWITCH_OPTION).lower() == "false":
+        return None
+    file = _value(options, FILE_OPTION)
+    if not file:
+        return None
+    service, host = _value(options, SERVICE_OPTION) or SERVICE, ""
+    if principal := _value(options, PRINCIPAL_OPTION):
+        service, _, host = principal.partition("@")[0].partition("/")
+    return Place(file, _value(options, SECTION_OPTION) or "Client", service, host)
 
 
-def login_of(text: str, section: str) -> Login | None:
-    """The login in a section of a file; None if the file has no such section. Raises BrokenJaasFile."""
+def _value(options: Sequence[str], option: str) -> str:
+    """The value of the last of these options; empty if there is none."""
+    found = [each.removeprefix(option).strip("\"'") for each in options if each.startswith(option)]
+    return found[-1] if found else ""
+
+
+def login_of(text: str, section: str, service: str = SERVICE) -> Login | Krb5Login | None:
+    """The login in a section of a file; None if the file has no such section. ``service`` is that of the servers, for
+    Kerberos. Raises BrokenJaasFile."""
     if len(text) > _LONGEST:
         raise BrokenJaasFile(f"it is longer than {_LONGEST} characters")
     tokens = _tokens(text)
-    found = None
+    found: Login | Krb5Login | None = None
     for name in tokens:
         module, options = _entry(tokens)
         if name == section:
-            found = _login(module, options)
+            found = _login(module, options, service)
     return found
 
 
-def _login(module: str, options: Mapping[str, str]) -> Login:
+def _login(module: str, options: Mapping[str, str], service: str) -> Login | Krb5Login:
+    if module == KRB5_MODULE:
+        try:
+            # as in Java, a serviceName is one of Kafka's clients and has no meaning here
+            ours = {name: value for name, value in options.items() if name != "serviceName"}
+            return krb5_login.of_client(Entry(module, ours), service)
+        except BrokenJaas as error:
+            raise BrokenJaasFile(str(error)) from None
     if module != DIGEST_MODULE:
-        raise BrokenJaasFile(f"the login module {module[:128]!r} is not available for ZooKeeper; {DIGEST_MODULE} is")
+        known = f"{DIGEST_MODULE} and {KRB5_MODULE} are"
+        raise BrokenJaasFile(f"the login module {module[:128]!r} is not available for ZooKeeper; {known}")
     user, password = options.get("username", ""), options.get("password", "")
     if not user or not password:
         raise BrokenJaasFile(f"the login module has no {'password' if user else 'username'}")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kpybroker.zookeeper.client.operations import OPEN_ACL, Acl, Get, Set
-from kpybroker.zookeeper.controller import election, events
+from kpybroker.zookeeper.controller import election, events, features
 from kpybroker.zookeeper.controller.alter_partition import Outcome, alter_partition, broker_error
 from kpybroker.zookeeper.controller.assignment import BrokerIds, ReplicaAssignment
 from kpybroker.zookeeper.controller.batch import BrokerRequest
@@ -183,6 +183,7 @@ class _Reigning:
         Watches are set before anything is read, so that no change falls between.
         """
         reign, context = self.reign, self.reign.context
+        yield from features.enable(reign.pen)
         for parent in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
             stale = yield from children(parent, is_watched=True)
             yield from reign.pen.delete_if_there([paths.child(parent, each) for each in stale])

@@ -1,5 +1,5 @@
 """The requests that only the controller answers, as events of its queue: AlterPartition, ControlledShutdown,
-AllocateProducerIds, AlterPartitionReassignments, ListPartitionReassignments and ElectLeaders."""
+AllocateProducerIds, AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders and UpdateFeatures."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ from kpybroker.failed_response import failed_response
 from kpybroker.zookeeper.controller.alter_partition import Outcome
 from kpybroker.zookeeper.controller.context import ControllerContext, Leadership
 from kpybroker.zookeeper.controller.controller import Controller, NotController
+from kpybroker.zookeeper.controller.features import update_features
 from kpybroker.zookeeper.controller.leader_elections import ElectionType
 from kpybroker.zookeeper.controller.messages import by_topic
 from kpybroker.zookeeper.controlling.office import Office
@@ -47,6 +48,7 @@ from kpywire.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from kpywire.messages.update_features import UpdateFeaturesRequest
 
 log = logging.getLogger("kpybroker.zookeeper")
 
@@ -73,6 +75,7 @@ class ControllerApis:
             api.ALTER_PARTITION_REASSIGNMENTS: self._alter_reassignments,
             api.LIST_PARTITION_REASSIGNMENTS: self._list_reassignments,
             api.ELECT_LEADERS: self._elect_leaders,
+            api.UPDATE_FEATURES: self._update_features,
         }
 
     def take(self, request: Any, call: Call, reply: Reply) -> bool:
@@ -261,6 +264,15 @@ class ControllerApis:
             return self._controller.elect_leaders(partitions, ElectionType(request.election_type))
 
         self._ask(request, call, reply, steps, answer)
+
+    # Features
+
+    def _update_features(self, request: UpdateFeaturesRequest, call: Call, reply: Reply) -> None:
+        def steps() -> Any:
+            self._context()
+            yield from ()
+
+        self._ask(request, call, reply, steps, lambda _none: update_features(request, call.api_version))
 
 
 def _wanted(leader: int, partition: Any) -> Leadership:

@@ -7,7 +7,7 @@ REQUEST_TIMED_OUT, without words as with Kafka.
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kpybroker.calls.call import Call
@@ -22,7 +22,8 @@ from kpybroker.metadata.topic import NO_LEADER
 from kpybroker.zookeeper.broker.layout import Acls
 from kpybroker.zookeeper.client import error_codes as zookeeper_errors
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
-from kpybroker.zookeeper.client.operations import Create, Exists, Get, Set
+from kpybroker.zookeeper.client.operations import Create, Exists, Failed, Get, Set
+from kpybroker.zookeeper.controller.steps import failed_with
 from kpybroker.zookeeper.tree import configs, paths
 from kpybroker.zookeeper.tree.contents import InvalidZnode
 from kpybroker.zookeeper.tree.topics import TopicAssignment
@@ -44,7 +45,7 @@ class NoKRaft:
     level = 0
 
     def upgrade(self, level: int, *, validate_only: bool) -> None:  # noqa: ARG002 (a protocol)
-        """Never asked for: UpdateFeatures is not decided here."""
+        """Never called: UpdateFeatures is not decided here."""
         raise KafkaError(error_codes.INVALID_UPDATE_VERSION, f"kraft.version {level} needs a cluster in KRaft mode")
 
 
@@ -134,13 +135,15 @@ class TopicWrites:
         for each in records:
             if isinstance(each, ConfigRecord):
                 settings.setdefault(each.resource_name, {})[each.name] = each.value or ""
-        created = []
-        for topic in [each for each in records if isinstance(each, TopicRecord)]:
-            wanted = TopicAssignment(topic.name, _replicas_of(records, topic.topic_id), topic.topic_id)
-            code, message = await self._write_topic(wanted, settings.get(topic.name, {}))
-            answers[topic.name].error_code, answers[topic.name].error_message = code, message
-            if code == error_codes.NONE:
-                created.append((topic.name, len(wanted.replicas)))
+        wanted = [
+            TopicAssignment(each.name, _replicas_of(records, each.topic_id), each.topic_id)
+            for each in records
+            if isinstance(each, TopicRecord)
+        ]
+        refused = await self._write_topics(wanted, settings)
+        for name, (code, message) in refused.items():
+            answers[name].error_code, answers[name].error_message = code, message
+        created = [(each.name, len(each.replicas)) for each in wanted if each.name not in refused]
 
         def end() -> None:
             for name, partitions in created:
@@ -150,37 +153,51 @@ class TopicWrites:
 
         self._waiting.wait(lambda: all(self._has_leaders(*each) for each in created), request.timeout_ms, end)
 
-    async def _write_topic(self, topic: TopicAssignment, settings: dict[str, str]) -> tuple[int, str | None]:
-        path = paths.topic(topic.name)
-        exists = error_codes.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
-        if await self._is_there(path):
-            return exists
-        if await self._is_there(paths.delete_topic(topic.name)):
-            return error_codes.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' is marked for deletion."
-        config_path = configs.ConfigEntity(configs.TOPICS, topic.name).path
-        content = configs.encode_configs(settings)
-        try:
-            await self._client.ask_until_answered(Create(config_path, content, self._acls.of(config_path)))
-        except ZooKeeperError as error:
-            if error.code != zookeeper_errors.NODE_EXISTS:
-                raise
-            await self._client.ask_until_answered(Set(config_path, content))
-        try:
-            await self._client.ask_until_answered(Create(path, topic.encode(), self._acls.of(path)))
-        except ZooKeeperError as error:
-            if error.code != zookeeper_errors.NODE_EXISTS:
-                raise
-            return await self._whose(topic, exists)
-        return error_codes.NONE, None
+    async def _write_topics(
+        self, topics: Sequence[TopicAssignment], settings: Mapping[str, dict[str, str]]
+    ) -> dict[str, tuple[int, str]]:
+        """Create topics; the errors of those that are not created. Each step of all topics is sent together."""
+        ask, refused = self._client.answers, dict[str, tuple[int, str]]()
+        looks = [Exists(path(each.name)) for path in (paths.topic, paths.delete_topic) for each in topics]
+        found = [_is_there(look, answer) for look, answer in zip(looks, await ask(looks), strict=True)]
+        for topic, exists, is_marked in zip(topics, found, found[len(topics) :], strict=False):
+            if exists:
+                refused[topic.name] = _exists(topic.name)
+            elif is_marked:
+                why = f"Topic '{topic.name}' is marked for deletion."
+                refused[topic.name] = error_codes.TOPIC_ALREADY_EXISTS, why
+        accepted = [each for each in topics if each.name not in refused]
+        await self._write_settings({each.name: settings.get(each.name, {}) for each in accepted})
+        znodes = [(paths.topic(each.name), each.encode()) for each in accepted]
+        creations = [Create(path, content, self._acls.of(path)) for path, content in znodes]
+        for topic, creation, answer in zip(accepted, creations, await ask(creations), strict=True):
+            if failed_with(answer, zookeeper_errors.NODE_EXISTS):
+                if not await self._is_own(topic):
+                    refused[topic.name] = _exists(topic.name)
+            else:
+                _done(creation, answer)
+        return refused
 
-    async def _whose(self, topic: TopicAssignment, exists: tuple[int, str]) -> tuple[int, str | None]:
+    async def _write_settings(self, settings: Mapping[str, dict[str, str]]) -> None:
+        """Write the configs of topics, also over those of an earlier life of the name."""
+        znodes = [
+            (configs.ConfigEntity(configs.TOPICS, name).path, configs.encode_configs(values))
+            for name, values in settings.items()
+        ]
+        creations = [Create(path, content, self._acls.of(path)) for path, content in znodes]
+        replaced = []
+        for creation, answer in zip(creations, await self._client.answers(creations), strict=True):
+            if failed_with(answer, zookeeper_errors.NODE_EXISTS):
+                replaced.append(Set(creation.path, creation.data))
+            else:
+                _done(creation, answer)
+        for replacing, answer in zip(replaced, await self._client.answers(replaced), strict=True):
+            _done(replacing, answer)
+
+    async def _is_own(self, topic: TopicAssignment) -> bool:
         """Whether a topic that is there is the one that was to be created: the answer to that was lost."""
         found = await self._client.ask_until_answered(Get(paths.topic(topic.name)))
-        same = TopicAssignment.decode(topic.name, found.data).topic_id == topic.topic_id
-        return (error_codes.NONE, None) if same else exists
-
-    async def _is_there(self, path: str) -> bool:
-        return await self._client.ask_if_there(Exists(path)) is not None
+        return TopicAssignment.decode(topic.name, found.data).topic_id == topic.topic_id
 
     def _has_leaders(self, name: str, partitions: int) -> bool:
         topic = self._image.topics.get(name)
@@ -234,13 +251,11 @@ class TopicWrites:
         records, response = self._decide(delete_topics, request, call)
         doomed = {each.topic_id for each in records if isinstance(each, RemoveTopicRecord)}
         answers = [each for each in response.responses if each.topic_id in doomed]
-        for answer in answers:
-            marker = paths.delete_topic(answer.name)
-            try:
-                await self._client.ask_until_answered(Create(marker, None, self._acls.of(marker)))
-            except ZooKeeperError as error:
-                if error.code != zookeeper_errors.NODE_EXISTS:
-                    raise
+        markers = [paths.delete_topic(each.name) for each in answers]
+        creations = [Create(marker, None, self._acls.of(marker)) for marker in markers]
+        for creation, result in zip(creations, await self._client.answers(creations), strict=True):
+            if not failed_with(result, zookeeper_errors.NODE_EXISTS):
+                _done(creation, result)
 
         def end() -> None:
             for answer in answers:
@@ -251,6 +266,23 @@ class TopicWrites:
         self._waiting.wait(
             lambda: not any(each in self._image.topics_by_id for each in doomed), request.timeout_ms, end
         )
+
+
+def _exists(name: str) -> tuple[int, str]:
+    return error_codes.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists."
+
+
+def _is_there(look: Exists, answer: Any) -> bool:
+    if failed_with(answer, zookeeper_errors.NO_NODE):
+        return False
+    _done(look, answer)
+    return True
+
+
+def _done(operation: Exists | Create | Set, answer: Any) -> None:
+    """Raise ZooKeeperError if an operation was refused."""
+    if isinstance(answer, Failed):
+        raise ZooKeeperError(answer, operation.path)
 
 
 def _replicas_of(records: Iterable[Any], topic_id: bytes) -> dict[int, tuple[int, ...]]:

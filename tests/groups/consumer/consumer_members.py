@@ -21,8 +21,11 @@ def topic(name: str, partitions: int) -> Topic:
 class Member:
     """A client that takes what it is given, and reports it."""
 
-    def __init__(self, world: GroupWorld, member_id: str, *, software: str = "", **fields: Any) -> None:
+    def __init__(
+        self, world: GroupWorld, member_id: str, *, group_id: str = "g", software: str = "", **fields: Any
+    ) -> None:
         self.world = world
+        self.group_id = group_id
         self.software = software
         self.member_id = member_id
         self.fields = fields
@@ -39,7 +42,7 @@ class Member:
         fields.setdefault("topic_partitions", self.listed())
         fields.setdefault("member_epoch", self.epoch)
         message = ConsumerGroupHeartbeatRequest(
-            group_id="g", member_id=self.member_id, instance_id=self.instance_id, **fields
+            group_id=self.group_id, member_id=self.member_id, instance_id=self.instance_id, **fields
         )
         response = self.world.send(message, 1, software=self.software).response
         if response.error_code == error_codes.NONE and response.member_epoch >= 0:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpybroker.groups.consumer.consumer_group import ConsumerGroup
+from kpybroker.groups.consumer.member import ConsumerMember
 from kpybroker.groups.consumer.regexes import ResolveRegexes
 from kpybroker.groups.events import GroupRequest
 from kpywire import error_codes
@@ -261,3 +262,35 @@ def test_no_partition_is_with_two_members_and_silence_settles_the_group(seed: in
         world.restart()
         after = group_of(world)
         assert before == {name: getattr(after, name) for name in before}
+
+
+def test_a_target_of_a_coordinator_whose_clock_was_ahead_holds_nobody_up() -> None:
+    """Each target has the time of the wall clock with it (found by simulation)."""
+    world = GroupWorld()
+    world.set_topics(True, topic("t", 2))
+    ahead_ms = 60_000
+    world.advance(ahead_ms)
+    gone = Member(world, "gone")
+    gone.join()
+    gone.beat(member_epoch=-1)
+    world.now_ms -= ahead_ms
+    world.restart()
+    one = Member(world, "one")
+    one.join()
+    assert one.partitions == [0, 1]
+    two = Member(world, "two")
+    two.join()
+    assert two.partitions == [], "by this clock the last target is new"
+
+
+def test_members_are_in_the_order_of_a_table_that_grows_before_it_replaces() -> None:
+    """Kafka's table has four slots for five members, and eight once one of them is replaced. The order decides who
+    gets what if two members are in one bucket of the assignor's table."""
+    group = ConsumerGroup("g")
+    client, generated = "client-e30c87e8-ddd3-47e3-b765-1e8f48f26228", "G-tj4_tKSTaDd6ndUzcDbg"
+    for member_id in (client, "member-2", "member-3", generated):
+        group.put(ConsumerMember(member_id))
+    assert group.ordered_members() == ["member-3", generated, "member-2", client]
+    group.put(ConsumerMember("GjW6y0nRStmo3rKxVMRXww"))
+    group.put(ConsumerMember("member-2", member_epoch=1))
+    assert group.ordered_members() == ["member-3", "member-2", client, generated, "GjW6y0nRStmo3rKxVMRXww"]

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from kpywire.aborted import Aborted
 from kpywire.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, batch_headers, check_crc
 from kpywire.columns import arrays
+from kpywire.columns.layout import Layout, Layouts
 from kpywire.columns.record_positions import record_positions
 from kpywire.columns.schema import TYPES, schema_of
 from kpywire.columns.sections import Fields, fields_of
+from kpywire.columns.varints import Bytes
 from kpywire.compression import decompress
 from kpywire.errors import Malformed
 from kpywire.record import MAX_INFLATED_BYTES
@@ -60,6 +62,7 @@ class _Part(NamedTuple):
     """The end of its section in the buffer, which begins at ``start``."""
     positions: list[NDArray[np.int64]]
     """The positions of its records in the section."""
+    layout: Layout | None
     header: BatchHeader
 
     def alone(self) -> "_Part":
@@ -96,6 +99,7 @@ class Decoder:
         self._checks_crcs = checks_crcs
         self._max_inflated_bytes = max_inflated_bytes
         self._parts: list[_Part] = []
+        self._layouts = Layouts()
         self.next_offset = start_offset
         """The offset behind the last batch that was taken, whether it had rows or not."""
         self._rows = 0
@@ -127,9 +131,10 @@ class Decoder:
         if header.codec:
             buffer = decompress(header.codec, memoryview(data)[start:end], self._max_inflated_bytes)
             start, end = 0, len(buffer)
-        found = record_positions(memoryview(buffer)[start:end], header.record_count)
+        layout = self._layouts.of(buffer, start, end, header.record_count)
+        found = [layout.positions] if layout else record_positions(buffer, start, end, header.record_count)
         if found:
-            self._parts.append(_Part(buffer, start, end, found, header))
+            self._parts.append(_Part(buffer, start, end, found, layout, header))
             self._rows += header.record_count
             self._held_bytes += end - start
 
@@ -147,12 +152,7 @@ class Decoder:
 
     def _decoded(self, parts: list[_Part]) -> pa.RecordBatch:
         buffer, starts = _in_one_buffer(parts)
-        counts = [part.header.record_count for part in parts]
-        found = [piece + start for part, start in zip(parts, starts, strict=True) for piece in part.positions]
-        positions = np.concatenate(found)
-        ends = np.append(positions[1:], 0)
-        ends[np.cumsum(counts) - 1] = [start + part.end - part.start for part, start in zip(parts, starts, strict=True)]
-        fields = fields_of(np.frombuffer(buffer, np.uint8), positions, ends)
+        fields = _fields(parts, np.frombuffer(buffer, np.uint8), starts, self._columns)
         offsets = _of_batches(parts, [part.header.base_offset for part in parts]) + fields.offset_deltas
         columns = [self._column(name, pa.py_buffer(buffer), parts, fields, offsets) for name in self._columns]
         rows = pa.RecordBatch.from_arrays(columns, schema=schema_of(self._columns))
@@ -206,6 +206,19 @@ def _in_one_buffer(parts: Sequence[_Part]) -> tuple[Buffer, list[int]]:
         return buffer, [part.start for part in parts]
     sections = [memoryview(part.buffer)[part.start : part.end] for part in parts]
     return b"".join(sections), list(accumulate(map(len, sections[:-1]), initial=0))
+
+
+def _fields(parts: Sequence[_Part], data: Bytes, starts: Sequence[int], columns: Sequence[str]) -> Fields:
+    """The fields of all records, as far as ``columns`` need them. ``starts`` are those of the sections in ``data``."""
+    layout = parts[0].layout
+    if layout is not None and all(part.layout is layout for part in parts):
+        return layout.fields_in(data, starts, columns)
+    found = [piece + start for part, start in zip(parts, starts, strict=True) for piece in part.positions]
+    positions = np.concatenate(found)
+    ends = np.append(positions[1:], 0)
+    last_ones = np.cumsum([part.header.record_count for part in parts]) - 1
+    ends[last_ones] = [start + part.end - part.start for part, start in zip(parts, starts, strict=True)]
+    return fields_of(data, positions, ends)
 
 
 def _of_batches(parts: list[_Part], values: Sequence[int]) -> NDArray[np.int64]:

@@ -6,46 +6,64 @@ walked, which takes one step for each.
 Invariant: positions come out only if the lengths of the records fill the section to its last byte.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kpywire.columns.walking import walk
 from kpywire.errors import Malformed
-from kpywire.varint import decode_varint
+from kpywire.varint import Buffer, decode_varint
 
 SMALLEST_BYTES: Final = 7
 """A record has one byte for each of its fields at least: so the memory for positions is bounded by that of sections."""
 SHORTEST_RUN: Final = 32
 """A run of records of one size is worth a comparison from this number on."""
 WALKED_AT_ONCE: Final = 256
-"""The records that are walked before a run is searched again."""
+MOST_AT_ONCE: Final = 4096
+"""The records that are walked before a run is searched again: twice as many each time that there is none."""
 
 
-def record_positions(section: memoryview, count: int) -> list[NDArray[np.int64]]:
-    """The positions of ``count`` records, each of which ends where the next begins, in pieces of any size.
+def record_positions(buffer: Buffer, start: int, end: int, count: int) -> list[NDArray[np.int64]]:
+    """The positions of ``count`` records in the section from ``start`` to ``end``, where it begins is 0; in pieces of
+    any size. Each record ends where the next begins.
 
     Raises:
         Malformed: a length is negative or cut off, or the records do not fill the section.
     """
+    section = memoryview(buffer)[start:end]
     if count * SMALLEST_BYTES > len(section):
         raise Malformed(f"{len(section)} bytes are no {count} records")
     data = np.frombuffer(section, np.uint8)
     pieces, position, left, whole = [], 0, count, b""
+    at_once = WALKED_AT_ONCE
     while left > 0:
         run, position = _run(data, section, position, left)
         if run is not None:
             pieces.append(run)
             left -= len(run)
+            at_once = WALKED_AT_ONCE
             continue
-        whole = whole or bytes(section)
-        walked, position = walk(whole, position, min(left, WALKED_AT_ONCE))
-        pieces.append(np.array(walked, np.int64))
-        left -= len(walked)
+        if not whole:
+            whole, base = (buffer, start) if isinstance(buffer, bytes) else (bytes(section), 0)
+        sizes, after = walk(whole, base + position, min(left, at_once))
+        pieces.append(position + _sums(sizes))
+        position, left = after - base, left - len(sizes)
+        at_once = min(2 * at_once, MOST_AT_ONCE)
     if position != len(section):
-        raise Malformed(f"{len(section) - position} bytes follow the last of {count} records")
+        raise Malformed(f"{len(section)} bytes are not filled by {count} records")
     return pieces
+
+
+def _sums(sizes: list[int]) -> NDArray[np.int64]:
+    """For each size the sum of those before it."""
+    try:
+        found: NDArray[Any] = np.frombuffer(bytes(sizes), np.uint8)
+    except ValueError:  # one is above 255
+        found = np.fromiter(sizes, np.int64, len(sizes))
+    sums: NDArray[np.int64] = np.cumsum(found, dtype=np.int64)
+    sums -= found
+    return sums
 
 
 def _run(
@@ -57,11 +75,13 @@ def _run(
     most = min(most, (len(section) - position) // size) if length > 0 else 0
     if most < SHORTEST_RUN:
         return None, position
+    for place in range(position, start):
+        first_ones = section[place : place + size * SHORTEST_RUN : size].tobytes()
+        if first_ones.count(section[place]) < SHORTEST_RUN:
+            return None, position
     alike = most
     for place in range(position, start):
         same = data[place : place + size * alike : size][:alike] == section[place]
         alike = int(same.argmin()) or alike  # 0 where all are the same, since the first one is
-    if alike < SHORTEST_RUN:
-        return None, position
     end = position + size * alike
     return np.arange(position, end, size), end

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kpywire.columns.varints import Bytes, Positions, varints, varlongs
+from kpywire.columns.varints import Bytes, Positions, after_varints, varints, varlongs
 from kpywire.errors import Malformed
 from kpywire.varint import decode_varint
 
@@ -47,13 +47,12 @@ class Fields(NamedTuple):
 
 def fields_of(data: Bytes, positions: Positions, ends: Positions) -> Fields:
     """The fields of the records at ``positions``, which end at ``ends``. Raises Malformed."""
-    _, at = varints(data, positions)
-    timestamp_deltas, at = varlongs(data, at + 1)
+    timestamp_deltas, at = varlongs(data, after_varints(data, positions) + 1)
     offset_deltas, at = varints(data, at)
     keys, at = _byte_strings(data, at)
     values, at = _byte_strings(data, at)
     counts, at = varints(data, at)
-    if ((counts < 0) | (HEADER_BYTES * counts > ends - at)).any():
+    if counts.any() and ((counts < 0) | (HEADER_BYTES * counts > ends - at)).any():
         raise Malformed("a record with more headers than bytes")
     header_keys, header_values = _headers(data, counts, at, ends)
     return Fields(timestamp_deltas, offset_deltas, keys, values, counts, header_keys, header_values)
