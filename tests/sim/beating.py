@@ -68,6 +68,10 @@ class Owners:
                 )
         self.owners[place] = life
 
+    def has_another(self, place: Place, life: Life) -> bool:
+        """Whether another member has something."""
+        return self.owners.get(place, life) is not life
+
     def give_up(self, place: Place, life: Life) -> None:
         """A member has given up something."""
         if self.owners.get(place) is life:

@@ -7,6 +7,7 @@ from exactly_once.history import Seen
 from . import passing
 from .beating import BeatingMember, Owners
 from .client import Client, NoAnswer, Refused
+from .describing import Describer
 from .grouping import PATIENCE_MS, Group, Member
 from .kind import CONSUMER, STREAMS
 from .operating import change_voters, reassign
@@ -46,6 +47,8 @@ class Churn:
         self._group: Group | None = None
         self._owners = Owners(self.world)
         self._processes = Processes(self.world)
+        self._members: list[Member] = []
+        self._describer: Describer | None = None
         if self.kind.tunes:
             simulation.invariants.reckless.add(RECKLESS)
 
@@ -106,11 +109,15 @@ class Churn:
             exactly = self.kind.groups == "exactly"
             if self.kind.protocol == STREAMS:
                 streaming = StreamingMember(client, group, self._owners, self._processes, exactly=exactly)
+                self._members.append(streaming)
                 client.run(streaming.come_and_go())
             elif self.kind.protocol == CONSUMER:
                 client.run(BeatingMember(client, group, self._owners, exactly=exactly).come_and_go())
             else:
                 client.run(Member(client, group, exactly=exactly).come_and_go())
+        if self.kind.protocol == STREAMS:
+            self._describer = Describer(self._client("describer"), tasks_for(places))
+            self._describer.client.run(self._describer.describe())
 
     # The end of it
 
@@ -146,6 +153,10 @@ class Churn:
                 wanted = tasks_for(group.places) if self.kind.protocol == STREAMS else set(group.places)
                 all_read = lambda: self._owners.owners.keys() == wanted  # noqa: E731
                 self.simulation.within(HEAL_MS, all_read, "every partition has a member that reads it")
+        describer = self._describer
+        if describer is not None:
+            living = lambda: describer.ids <= {member.member_id for member in self._members}  # noqa: E731
+            self.simulation.within(HEAL_MS, living, "the streams group has no member that is gone")
 
     def verdict(self, log: list[Seen]) -> str:
         """The fault that is found once everything is read and nobody writes any more; nothing if all is well."""

@@ -4,7 +4,8 @@ Brokers are watched from inside: which records they acquire for whom, and how of
 
 Rules: no record is delivered more often than the limit. Two members do not end the same record, and nobody gets it from
 the leader that stored its end. An acknowledgement counts only for the last delivery of a leader, and for a later one
-than those that were given back. A member can acknowledge what it has until its lock ends.
+than those that were given back. A member can acknowledge what it has until its lock ends, also one that it renewed, and
+never what another one has. A fetch begins at or before the first record that is available.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from exactly_once.history import Seen
 from kpybroker.serving.share.led import LedSharePartition
 from kpybroker.serving.share.waiting import ShareRead
+from kpybroker.share import acknowledging
 from kpybroker.share.acknowledging import ACCEPT, GAP, REJECT, RELEASE, RENEW
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class Delivery(NamedTuple):
     """The share partition that gave it; None if the leader may have loaded another one meanwhile."""
     until_ms: float
     """The member has it at least until then."""
+    is_renewed: bool = False
+    """Whether the member has renewed its lock."""
 
 
 class Deliveries:
@@ -69,18 +73,36 @@ class Deliveries:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watch as long as this lasts."""
-        acquire = ShareRead._acquire_one
+        acquire, can_acquire = ShareRead._acquire_one, ShareRead._can_acquire
+        acknowledge = acknowledging.acknowledge
 
         def acquired(read: Any, found: Any, most: int) -> Any:
             given, part = acquire(read, found, most)
             self._acquired(found.led, given)
             return given, part
 
+        def looked(read: Any, led: LedSharePartition) -> bool:
+            found = can_acquire(read, led)
+            self._looked(led)
+            return found
+
+        def acknowledged(partition: Any, member_id: str, batches: Any, now_ms: int) -> Any:
+            change = acknowledge(partition, member_id, batches, now_ms)
+            for stored, state in change.started if change is not None else ():
+                if state.before is not None and state.before[1] != member_id:
+                    at = f"{stored.first_offset} to {stored.last_offset}"
+                    self.world.violated(f"{member_id} acknowledges {at}, which {state.before[1]} has")
+            return change
+
+        acknowledging.acknowledge = acknowledged
         ShareRead._acquire_one = acquired  # type: ignore[method-assign, assignment]
+        ShareRead._can_acquire = looked  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
+            acknowledging.acknowledge = acknowledge
             ShareRead._acquire_one = acquire  # type: ignore[method-assign]
+            ShareRead._can_acquire = can_acquire  # type: ignore[method-assign]
 
     def _acquired(self, led: LedSharePartition, given: Iterable[Any]) -> None:
         counts = self._counts.setdefault(led, {})
@@ -95,12 +117,25 @@ class Deliveries:
                 counts[offset] = count
                 self._most[spot] = max(self._most.get(spot, 0), count)
 
+    def _looked(self, led: LedSharePartition) -> None:
+        """A fetch is about to read a share partition."""
+        partition = led.partition
+        available = (first for batch in partition for first, _, state in batch.all_ranges if state.is_free)
+        first, begin = next(available, None), partition.next_fetch_offset()
+        if first is not None and first < begin:
+            self.world.violated(f"{first} of {led.key} is available, and the next fetch begins at {begin}")
+
     def led(self, node_id: int, topic_id: bytes, partition: int) -> LedSharePartition | None:
         """The share partition of a node, as it is loaded there now."""
         node = self._machines[node_id].node
         leader = getattr(node.broker, "share_leader", None) if node is not None else None
         found: LedSharePartition | None = leader.find(self._group_id, (topic_id, partition)) if leader else None
         return found
+
+    def is_given_again(self, spot: Spot, delivery: Delivery) -> bool:
+        """Whether the share partition has given a record to somebody after this delivery, and it has not ended."""
+        last = self._counts[delivery.led].get(spot[2], 0) if delivery.led is not None else 0
+        return last > delivery.count and spot not in self._ended
 
     # What members say
 

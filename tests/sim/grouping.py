@@ -87,6 +87,11 @@ class Member:
         self._ends_ms = 0.0
 
     @property
+    def member_id(self) -> str:
+        """The id of the member; empty between two members."""
+        return self._id
+
+    @property
     def _is_over(self) -> bool:
         return self.client.is_over or self.client.world.now_ms >= self._ends_ms
 
@@ -308,26 +313,7 @@ class Member:
 
     async def _commit_in_transaction(self, name: str, identity: Identity, moved: dict[Place, int]) -> None:
         """Raises NoAnswer or Refused once it is given up."""
-        by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for (topic, index), offset in sorted(moved.items()):
-            one = TxnOffsetCommitRequestPartition(
-                partition_index=index,
-                committed_offset=offset,
-                committed_leader_epoch=self._epochs.get((topic, index), -1),
-                committed_metadata=None,
-            )
-            by_topic.setdefault(topic, []).append(one)
-        request = TxnOffsetCommitRequest(
-            transactional_id=name,
-            group_id=NAME,
-            producer_id=identity.producer_id,
-            producer_epoch=identity.epoch,
-            generation_id=self._generation,
-            member_id=self._id,
-            topics=[
-                TxnOffsetCommitRequestTopic(name=topic, partitions=partitions) for topic, partitions in by_topic.items()
-            ],
-        )
+        request = self._commit_request(name, identity, moved, self._generation)
         for attempt in range(5):
             try:
                 if self.client.adds_partitions:
@@ -342,6 +328,31 @@ class Member:
                 if attempt == 4 or (isinstance(error, Refused) and not error_codes.retriable(error.code)):
                     raise
             await self.client.pause(100)
+
+    def _commit_request(
+        self, name: str, identity: Identity, moved: dict[Place, int], generation: int
+    ) -> TxnOffsetCommitRequest:
+        """A request that commits positions in a transaction, as a member of a generation."""
+        by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for (topic, index), offset in sorted(moved.items()):
+            one = TxnOffsetCommitRequestPartition(
+                partition_index=index,
+                committed_offset=offset,
+                committed_leader_epoch=self._epochs.get((topic, index), -1),
+                committed_metadata=None,
+            )
+            by_topic.setdefault(topic, []).append(one)
+        return TxnOffsetCommitRequest(
+            transactional_id=name,
+            group_id=NAME,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            generation_id=generation,
+            member_id=self._id,
+            topics=[
+                TxnOffsetCommitRequestTopic(name=topic, partitions=partitions) for topic, partitions in by_topic.items()
+            ],
+        )
 
     async def _add_group(self, name: str, identity: Identity) -> None:
         """Raises NoAnswer or Refused."""

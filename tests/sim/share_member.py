@@ -1,7 +1,7 @@
 """Members of a share group (KIP-932): they acquire records and accept, release, reject, renew or forget them.
 
 A member leaves, falls silent, or loses its connections, and another one follows it on the same client. Some records are
-poison: every member gives them back until they are counted out.
+poison: every member gives them back until they are counted out. Some take long: a member renews their locks.
 """
 
 from itertools import pairwise
@@ -37,6 +37,12 @@ LATE_SHARE = 0.05
 LATE_MS = 2_500
 POISON = 17
 """One of this number of records is poison."""
+SLOW = 1
+"""The remainder of the records that take long."""
+RENEWED_LEFT_MS = 400
+"""A member renews the lock of a record that takes long when no more is left of it."""
+DONE_LEFT_MS = 200
+"""It accepts such a record when no more is left of the renewed lock: the first one has ended."""
 LAST_EPOCH = -1
 NOT_HELD = (error_codes.INVALID_RECORD_STATE, error_codes.INVALID_REQUEST)
 """The errors of a member that acknowledges what it does not have."""
@@ -62,6 +68,8 @@ class ShareMember:
         self.sharing = sharing
         self.deliveries = sharing.deliveries
         self.assigned: set[int] = set()
+        self.retires = False
+        """Whether it leaves, and no other member follows."""
         self._id = ""
         self._epoch = JOINING
         self._coordinator: int | None = None
@@ -72,19 +80,24 @@ class ShareMember:
     async def come_and_go(self) -> None:
         """Members, each of which leaves after a while, dies or falls silent."""
         client, rng = self.client, self.client.rng
-        while not client.is_over:
+        while not (client.is_over or self.retires):
             self._id, self._epoch, self._next_ms = to_string(rng.randbytes(16)), JOINING, 0.0
             ends_ms = client.world.now_ms + rng.choice((500.0, 2_000.0, 8_000.0))
-            while not client.is_over and (client.world.now_ms < ends_ms or self.sharing.is_calm):
+            while not (client.is_over or self.retires) and (client.world.now_ms < ends_ms or self.sharing.is_calm):
                 try:
                     await self._work()
                 except (NoAnswer, Refused):
                     client.forget()
                     self._coordinator = None
                     await client.pause(50)
-            await rng.choice((self._leave, self._die, self._fall_silent))()
-            self.assigned = set()
+            await (self._leave if self.retires else rng.choice((self._leave, self._die, self._fall_silent)))()
+            self._id, self.assigned = "", set()
             await client.pause(rng.choice((10, 500)))
+
+    @property
+    def member_id(self) -> str:
+        """The id of the member; empty between two members."""
+        return self._id
 
     async def _leave(self) -> None:
         try:
@@ -166,13 +179,24 @@ class ShareMember:
     def _choose(self, session: Session) -> Choice:
         """Choose what a member does with the records that it has."""
         rng, is_calm, choice = self.client.rng, self.sharing.is_calm, Choice()
-        for spot, delivery in list(session.held.items()):
-            if self.client.world.now_ms > delivery.until_ms and rng.random() < 0.5:
-                del session.held[spot]
-            elif delivery.value is None:
+        late = [spot for spot, delivery in session.held.items() if self.client.world.now_ms > delivery.until_ms]
+        if late:  # one alone: where a request has others that somebody has ended, none counts
+            elsewhere = [spot for spot in late if self.deliveries.is_given_again(spot, session.held[spot])]
+            kept = rng.choice(elsewhere or late)
+            for spot in late:
+                if spot != kept or is_calm:
+                    del session.held[spot]
+            if not is_calm:
+                return {kept: ACCEPT}
+        for spot, delivery in session.held.items():
+            if delivery.value is None:
                 choice[spot] = GAP
             elif crc32(delivery.value.encode()) % POISON == 0:
                 choice[spot] = RELEASE
+            elif crc32(delivery.value.encode()) % POISON == SLOW:
+                left_ms = delivery.until_ms - self.client.world.now_ms
+                if left_ms <= (DONE_LEFT_MS if delivery.is_renewed else RENEWED_LEFT_MS):
+                    choice[spot] = ACCEPT if delivery.is_renewed else RENEW
             elif is_calm or rng.random() > KEPT_SHARE:
                 kinds = (ACCEPT,) if is_calm else (ACCEPT, ACCEPT, ACCEPT, ACCEPT, RELEASE, REJECT, RENEW)
                 choice[spot] = rng.choice(kinds)
@@ -216,7 +240,7 @@ class ShareMember:
         session.partitions = wanted | asked
         parts = [part for topic in answer.responses for part in topic.partitions]
         outcomes = {part.partition_index: part.acknowledge_error_code for part in parts}
-        self._settle(node_id, session, choice, outcomes)
+        self._settle(node_id, session, choice, outcomes, sent_ms)
         for part in parts:
             if part.error_code:
                 client.forget()
@@ -261,9 +285,10 @@ class ShareMember:
                 )
             ],
         )
+        sent_ms = self.client.world.now_ms
         answer = await self._in_session(node_id, session, request, choice)
         outcomes = {part.partition_index: part.error_code for topic in answer.responses for part in topic.partitions}
-        self._settle(node_id, session, choice, outcomes)
+        self._settle(node_id, session, choice, outcomes, sent_ms)
 
     async def _in_session(self, node_id: int, session: Session, request: Any, choice: Choice) -> Any:
         """The answer to a request of a session, which ends if something goes wrong. Raises as asking does."""
@@ -282,8 +307,8 @@ class ShareMember:
         session.epoch += 1
         return answer
 
-    def _settle(self, node_id: int, session: Session, choice: Choice, outcomes: dict[int, int]) -> None:
-        """Note the outcome of acknowledgements."""
+    def _settle(self, node_id: int, session: Session, choice: Choice, outcomes: dict[int, int], sent_ms: float) -> None:
+        """Note the outcome of acknowledgements that were sent at a time."""
         for index in sorted({spot[1] for spot in choice}):
             had = [(spot, session.held.pop(spot)) for spot in choice if spot[1] == index]
             led = self.deliveries.led(node_id, self._topic_id, index)
@@ -294,7 +319,8 @@ class ShareMember:
                 if code == error_codes.NONE:
                     self.deliveries.stored(spot, choice[spot], delivery, led)
                     if choice[spot] == RENEW:
-                        session.held[spot] = delivery
+                        until_ms = sent_ms + SURE_LOCK_MS if led is delivery.led else delivery.until_ms
+                        session.held[spot] = delivery._replace(until_ms=until_ms, is_renewed=True)
                 elif code in NOT_HELD:
                     self.deliveries.undone(spot, choice[spot])
 

@@ -2,7 +2,9 @@
 
 It reads a topic that all kinds of producers write, from the beginning, with aborted transactions or without. Once all
 is well, its members stop to leave and to give back what they can read, and come to the end: then every committed record
-was accepted, rejected, or counted out.
+was accepted, rejected, or counted out. Before that, nodes die now and then while all else is well, so that leaders load
+what members have. At the end the group comes to rest: it has these members alone, and stays at its epoch. When
+one of them leaves, the others go on at a later one.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,9 +22,12 @@ from kpywire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kpywire.messages.share_group_describe import ShareGroupDescribeRequest
 
 from .client import GROUP, Client, NoAnswer, Refused
 from .deliveries import Deliveries
+from .older_leader import OlderLeader
+from .producing import Producer
 from .share_member import NAME, TOPIC, ShareMember
 from .world import Violation
 
@@ -33,8 +38,14 @@ GROUP_RESOURCE = 32
 SET = 0
 LATEST = -1
 MEMBERS = 3
+KILLS = 2
+MOST_ALIVE_MS = 700
+"""The longest time between two of them."""
 PATIENCE_MS = 3_000.0
 END_MS = 120_000.0
+REST_MS = 20_000.0
+RESTS_MS = 1_000.0
+"""A group that stays at its epoch for this long is at rest."""
 LOOK_MS = 200
 COMMITTED = "read_committed"
 
@@ -47,10 +58,17 @@ class Sharing:
         self.world = simulation.world
         self.deliveries = Deliveries(self.world, simulation.machines, NAME)
         self.clients: list[Client] = []
+        self.members: list[ShareMember] = []
         self.is_calm = False
         """Whether members stay, and accept what is not poison."""
         self._ends: dict[int, tuple[int, int]] = {}
         """By partition: where the group is, and how far that is from the end of the partition."""
+        self._epoch = -1
+        """The epoch of the group, as it was described last."""
+        self._since_ms = 0.0
+        """The time since when it is at this epoch."""
+        self._ids: set[str] = set()
+        """Its members then."""
         rng = self.world.stream("sharing")
         self._isolation = rng.choice((COMMITTED, "read_uncommitted"))
         self.deliveries.limit = rng.choice((2, 5, 5, 10))
@@ -81,13 +99,30 @@ class Sharing:
         self.world.tell(f"share group: {self._isolation}, at most {self.deliveries.limit} deliveries")
         for number in range(MEMBERS):
             client = self._client(f"sharer{number}")
-            client.run(ShareMember(client, self).come_and_go())
+            member = ShareMember(client, self)
+            self.members.append(member)
+            client.run(member.come_and_go())
+        older = self._client("older leader")
+        older.run(OlderLeader(older, self.deliveries, self.simulation.machines).write(NAME, TOPIC))
+        # one more that aborts transactions: those of two producers overlap
+        writer = self.simulation.client("second transactional")
+        topics = {TOPIC: self.simulation.topics[TOPIC]}
+        writer.run(Producer(writer, self.simulation.records, topics).in_transactions())
 
     def _client(self, name: str) -> Client:
         client = Client(self.world, self.simulation.network, name, self.simulation.node_ids, PATIENCE_MS)
         self.simulation.clients.append(client)
         self.clients.append(client)
         return client
+
+    def play(self) -> None:
+        """Let members work while all is well but for nodes that die."""
+        simulation, rng = self.simulation, self.world.stream("deaths among shares")
+        for _ in range(KILLS):
+            self.world.run(rng.random() * MOST_ALIVE_MS)
+            if not simulation.misfortune.is_fragile:
+                rng.choice(simulation.machines).kill()
+                simulation.within(END_MS, lambda: all(each.is_up for each in simulation.machines), "the node is back")
 
     # The end of it
 
@@ -102,11 +137,32 @@ class Sharing:
         at_the_end = lambda: len(self._ends) == partitions and all(not lag for _, lag in self._ends.values())  # noqa: E731
         if not self.world.run(END_MS, at_the_end):
             raise Violation(f"after {END_MS / 1000:.0f} s {NAME} are at {self._ends} (offset, lag)")
+        self.simulation.within(REST_MS, self._rests, "the share group rests, with its living members alone")
+        before = self._epoch
+        self.members[0].retires = True
+        goes_on = lambda: self._rests() and self._epoch > before and len(self._ids) == MEMBERS - 1  # noqa: E731
+        self.simulation.within(REST_MS, goes_on, "the share group goes on when a member has left")
         for client in self.clients:
             client.is_over = True
 
+    def _rests(self) -> bool:
+        """Whether the group has its living members alone, and stays at its epoch."""
+        living = {member.member_id for member in self.members} - {""}
+        return self._ids == living and self.world.now_ms - self._since_ms >= RESTS_MS
+
+    async def _describe(self, client: Client, node_id: int) -> None:
+        """Note the epoch and the members of the group. Raises as asking does."""
+        answer = await client.ask(
+            node_id, ShareGroupDescribeRequest(group_ids=[NAME], include_authorized_operations=False)
+        )
+        (group,) = answer.groups
+        if not group.error_code:
+            if group.group_epoch != self._epoch:
+                self._epoch, self._since_ms = group.group_epoch, self.world.now_ms
+            self._ids = {member.member_id for member in group.members}
+
     async def _look(self, client: Client) -> None:
-        """Ask again and again how far the group has come."""
+        """Ask again and again how far the group has come, and who is in it."""
         topic = DescribeShareGroupOffsetsRequestTopic(
             topic_name=TOPIC, partitions=list(range(self.simulation.topics[TOPIC]))
         )
@@ -114,6 +170,7 @@ class Sharing:
         while not client.is_over:
             try:
                 node_id = await client.coordinator(NAME, GROUP)
+                await self._describe(client, node_id)
                 answer = await client.ask(node_id, DescribeShareGroupOffsetsRequest(groups=[group]))
                 parts = [part for topic in answer.groups[0].topics for part in topic.partitions]
                 if not answer.groups[0].error_code and not any(part.error_code for part in parts):

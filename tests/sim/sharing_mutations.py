@@ -115,6 +115,7 @@ SHARING_MUTATIONS = [
         "        self._write(change.write, answered)\n",
         "        self._write(change.write, answered)\n"
         "        stored(error_codes.NONE, None)\n        stored = _nobody_waits\n",
+        nodes=3,
     ),
     _sharing(
         "numbers of deliveries are not stored",

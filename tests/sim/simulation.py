@@ -263,6 +263,8 @@ class Simulation:
                 trial(self)
         if self.zookeeper is not None:
             self.zookeeper.come_to_rest()  # clients go on, but nothing makes brokers disagree any more
+        if self.sharing is not None:
+            self.sharing.play()
         before = len(self.records.transactions)
         self.within(HEAL_MS, lambda: len(self.records.transactions) > before + 10, "clients get through")
         if self.churn is not None:

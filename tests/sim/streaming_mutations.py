@@ -106,4 +106,10 @@ STREAMING_MUTATIONS = [
         "        error = self._check_epoch(member, generation_id, message.topics, decision)\n",
         "        error = 0\n",
     ),
+    _streaming(
+        "a transaction may commit for a streams member that is gone",
+        EPOCHS,
+        "            return error_codes.UNKNOWN_MEMBER_ID\n        error = self._check_epoch",
+        "            return error_codes.NONE\n        error = self._check_epoch",
+    ),
 ]
