@@ -26,8 +26,7 @@ class TimeLimit(Generic[T]):
     def begin(self, one: T, scheduler: Scheduler) -> None:
         """Its time begins now."""
         self._until_ms[one] = scheduler.monotonic_ms() + self._limit_ms
-        if self._timer is None:
-            self._timer = scheduler.call_later(self._limit_ms, self._look, scheduler)
+        self._wait(self._limit_ms, scheduler)
 
     def end(self, one: T) -> None:
         """It is done, or gone. Safe to call twice."""
@@ -40,8 +39,12 @@ class TimeLimit(Generic[T]):
         while self._until_ms:
             one, until_ms = next(iter(self._until_ms.items()))
             if until_ms > now_ms:
-                if self._timer is None:  # else somebody has begun meanwhile
-                    self._timer = scheduler.call_later(until_ms - now_ms, self._look, scheduler)
+                self._wait(until_ms - now_ms, scheduler)
                 return
             del self._until_ms[one]
             self._missed(one)
+
+    def _wait(self, wait_ms: float, scheduler: Scheduler) -> None:
+        """Look again after this time, unless that is to be sooner: somebody may have begun while others were called."""
+        if self._timer is None:
+            self._timer = scheduler.call_later(wait_ms, self._look, scheduler)

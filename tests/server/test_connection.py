@@ -5,6 +5,7 @@ import socket
 import struct
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -396,18 +397,30 @@ def test_frames_cut_anywhere_are_put_together_again(start_server: StartServer) -
             assert [read_reply(sock)[0] for _ in range(30)] == list(range(30))
 
 
+class Watched(deque[object]):
+    """A queue that remembers what has joined it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.joined: list[object] = []
+
+    def append(self, piece: object) -> None:
+        self.joined.append(piece)
+        super().append(piece)
+
+
 def test_a_new_client_does_not_queue_where_it_is_alone(start_server: StartServer) -> None:
-    queued: list[object] = []
+    queue = Watched()
     server = start_server(echo)
     if not isinstance(server.server.poller, EpollPoller) or server.open_channel is not plain_channel:
         pytest.skip("it is known with epoll who else is readable, and a narrow channel is served in pieces")
     line = server.server.line
-    server.call(lambda: setattr(line, "join", lambda *piece: queued.append(piece)))
+    server.call(lambda: setattr(line, "_queue", queue))
     with server.connect() as sock:
         for number in range(3):
             sock.sendall(request(number))
             assert read_reply(sock)[0] == number
-    assert not queued
+    assert not queue.joined
 
 
 def test_a_new_client_queues_behind_others(start_server: StartServer) -> None:
