@@ -60,6 +60,9 @@ class ReportedDirectories(Protocol):
     def cordoned_ids(self) -> list[bytes]:
         """The directories that take no new logs."""
 
+    def is_any_online(self) -> bool:
+        """Whether a directory has not failed."""
+
 
 class Times(NamedTuple):
     """The times of a registration."""
@@ -153,9 +156,10 @@ class Lifecycle:
         self.refused(f"no controller learned {within} that a log directory failed")
 
     def stop(self, may_stop: Callable[[], None]) -> None:
-        """Ask for a controlled shutdown; ``may_stop`` is called when the controller permits it."""
+        """Ask for a controlled shutdown; ``may_stop`` is called when the controller permits it. A broker that never
+        registered, or that has no log directory left, does not ask: Kafka halts then, too."""
         self._may_stop = may_stop
-        if self.broker_epoch < 0:
+        if self.broker_epoch < 0 or not self.directories.is_any_online():
             self._let_go()
             return
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN

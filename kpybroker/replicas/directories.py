@@ -189,6 +189,10 @@ class Directories:
         """The ids of failed directories, for heartbeats."""
         return [self.ids[directory] for directory in self.failed]
 
+    def is_any_online(self) -> bool:
+        """Whether a directory has not failed."""
+        return bool(self.working)
+
     def cordoned_ids(self) -> list[bytes]:
         """The ids of cordoned directories, for heartbeats."""
         return [directory_id for directory, directory_id in self.ids.items() if self.is_cordoned(directory)]

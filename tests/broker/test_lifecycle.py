@@ -29,6 +29,7 @@ class Conversation:
         registration = BrokerRegistrationRequest(
             broker_id=3, cluster_id="c", incarnation_id=bytes(16), listeners=[], features=[], rack=None, log_dirs=[]
         )
+        self.any_online = True
         self.lifecycle = Lifecycle(
             self.scheduler,
             self.send,
@@ -45,6 +46,9 @@ class Conversation:
 
     def cordoned_ids(self) -> list[bytes]:
         return self.cordoned
+
+    def is_any_online(self) -> bool:
+        return self.any_online
 
     def on_unfenced(self) -> None:
         self.unfenced += 1
@@ -155,6 +159,15 @@ def test_a_living_broker_registers_anew_when_the_metadata_have_forgotten_it() ->
     talk.heard()
     assert talk.unfenced == 1
     assert talk.lifecycle.state == BrokerState.RUNNING
+
+
+def test_a_broker_without_a_log_directory_stops_at_once() -> None:
+    talk = Conversation()
+    talk.registered()
+    talk.heard()
+    talk.any_online = False
+    talk.lifecycle.stop(talk.on_let_go)
+    assert talk.let_go == 1
 
 
 def test_a_broker_that_stops_does_not_register_anew() -> None:
