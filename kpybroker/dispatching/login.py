@@ -23,6 +23,7 @@ from kpybroker.calls.principal import USER, Principal
 from kpybroker.counters import UNCOUNTED
 from kpybroker.dispatching.dispatcher import Dispatcher
 from kpybroker.dispatching.late_refusals import LateRefusals
+from kpybroker.dispatching.replies import HEADER_V0, HEADER_V1
 from kpybroker.failed_response import failed_response
 from kpybroker.fairness.trait import ORDINARY, Trait
 from kpybroker.sasl.exchange import AuthenticationFailed
@@ -46,9 +47,6 @@ PATIENCE_MS: Final = 30_000
 NO_MECHANISM: Final = "no mechanism"
 _API_KEY: Final = Struct(">h")
 _SIZE: Final = Struct(">i")
-_HEADER_V0: Final = Struct(">ii")
-_HEADER_V1: Final = Struct(">iiB")
-"""The size of a response and its header."""
 _RAW: Final = State.RAW
 _SERVE: Final = Verdict.SERVE
 _HANDSHAKE: Final = Verdict.HANDSHAKE
@@ -293,8 +291,8 @@ def _end_time_limit(connection: Connection) -> None:
 def _reply(header: RequestHeader, response: Any) -> bytes:
     body = encode(response, header.api_version)
     if response_header_version(header.api_key, header.api_version):
-        return _HEADER_V1.pack(len(body) + 5, header.correlation_id, 0) + body
-    return _HEADER_V0.pack(len(body) + 4, header.correlation_id) + body
+        return HEADER_V1.pack(len(body) + 5, header.correlation_id, 0) + body
+    return HEADER_V0.pack(len(body) + 4, header.correlation_id) + body
 
 
 def _either(names: Any) -> str:

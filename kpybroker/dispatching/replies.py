@@ -14,8 +14,9 @@ from kpywire.codec import encoder_in_steps
 
 log = logging.getLogger("kpybroker.dispatch")
 
-_HEADER_V0: Final = Struct(">ii")
-_HEADER_V1: Final = Struct(">iiB")
+HEADER_V0: Final = Struct(">ii")
+HEADER_V1: Final = Struct(">iiB")
+"""The size of a response, and its header of version 0 or 1."""
 
 
 def encode(served: Served, correlation_id: int, response: Any, encoded: list[Any] | None = None) -> Reply:
@@ -32,16 +33,16 @@ def encode(served: Served, correlation_id: int, response: Any, encoded: list[Any
         size = len(body)
         served.counters.response_bytes += size
         if served.header_v1:
-            return _HEADER_V1.pack(size + 5, correlation_id, 0) + body
-        return _HEADER_V0.pack(size + 4, correlation_id) + body
+            return HEADER_V1.pack(size + 5, correlation_id, 0) + body
+        return HEADER_V0.pack(size + 4, correlation_id) + body
     parts.insert(0, b"")
     size = 0
     for part in parts:
         size += len(part)
     if served.header_v1:
-        parts[0] = _HEADER_V1.pack(size + 5, correlation_id, 0)
+        parts[0] = HEADER_V1.pack(size + 5, correlation_id, 0)
     else:
-        parts[0] = _HEADER_V0.pack(size + 4, correlation_id)
+        parts[0] = HEADER_V0.pack(size + 4, correlation_id)
     served.counters.response_bytes += size
     return parts
 

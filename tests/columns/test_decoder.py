@@ -1,7 +1,8 @@
 """Record batches to Arrow: the rows are the records that kpywire reads, whatever the bytes."""
 
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -122,6 +123,14 @@ def rows_of(data: bytes, columns: Sequence[str] = ALL, **options: Any) -> list[d
     return plain([*made.decode(data, Aborted()), *made.take()], columns)
 
 
+def or_malformed(read: Callable[[bytes], Any], data: bytes) -> Any:
+    """The rows that are read; Malformed if the bytes cannot be read."""
+    try:
+        return read(data)
+    except Malformed:
+        return Malformed
+
+
 @given(
     strategies.lists(batches, max_size=4),
     strategies.sampled_from([ALL, ["value"], ["offset", "timestamp"], ["headers", "key"]]),
@@ -148,15 +157,8 @@ def test_damaged_bytes_give_the_same_rows_or_are_malformed_in_both_readers(
     for _ in range(draw.draw(strategies.integers(1, 4))):
         at = draw.draw(strategies.integers(LENGTH_END, len(data) - 1))
         data[at] = draw.draw(strategies.integers(0, 255))
-    try:
-        wanted: Any = expected(bytes(data))
-    except Malformed:
-        wanted = Malformed
-    try:
-        found: Any = rows_of(bytes(data), checks_crcs=False)
-    except Malformed:
-        found = Malformed
-    assert found == wanted
+    found = or_malformed(partial(rows_of, checks_crcs=False), bytes(data))
+    assert found == or_malformed(expected, bytes(data))
 
 
 @given(strategies.binary(max_size=120), strategies.integers(-2, 40))
@@ -165,15 +167,7 @@ def test_any_section_gives_the_same_rows_or_is_malformed_in_both_readers(section
         record_count=count, last_offset_delta=max(count, 1) - 1
     )
     data = assemble(header, section)
-    try:
-        wanted: Any = expected(data)
-    except Malformed:
-        wanted = Malformed
-    try:
-        found: Any = rows_of(data)
-    except Malformed:
-        found = Malformed
-    assert found == wanted
+    assert or_malformed(rows_of, data) == or_malformed(expected, data)
 
 
 hostile_sections = strategies.builds(

@@ -42,8 +42,7 @@ class EncryptedConfigs:
     def _encoded(self, text: str) -> str:
         if self._encoding is None:
             raise ConfigError("Password encoder secret not configured; set password.encoder.secret")
-        salt, vector = self._rng.randbytes(passwords.SALT_BYTES), self._rng.randbytes(passwords.IV_BYTES)
-        return passwords.encode(text, self._encoding, salt, vector)
+        return passwords.encode_anew(text, self._encoding, self._rng.randbytes)
 
 
 def _is_password(entity: ConfigEntity, name: str) -> bool:

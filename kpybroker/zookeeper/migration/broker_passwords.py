@@ -41,8 +41,7 @@ class BrokerPasswords:
         with suppress(Undecodable):
             if before is not None and passwords.decode(before, encoding.secret) == password:
                 return before
-        salt, vector = self._random_bytes(passwords.SALT_BYTES), self._random_bytes(passwords.IV_BYTES)
-        return passwords.encode(password, encoding, salt, vector)
+        return passwords.encode_anew(password, encoding, self._random_bytes)
 
     def _decoded(self, path: str, name: str, text: str) -> str:
         if not passwords.is_password(name):

@@ -6,6 +6,7 @@ The text of a password says how it was encrypted, so the configs about that coun
 
 import re
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from hashlib import pbkdf2_hmac
 from typing import Final, NamedTuple
 
@@ -50,6 +51,11 @@ def encode(password: str, encoding: Encoding, salt: bytes, initialization_vector
         "initializationVector": b64encode(initialization_vector).decode(),
     }
     return ",".join(f"{name}:{fields[name]}" for name in in_java_order(fields))
+
+
+def encode_anew(password: str, encoding: Encoding, random_bytes: Callable[[int], bytes]) -> str:
+    """The text for a password, with a salt and an initialization vector of its own."""
+    return encode(password, encoding, random_bytes(SALT_BYTES), random_bytes(IV_BYTES))
 
 
 def decode(text: str, secret: Password) -> str:
