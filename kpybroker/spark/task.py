@@ -1,8 +1,8 @@
 """A task of Spark: some ranges of offsets, read one after the other on an executor."""
 
 import gc
+import sys
 from collections.abc import Iterator, Sequence
-from functools import cache
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -16,11 +16,18 @@ from kpybroker.spark.one_line import one_line
 from kpybroker.spark.zip_directories import keep_zip_directories
 
 
-@cache
+_kept_modules = 0
+"""The number of modules that were loaded when `keep_modules` last did something."""
+
+
 def keep_modules() -> None:
     """Let the collector of cycles leave out what is there by now, which is modules and lives as long as the process:
-    Spark's processes search for garbage after each task, and take 20 ms for it otherwise."""
-    gc.freeze()
+    Spark's processes search for garbage after each task, and take 20 ms for it otherwise. A first task loads hundreds
+    of modules while it reads, so the second one does this again."""
+    global _kept_modules  # noqa: PLW0603 - one process reads many tasks, each with objects of its own
+    if len(sys.modules) != _kept_modules:
+        gc.freeze()
+        _kept_modules = len(sys.modules)
 
 
 class Task(InputPartition):
