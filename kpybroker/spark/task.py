@@ -3,6 +3,7 @@
 import gc
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -16,18 +17,12 @@ from kpybroker.spark.one_line import one_line
 from kpybroker.spark.zip_directories import keep_zip_directories
 
 
-_kept_modules = 0
-"""The number of modules that were loaded when `keep_modules` last did something."""
-
-
-def keep_modules() -> None:
+@cache
+def keep_modules(loaded: int) -> None:  # noqa: ARG001 - once for each number
     """Let the collector of cycles leave out what is there by now, which is modules and lives as long as the process:
-    Spark's processes search for garbage after each task, and take 20 ms for it otherwise. A first task loads hundreds
-    of modules while it reads, so the second one does this again."""
-    global _kept_modules  # noqa: PLW0603 - one process reads many tasks, each with objects of its own
-    if len(sys.modules) != _kept_modules:
-        gc.freeze()
-        _kept_modules = len(sys.modules)
+    Spark's processes search for garbage after each task, and take 20 ms for it otherwise. ``loaded`` is the number of
+    modules. The first task loads hundreds while it reads, so the second one does this again."""
+    gc.freeze()
 
 
 class Task(InputPartition):
@@ -43,7 +38,7 @@ def read(task: InputPartition | None, options: Options, wanted: Wanted) -> Itera
     if not isinstance(task, Task):
         return
     keep_zip_directories()
-    keep_modules()
+    keep_modules(len(sys.modules))
     with one_line():
         transport = transport_of(options, task.lent)
         try:

@@ -172,7 +172,7 @@ class Decoder:
         rows = pa.RecordBatch.from_arrays(columns, schema=schema_of(self._columns))
         if self._start_offset <= offsets.min() and offsets.max() < self._end_offset:
             return rows
-        return rows.filter(pa.array((self._start_offset <= offsets) & (offsets < self._end_offset)))
+        return rows.filter(arrays.booleans((self._start_offset <= offsets) & (offsets < self._end_offset)))
 
     def _column(
         self, name: str, buffer: pa.Buffer, parts: list[_Part], fields: Fields, offsets: NDArray[np.int64]
@@ -188,9 +188,9 @@ class Decoder:
             case "partition":
                 return self._constant(name, self._place.partition, count)
             case "offset":
-                return pa.array(offsets)
+                return arrays.numbers(offsets, TYPES[name])
             case "timestamp":
-                return pa.array(_timestamps(parts, fields)).view(TYPES[name])
+                return arrays.numbers(_timestamps(parts, fields), TYPES[name])
             case "timestampType":
                 return self._of_batches(name, parts, [part.header.timestamp_type for part in parts])
             case "leaderEpoch":
@@ -201,13 +201,13 @@ class Decoder:
         """A column with a value of each batch."""
         if len(set(values)) == 1:
             return self._constant(name, values[0], sum(part.header.record_count for part in parts))
-        return pa.array(_of_batches(parts, values).astype(np.int32))
+        return arrays.numbers(_of_batches(parts, values).astype(np.int32), TYPES[name])
 
     def _constant(self, name: str, value: str | int, count: int) -> pa.Array:
         """A column that has one value. It is kept, since the next rows have the same one as a rule."""
         known, column = self._constants.get(name, (None, None))
         if column is None or known != value or len(column) < count:
-            column = pa.repeat(pa.scalar(value, TYPES[name]), count)
+            column = arrays.repeated(value, TYPES[name], count)
             self._constants[name] = value, column
         return column.slice(0, count)
 
