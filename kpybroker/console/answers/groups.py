@@ -146,7 +146,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     kind, state, generation, protocol = _summary(found)
     shares = await share_rows(node, viewer, name, members) if kind == SHARE else ()
     found_of_kind = _verdict_of_kind(node, viewer, (coordinator, found), members, shares)
-    is_stuck, verdict = found_of_kind or stuck.verdict_on(_facts(node, state, (members, positions), events))
+    is_stuck, verdict = found_of_kind or stuck.verdict_on(await _facts(node, state, (members, positions), events))
     lag = sum(each.lag or 0 for each in positions) + sum(each.unread for each in shares)
     lag_s = max((each.lag_s for each in positions if each.lag_s is not None), default=None)
     plots = node.lags.look(name, lag, lag_s)
@@ -269,7 +269,7 @@ def _leader(node: NodeParts, topic: str, partition: int) -> Leader | None:
         return None
 
 
-def _facts(
+async def _facts(
     node: NodeParts,
     state: str,
     rows: tuple[tuple[MemberRow, ...], tuple[PositionRow, ...]],
@@ -278,13 +278,13 @@ def _facts(
     members, positions = rows
     starts: dict[tuple[str, int], int] = {}
     pins: dict[tuple[str, int], stuck.OpenTransaction] = {}
-    for each in positions:
+    async for each in paced(positions):
         spot = each.topic, each.partition
         leader = _leader(node, *spot)
         if leader is None:
             continue
         starts[spot] = leader.log.log_start_offset
-        pins.update((spot, each) for each in _open_transactions(node, leader))
+        pins.update((spot, pin) for pin in _open_transactions(node, leader))
     moved_ms = max((each.commit_ms or 0 for each in positions), default=0)
     lost = sum(event.what in REMOVED and event.timestamp_ms > moved_ms for event in events)
     return stuck.Facts(state, members, positions, starts, pins, lost, node.broker.scheduler.now_ms())
