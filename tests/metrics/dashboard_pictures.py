@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from drawn import PAPERS, Series, drawn
+from drawn import PAPERS, Series, Window, drawn
 from panels import Panel, dashboards, filled, legend
 from prometheus_server import Prometheus
 
@@ -26,10 +26,13 @@ from spark_session import small_spark
 from waiting import eventually
 
 FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures" / "dashboards"
-WATCHED_S = 180
+WARM_S, WATCHED_S = 60, 180
+"""Quantiles are those of the last minute, so the first minute of all is not shown."""
 STEP_S = 3
 RATE_INTERVAL = f"{4 * STEP_S}s"
 """As Grafana chooses it: four times the interval of scrapes."""
+CHOSEN = {"instance": "node-1"}
+"""The dashboard of a node is that of one; of all other variables all is chosen."""
 TOPICS = {"orders": 6, "payments": 3, "clicks": 3}
 VALUE = b"x" * 400
 
@@ -125,12 +128,12 @@ def traffic(servers: str, directory: Path) -> Iterator[None]:
             query.stop()
 
 
-def answers_of(prometheus: Prometheus, panel: Panel, span: tuple[float, float]) -> list[Series]:
+def answers_of(prometheus: Prometheus, panel: Panel, window: Window) -> list[Series]:
     """The lines of a panel."""
+    span = {"start": window.first, "end": window.last, "step": STEP_S}
     found = []
     for query, form in panel.queries:
-        asked = {"query": filled(query, RATE_INTERVAL), "start": span[0], "end": span[1], "step": STEP_S}
-        for each in prometheus.ask("query_range", **asked)["result"]:
+        for each in prometheus.ask("query_range", query=filled(query, RATE_INTERVAL, CHOSEN), **span)["result"]:
             points = [(when, float(value)) for when, value in each["values"]]
             found.append(Series(legend(form, each["metric"]), points))
     return found
@@ -142,16 +145,16 @@ def main() -> None:
     with TemporaryDirectory() as name:
         directory = Path(name)
         cluster = Cluster(kpybroker_node, directory, properties={"broker.session.timeout.ms": "6000"})
-        targets = {node: f"127.0.0.1:{free_port()}" for node in cluster.nodes}
+        addresses = {f"node-{number}": f"127.0.0.1:{free_port()}" for number in cluster.nodes}
         for number, node in cluster.nodes.items():
-            node.properties["kpybroker.http.listener"] = targets[number]
+            node.properties["kpybroker.http.listener"] = addresses[f"node-{number}"]
         with (
             cluster,
             traffic(cluster.bootstrap_servers, directory),
-            Prometheus(directory, {"kpybroker": list(targets.values())}, f"{STEP_S}s") as prometheus,
+            Prometheus(directory, addresses, f"{STEP_S}s") as prometheus,
         ):
             eventually(lambda: prometheus.now("count(up == 1) == 3"), "a scrape of all nodes")
-            time.sleep(WATCHED_S * 0.6)
+            time.sleep(WARM_S + WATCHED_S * 0.6)
             cluster.nodes[3].kill()
             time.sleep(WATCHED_S * 0.1)
             cluster.start()
@@ -162,11 +165,12 @@ def main() -> None:
 def draw_all(prometheus: Prometheus) -> None:
     """Write the pictures of all dashboards."""
     now_s = time.time() // STEP_S * STEP_S
-    span = now_s - WATCHED_S, now_s
     for each in dashboards():
-        answers = {panel: answers_of(prometheus, panel, span) for panel in each.panels if panel.queries}
+        chosen = "  ·  ".join(f"{label}: {CHOSEN.get(name, 'All')}" for name, label, _ in each.variables)
+        window = Window(now_s - WATCHED_S, now_s, STEP_S, chosen)
+        answers = {panel: answers_of(prometheus, panel, window) for panel in each.panels if panel.queries}
         for paper, colours in PAPERS.items():
-            (FIGURES / f"{each.name}-{paper}.svg").write_text(drawn(each, answers, span, colours), encoding="utf-8")
+            (FIGURES / f"{each.name}-{paper}.svg").write_text(drawn(each, answers, window, colours), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ class Dashboard(NamedTuple):
 
     name: str
     title: str
-    variables: tuple[tuple[str, str], ...]
-    """Pairs of label and query."""
+    variables: tuple[tuple[str, str, str], ...]
+    """Each with its name, label and query."""
     panels: tuple[Panel, ...]
 
 
@@ -44,7 +44,7 @@ def dashboards() -> Iterator[Dashboard]:
         yield Dashboard(
             path.stem,
             content["title"],
-            tuple((each["label"], each["query"]) for each in variables),
+            tuple((each["name"], each["label"], each["query"]) for each in variables),
             tuple(_panel(path.stem, each) for each in content["panels"]),
         )
 
@@ -56,9 +56,10 @@ def _panel(dashboard: str, found: Mapping[str, Any]) -> Panel:
     return Panel(dashboard, found["type"], found["title"], unit, tuple(place[side] for side in "xywh"), queries)
 
 
-def filled(query: str, rate_interval: str) -> str:
-    """A query with all chosen for every variable, and Grafana's interval of rates."""
-    return re.sub(r"\$[a-z]+", ALL, query.replace("$__rate_interval", rate_interval))
+def filled(query: str, rate_interval: str, chosen: Mapping[str, str] | None = None) -> str:
+    """A query with the values of variables, all where none is chosen, and Grafana's interval of rates."""
+    text = query.replace("$__rate_interval", rate_interval)
+    return re.sub(r"\$([a-z]+)", lambda found: (chosen or {}).get(found[1], ALL), text)
 
 
 def legend(form: str, labels: Mapping[str, str]) -> str:

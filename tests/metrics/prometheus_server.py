@@ -6,7 +6,7 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -19,6 +19,8 @@ from waiting import eventually
 
 FETCHED = Path(__file__).resolve().parents[2] / "build" / "prometheus" / "usr" / "bin"
 
+JOB = "kpybroker"
+
 
 def program(name: str) -> str:
     """``prometheus`` or ``promtool``; the test is skipped where it is not there."""
@@ -29,15 +31,15 @@ def program(name: str) -> str:
 
 
 class Prometheus:
-    """Scrapes the targets of each job. Use as a context manager."""
+    """Scrapes addresses, which have names, as one job. Use as a context manager."""
 
-    def __init__(self, directory: Path, jobs: Mapping[str, Sequence[str]], scrape_interval: str) -> None:
-        targets = [
-            {"job_name": job, "static_configs": [{"targets": list(addresses)}]} for job, addresses in jobs.items()
-        ]
+    def __init__(self, directory: Path, addresses: Mapping[str, str], scrape_interval: str) -> None:
+        targets = [{"targets": [each], "labels": {"instance": name}} for name, each in addresses.items()]
         settings = {"global": {"scrape_interval": scrape_interval, "scrape_timeout": scrape_interval}}
         config = directory / "prometheus.yml"
-        config.write_text(json.dumps({**settings, "scrape_configs": targets}))  # JSON is YAML
+        config.write_text(
+            json.dumps({**settings, "scrape_configs": [{"job_name": JOB, "static_configs": targets}]})
+        )  # JSON is YAML
         self.log = directory / "prometheus.log"
         self._address = f"127.0.0.1:{free_port()}"
         words = {

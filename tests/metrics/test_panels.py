@@ -21,8 +21,8 @@ RATE_INTERVAL = "1m"
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """It has scraped a node that has everything which dashboards ask for."""
     with busy_node() as node:
-        jobs = {"kpybroker": [f"127.0.0.1:{node.node.http_port}"]}
-        with Prometheus(tmp_path_factory.mktemp("prometheus"), jobs, "500ms") as made:
+        addresses = {"node-1": f"127.0.0.1:{node.node.http_port}"}
+        with Prometheus(tmp_path_factory.mktemp("prometheus"), addresses, "500ms") as made:
             scrapes = f"count_over_time(up[{RATE_INTERVAL}]) > 2 and up == 1"
             eventually(lambda: made.now(scrapes), "three scrapes, which rates need", within_s=60)
             yield made
@@ -36,7 +36,7 @@ def test_prometheus_has_an_answer_for_a_panel(prometheus: Prometheus, panel: Pan
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("query", sorted({query for each in dashboards() for _, query in each.variables}))
+@pytest.mark.parametrize("query", sorted({query for each in dashboards() for *_, query in each.variables}))
 def test_a_variable_has_values_to_choose_from(prometheus: Prometheus, query: str) -> None:
     asked = LABEL_VALUES.fullmatch(query)
     assert asked is not None
