@@ -19,6 +19,7 @@ RUN = "python pipeline.py\n"
 """The program runs in the session of the other tests: a JVM of its own takes long to start."""
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux answers on every address of 127.0.0.0/8"),
 ]
 
