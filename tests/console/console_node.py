@@ -24,6 +24,7 @@ from kpywire.messages.alter_client_quotas import (
     OpData,
 )
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kpywire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kpywire.messages.offset_commit import (
@@ -145,13 +146,19 @@ class ConsoleNode:
 
     def limit(self, quota: str, value: float) -> None:
         """Set a quota of every client id."""
+        every = DescribeClientQuotasRequest(components=[], strict=False)
+
+        def is_set(client: RawClient) -> bool:
+            entries = client.call(every, 1).entries
+            return any(each.key == quota for entry in entries for each in entry.values)
+
         entity = [AlterClientQuotasRequestEntityData(entity_type="client-id", entity_name=None)]
         ops = [OpData(key=quota, value=value, remove=False)]
         entry = AlterClientQuotasRequestEntryData(entity=entity, ops=ops)
         with self.client as client:
             (answer,) = client.call(AlterClientQuotasRequest(entries=[entry], validate_only=False), 0).entries
-        assert answer.error_code == 0, answer
-        eventually(lambda: quota in self.get("/api/quotas").text, "the quota")
+            assert answer.error_code == 0, answer
+            eventually(lambda: is_set(client), f"the quota {quota}")
 
     def join(self, client: RawClient, group: str) -> str:
         """Join a group as its only member. Return the member's id."""
