@@ -30,7 +30,7 @@ WARM_S, WATCHED_S = 60, 180
 """Quantiles are those of the last minute, so the first minute of all is not shown."""
 STEP_S = 3
 RATE_INTERVAL = f"{4 * STEP_S}s"
-"""As Grafana chooses it: four times the interval of scrapes."""
+"""Four times the interval of scrapes, as Grafana chooses it."""
 CHOSEN = {"instance": "node-1"}
 """The dashboard of a node is that of one; of all other variables all is chosen."""
 TOPICS = {"orders": 6, "payments": 3, "clicks": 3}

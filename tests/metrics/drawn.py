@@ -132,7 +132,7 @@ def stretches(points: Sequence[tuple[float, float]], step: float) -> list[list[t
 
 
 def _legend(names: Sequence[str], size: tuple[int, int], paper: Paper) -> Iterator[str]:
-    """As many names as one line holds, and the number of the others."""
+    """The names that one line holds, and the number of the others."""
     x, y = 10.0, size[1] - 10
     for number, name in enumerate(names):
         short = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
