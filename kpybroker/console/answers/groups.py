@@ -38,7 +38,7 @@ from kpybroker.groups.group import Group
 from kpybroker.groups.offsets.committed import find_committed
 from kpybroker.groups.share.share_group import SHARE, ShareGroup
 from kpybroker.groups.streams.streams_group import StreamsGroup
-from kpybroker.metrics.lag import Times, lag_of
+from kpybroker.metrics.lag import Lag, Times, lag_of
 from kpybroker.metrics.readers import Position, Readers, committed_by, groups_of, name_of
 from kpybroker.partition.leader import Leader
 from kpywire import error_codes
@@ -92,23 +92,29 @@ async def _readers(node: NodeParts, viewer: Viewer, in_groups: set[str]) -> tupl
     readers = Readers(node.broker, node.sources.server)
     async for _ in paced(readers.gather()):
         pass
-    sums: dict[str, tuple[int, int]] = {}
+    lags: dict[str, list[Lag | None]] = {}
     verdicts: dict[str, str] = {}
     now_ms = node.broker.scheduler.now_ms()
     times: Times = {}
     async for position in paced(await without_group(node.sources, in_groups)):
         if viewer.may_see_topic(position.topic):
             lag = lag_of(node.broker, position, now_ms, times, times)
-            count, behind = sums.get(position.name, (0, 0))
-            sums[position.name] = count + 1, behind + (0 if lag is None else lag.records)
+            lags.setdefault(position.name, []).append(lag)
             if lag is not None and lag.records and position.name not in verdicts:
                 silent_s = (node.broker.scheduler.monotonic_ms() - readers.last_ms.get(position.name, 0.0)) / 1000
                 verdicts[position.name] = stuck.verdict_on_reader(
                     f"{position.topic}-{position.partition}", position.offset, _pin(node, position), silent_s
                 )
     return tuple(
-        ReaderRow(name, tuple(sorted(readers.client_ids.get(name, ()))[:20]), *found, verdicts.get(name, ""))
-        for name, found in sorted(sums.items())[:PER_PAGE]
+        ReaderRow(
+            name,
+            tuple(sorted(readers.client_ids.get(name, ()))[:20]),
+            len(found),
+            sum(each.records for each in found if each is not None),
+            max((each.seconds for each in found if each is not None and each.seconds is not None), default=None),
+            verdicts.get(name, ""),
+        )
+        for name, found in sorted(lags.items())[:PER_PAGE]
     )
 
 
