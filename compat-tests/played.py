@@ -7,7 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -63,3 +64,13 @@ def run(command: str, address: str, directory: Path) -> str:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         raise
+
+
+def printed_by(look: Callable[[], str], agrees: Callable[[str], bool], *, is_repeated: bool) -> str:
+    """The output of a command; of one that a reader repeats, the first that agrees with the page, if any does."""
+    printed = look()
+    deadline_s = time.monotonic() + PATIENCE_S
+    while is_repeated and not agrees(printed) and time.monotonic() < deadline_s:
+        time.sleep(0.5)
+        printed = look()
+    return printed

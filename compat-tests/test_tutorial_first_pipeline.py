@@ -5,14 +5,14 @@ They differ in the address only: another one of 127.0.0.0/8, so that the ports o
 
 import re
 import sys
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import spark_formats
-from played import BLOCK, DOCS, PATIENCE_S, free_address, nodes_in, run
+from played import BLOCK, DOCS, free_address, nodes_in, printed_by, run
 
 PROGRAM = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RUN = "python pipeline.py\n"
@@ -40,10 +40,6 @@ def test_the_page_is_played(target: str, spark: SparkSession, tmp_path: Path, mo
             if command == RUN:
                 exec(compile(program, "pipeline.py", "exec"), {})
                 continue
-            printed = run(command, address, tmp_path)
-            deadline_s = time.monotonic() + PATIENCE_S
-            while command.startswith("grep ") and printed != shown and time.monotonic() < deadline_s:
-                time.sleep(0.2)
-                printed = run(command, address, tmp_path)
-            assert printed == shown, command
+            look = partial(run, command, address, tmp_path)
+            assert printed_by(look, shown.__eq__, is_repeated=command.startswith("grep ")) == shown, command
     assert page.count(RUN) == 2

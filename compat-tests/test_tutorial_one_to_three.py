@@ -6,14 +6,14 @@ one of 127.0.0.0/8, so that the ports of the page are free.
 
 import re
 import sys
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import played
-from played import BLOCK, DOCS, PATIENCE_S, free_address, nodes_in
+from played import BLOCK, DOCS, free_address, nodes_in, printed_by
 
 PAGE = DOCS / "one-to-three.md"
 READS = ("grep ", "kpybroker cluster ", "kpybroker topics describe ")
@@ -75,11 +75,9 @@ def agrees(shown: str, printed: str) -> bool:
 def test_the_page_is_played(address: str, directory: Path) -> None:
     count = 0
     for command, shown in BLOCK.findall(PAGE.read_text().replace("127.0.0.1", address)):
-        printed = run(command, address, directory)
-        deadline_s = time.monotonic() + PATIENCE_S
-        while shown and command.startswith(READS) and not agrees(shown, printed) and time.monotonic() < deadline_s:
-            time.sleep(0.5)
-            printed = run(command, address, directory)
+        look = partial(run, command, address, directory)
+        is_repeated = bool(shown) and command.startswith(READS)
+        printed = printed_by(look, partial(agrees, shown), is_repeated=is_repeated)
         assert not shown or agrees(shown, printed), f"{command}printed:\n{printed}\nand the page shows:\n{shown}"
         count += 1
     assert count > 12

@@ -30,7 +30,7 @@ PIECE = pace.PIECE_NS // CALL_NS
 """The calls after which the console gives way."""
 MOST = 2 * PIECE
 """The calls of a step that are allowed: a piece, and the last thing of it."""
-EXCEPT = dict.fromkeys(("/configs", "/api/configs"), 13_500)
+EXCEPT = dict.fromkeys(("/configs", "/api/configs"), 16_000)
 """The pages that ask for the configs of a broker with all their texts. That request is one step for clients as well."""
 TOPICS, CLIENTS = 500, 100
 

@@ -15,6 +15,7 @@ from urllib.request import urlopen
 import pytest
 
 from oracle import free_port
+from oracle.process import die_with_parent
 from waiting import eventually
 
 FETCHED = Path(__file__).resolve().parents[2] / "build" / "prometheus" / "usr" / "bin"
@@ -49,7 +50,7 @@ class Prometheus:
         }
         command = [program("prometheus"), *(f"--{name}={value}" for name, value in words.items())]
         with self.log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
 
     def __enter__(self) -> "Prometheus":
         try:
