@@ -1,5 +1,7 @@
 """The page of quotas: those of the cluster, and what clients use of them on this node."""
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 from kpybroker.console.asking import refuse
@@ -23,22 +25,17 @@ async def quotas(node: NodeParts, viewer: Viewer, _query: Query) -> QuotasPage:
     try:
         answer = await node.ask(viewer, DescribeClientQuotasRequest(components=[], strict=False))
         refuse(answer.error_code, "quotas", answer.error_message)
-        rows = tuple([row async for row in paced(_rows(answer))])
+        rows = tuple([row async for row in paced(islice(_rows(answer), MOST_ROWS))])
     except Refused as refused:
         hidden = str(refused)
     return QuotasPage(rows, hidden, _used(node), len(node.sources.server.mutes))
 
 
-def _rows(answer: Any) -> list[QuotaRow]:
-    return [
-        QuotaRow(
-            ", ".join(f"{part.entity_type} {part.entity_name or '(default)'}" for part in entry.entity),
-            value.key,
-            value.value,
-        )
-        for entry in answer.entries or ()
-        for value in entry.values
-    ][:MOST_ROWS]
+def _rows(answer: Any) -> Iterator[QuotaRow]:
+    for entry in answer.entries or ():
+        entity = ", ".join(f"{part.entity_type} {part.entity_name or '(default)'}" for part in entry.entity)
+        for value in entry.values:
+            yield QuotaRow(entity, value.key, value.value)
 
 
 def _used(node: NodeParts) -> tuple[UseRow, ...]:
