@@ -21,7 +21,7 @@ from kpybroker.spark.zip_directories import keep_zip_directories
 def keep_modules(loaded: int) -> None:  # noqa: ARG001 - once for each number
     """Let the collector of cycles leave out what is there by now, which is modules and lives as long as the process:
     Spark's processes search for garbage after each task, and take 20 ms for it otherwise. ``loaded`` is the number of
-    modules. The first task loads hundreds while it reads, so the second one does this again."""
+    modules: a task may load some while it reads, so the next one does this again."""
     gc.freeze()
 
 
