@@ -4,62 +4,12 @@ versions that are not served there."""
 from collections.abc import Mapping
 from typing import Final
 
-COMMAND: Final = "test_java_commands.py::test_a_command_prints_what_it_prints_on_apache_kafka"
-OF_KRAFT: Final = (
-    "kafka-broker-api-versions",
-    "kafka-client-metrics",
-    "kafka-cluster list-endpoints --include-fenced-brokers",
-    "kafka-cluster unregister",
-    "kafka-configs --alter --entity-type client-metrics",
-    "kafka-configs --describe --entity-type client-metrics",
-    "kafka-configs --describe --entity-type groups",
-    "kafka-consumer-groups --describe --group no-such-group",
-    "kafka-features",
-    "kafka-leader-election --election-type preferred --topic no-such-topic",
-    "kafka-metadata-quorum",
-    "kafka-share-groups",
-    "kafka-streams-groups --describe",
-    "kafka-topics --describe --topic tools-of-java --at-min-isr-partitions",
-    "kafka-transactions describe",
-    "kafka-transactions list --transactional-id-pattern",
-    "line36]",
-    "line38]",
-    "line105]",
-    "line106]",
-    "line133]",
-)
-"""Commands of Java's tools, by their beginnings; long ones have the numbers of their lines in ``commands.json``."""
-STEP: Final = "test_java_admin.py::test_a_step_ends_as_on_apache_kafka"
-STEPS_OF_KRAFT: Final = (
-    "add a voter",
-    "alter configs of a group",
-    "alter configs of client metrics",
-    "alter offsets of a share group",
-    "delete offsets of a share group",
-    "describe an unknown classic group",
-    "describe an unknown group",
-    "describe configs of a group",
-    "describe configs of client metrics",
-    "describe features",
-    "describe share groups",
-    "describe streams groups",
-    "describe the cluster",
-    "describe the quorum",
-    "describe topics",
-    "elect preferred leaders",
-    "list client metrics resources",
-    "list config resources",
-    "list offsets of share groups",
-    "list resources of brokers",
-    "remove a voter",
-    "undo",
-    "unregister a broker",
-    "update features by way of trial",
-    "update features wrongly",
-)
 SKIPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "share groups need KRaft mode": ("test_share_groups.py",),
     "there is no quorum in ZooKeeper mode": ("test_quorum_requests.py", "test_protocol_controller.py"),
+    "only controllers of a quorum take envelopes; test_zookeeper_refusals.py has what brokers do with them": (
+        "test_envelope.py",
+    ),
     "no feature is finalised in ZooKeeper mode": (
         "test_protocol_admin.py::test_what_a_feature_cannot_be_is_refused",
         "test_protocol_admin.py::test_metadata_are_not_lost_by_a_downgrade",
@@ -78,10 +28,6 @@ SKIPPED: Final[Mapping[str, tuple[str, ...]]] = {
         "test_kafka_python_admin.py::test_what_the_broker_serves_can_be_asked",
         "test_version_guesses.py",
     ),
-    "its brokers are nodes of a quorum": ("test_acls.py", "test_envelope.py"),
-    "the command prints what only clusters in KRaft mode have": tuple(f"{COMMAND}[{each}" for each in OF_KRAFT),
-    "the step of Java's Admin ends so only in KRaft mode": tuple(f"{STEP}[{each}]" for each in STEPS_OF_KRAFT),
-    "the outcomes were recorded in KRaft mode": ("test_java_commands_secured.py",),
     "the next group protocol (KIP-848) needs KRaft mode": (
         "test_consumer_groups_live.py",
         "test_groups_java.py::test_java_consumers_come_and_go_and_every_record_is_read_once[consumer-protocol]",
