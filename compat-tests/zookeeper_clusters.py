@@ -63,6 +63,7 @@ class KpyOnZooKeeper(BrokerProcess):
         self.properties = {
             "zookeeper.connect": connect,
             "listeners": f"PLAINTEXT://{host}:{self.port}",
+            "advertised.listeners": f"PLAINTEXT://{host}:{self.port}",
             "log.dirs": str(self.data),
             "kpybroker.http.listener": "",
             **({} if broker_id is None else {"broker.id": str(broker_id)}),
