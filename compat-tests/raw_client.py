@@ -45,13 +45,12 @@ class RawClient:
 
     def _served(self, key: int, version: int) -> int:
         """The version to use; a test of one that is not served is skipped."""
-        if self.newest is None or version <= self.newest.get(key, -1):
-            return version
-        if isinstance(version, UpTo) and key in self.newest:
-            return self.newest[key]
-        import pytest
+        newest = version if self.newest is None else self.newest.get(key, -1)
+        if version > newest and (newest < 0 or not isinstance(version, UpTo)):
+            import pytest
 
-        pytest.skip(f"{api.API_KEYS[key].name} version {version} is not served in ZooKeeper mode")
+            pytest.skip(f"{api.API_KEYS[key].name} version {version} is not served in ZooKeeper mode")
+        return min(version, newest)
 
     def send(self, request: Any, version: int) -> int:
         """Send without waiting; the correlation id."""

@@ -137,7 +137,9 @@ def test_configs_that_a_broker_cannot_change_are_refused_as_kafka_does(world: Wo
             resource = AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=[change])
             compare(world, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
     for name in ("1", ""):
-        all_of_it = WholeResource(resource_type=BROKER, resource_name=name, configs=[WholeConfig(name=key, value=value)])
+        all_of_it = WholeResource(
+            resource_type=BROKER, resource_name=name, configs=[WholeConfig(name=key, value=value)]
+        )
         compare(world, AlterConfigsRequest(resources=[all_of_it], validate_only=False), 2)
         nothing = WholeResource(resource_type=BROKER, resource_name=name, configs=[])
         compare(world, AlterConfigsRequest(resources=[nothing], validate_only=False), 2)

@@ -115,9 +115,7 @@ def _in_words_of_zookeeper_mode(answer: Any) -> str | None:
     message: str | None = answer.error_message
     if message is None or not message.startswith("Invalid value "):
         return message
-    return (
-        f"Invalid config value for resource ConfigResource(type=TOPIC, name='{answer.resource_name}'): {message}"
-    )
+    return f"Invalid config value for resource ConfigResource(type=TOPIC, name='{answer.resource_name}'): {message}"
 
 
 def _entity(resource_type: int, name: str) -> ConfigEntity | None:

@@ -7,6 +7,7 @@ REQUEST_TIMED_OUT, without words as with Kafka.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -24,10 +25,13 @@ from kpybroker.zookeeper.client import error_codes as zookeeper_errors
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
 from kpybroker.zookeeper.client.operations import Create, Exists, Failed, Get, Set
 from kpybroker.zookeeper.controller.steps import failed_with
+from kpybroker.zookeeper.controlling.words import reword_creation, reword_growth
 from kpybroker.zookeeper.tree import configs, paths
 from kpybroker.zookeeper.tree.contents import InvalidZnode
 from kpybroker.zookeeper.tree.topics import TopicAssignment
 from kpywire import api, error_codes
+from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from kpywire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
@@ -130,6 +134,7 @@ class TopicWrites:
         from kpybroker.controller.topics import create_topics
 
         records, response = self._decide(create_topics, request, call)
+        self._reword_creations(request, response)
         answers = {each.name: each for each in response.topics if each.error_code == error_codes.NONE}
         settings: dict[str, dict[str, str]] = {}
         for each in records:
@@ -152,6 +157,15 @@ class TopicWrites:
             reply(response)
 
         self._waiting.wait(lambda: all(self._has_leaders(*each) for each in created), request.timeout_ms, end)
+
+    def _reword_creations(self, request: CreateTopicsRequest, response: CreateTopicsResponse) -> None:
+        refused = {each.name: each for each in response.topics if each.error_code != error_codes.NONE}
+        if refused:
+            default = self._new_state().settings.default_replication_factor
+            times = Counter(each.name for each in request.topics)
+            for topic in request.topics:
+                if topic.name in refused and times[topic.name] == 1:
+                    reword_creation(topic, refused[topic.name], default, len(self._image.brokers))
 
     async def _write_topics(
         self, topics: Sequence[TopicAssignment], settings: Mapping[str, dict[str, str]]
@@ -211,6 +225,7 @@ class TopicWrites:
         from kpybroker.controller.partitions import create_partitions
 
         records, response = self._decide(create_partitions, request, call)
+        self._reword_growths(request, response)
         answers = {each.name: each for each in response.results if each.error_code == error_codes.NONE}
         topics = dict.fromkeys(each.topic_id for each in records if isinstance(each, PartitionRecord))
         grown = []
@@ -226,6 +241,13 @@ class TopicWrites:
             reply(response)
 
         self._waiting.wait(lambda: all(self._has_leaders(*each) for each in grown), request.timeout_ms, end)
+
+    def _reword_growths(self, request: CreatePartitionsRequest, response: CreatePartitionsResponse) -> None:
+        refused = {each.name: each for each in response.results if each.error_code != error_codes.NONE}
+        for wanted in request.topics:
+            if wanted.name in refused:
+                topic = self._image.topics.get(wanted.name)
+                reword_growth(wanted, refused[wanted.name], 0 if topic is None else len(topic.partitions))
 
     async def _write_partitions(self, name: str, added: dict[int, tuple[int, ...]]) -> int:
         """Add partitions to a topic's znode; others may change it meanwhile. Returns the number of partitions."""
