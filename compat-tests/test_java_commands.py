@@ -26,7 +26,7 @@ from java_commands import (
     numbered,
 )
 from java_tools import TOOLS, JavaTools
-from oracle import jars_directory
+from oracle import jars, jars_directory
 from replica_verification import verifying
 from targets import EXTERNAL, TARGETS
 
@@ -135,7 +135,8 @@ def test_the_log_compaction_tester_finds_no_mistake(java_tools: JavaTools, boots
 
 
 def test_the_replica_verification_tool_finds_every_replica_alike(
-    bootstrap_servers: str, topic: str, tmp_path: Path
+    bootstrap_servers: str, topic: str, tmp_path: Path, in_zookeeper_mode: bool
 ) -> None:
-    with verifying(bootstrap_servers, topic, tmp_path / "errors") as reports:
+    release = jars.KAFKA_BEFORE_4 if in_zookeeper_mode else jars.KAFKA_VERSION
+    with verifying(bootstrap_servers, topic, tmp_path / "errors", release) as reports:
         assert "max lag is 0 for partition" in reports.readline()

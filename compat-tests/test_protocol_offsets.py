@@ -59,7 +59,7 @@ def test_special_timestamps_have_answers_from_the_version_that_knows_them(
     assert {at: offset_at(raw, topic, at, version) for at in expected} == expected
 
 
-def test_an_empty_log_begins_and_ends_at_zero(raw: RawClient, topic: str) -> None:
+def test_an_empty_log_begins_and_ends_at_zero(raw: RawClient, topic: str, in_zookeeper_mode: bool) -> None:
     expected = {
         LATEST: (0, -1, 0, 0),
         EARLIEST: (0, -1, 0, 0),
@@ -70,6 +70,8 @@ def test_an_empty_log_begins_and_ends_at_zero(raw: RawClient, topic: str) -> Non
         0: NOTHING,
         2**63 - 1: NOTHING,
     }
+    if in_zookeeper_mode:
+        expected[EARLIEST_PENDING_UPLOAD] = (error_codes.UNSUPPORTED_VERSION, -1, -1, -1)
     assert {at: offset_at(raw, topic, at) for at in expected} == expected
 
 

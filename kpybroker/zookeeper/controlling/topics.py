@@ -31,11 +31,12 @@ from kpybroker.zookeeper.tree.contents import InvalidZnode
 from kpybroker.zookeeper.tree.topics import TopicAssignment
 from kpywire import api, error_codes
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from kpywire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kpywire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
 from kpywire.metadata_records.topic_record import TopicRecord
+from kpywire.uuid import ZERO_UUID
 
 log = logging.getLogger("kpybroker.zookeeper")
 
@@ -147,7 +148,7 @@ class TopicWrites:
         ]
         refused = await self._write_topics(wanted, settings)
         for name, (code, message) in refused.items():
-            answers[name].error_code, answers[name].error_message = code, message
+            _refuse(answers[name], code, message)
         created = [(each.name, len(each.replicas)) for each in wanted if each.name not in refused]
 
         def end() -> None:
@@ -175,11 +176,11 @@ class TopicWrites:
         looks = [Exists(path(each.name)) for path in (paths.topic, paths.delete_topic) for each in topics]
         found = [_is_there(look, answer) for look, answer in zip(looks, await ask(looks), strict=True)]
         for topic, exists, is_marked in zip(topics, found, found[len(topics) :], strict=False):
-            if exists:
-                refused[topic.name] = _exists(topic.name)
-            elif is_marked:
+            if is_marked:
                 why = f"Topic '{topic.name}' is marked for deletion."
                 refused[topic.name] = error_codes.TOPIC_ALREADY_EXISTS, why
+            elif exists:
+                refused[topic.name] = _exists(topic.name)
         accepted = [each for each in topics if each.name not in refused]
         await self._write_settings({each.name: settings.get(each.name, {}) for each in accepted})
         znodes = [(paths.topic(each.name), each.encode()) for each in accepted]
@@ -288,6 +289,13 @@ class TopicWrites:
         self._waiting.wait(
             lambda: not any(each in self._image.topics_by_id for each in doomed), request.timeout_ms, end
         )
+
+
+def _refuse(answer: CreatableTopicResult, code: int, message: str) -> None:
+    """Make the answer of a topic that would have been created a refusal, which describes no topic."""
+    answer.error_code, answer.error_message, answer.topic_id = code, message, ZERO_UUID
+    answer.num_partitions = answer.replication_factor = -1
+    answer.configs = []
 
 
 def _exists(name: str) -> tuple[int, str]:
