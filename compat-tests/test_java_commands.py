@@ -1,7 +1,8 @@
 """Every Java tool that talks to a broker prints what it prints on Apache Kafka.
 
 What that is stands in ``expected/java_commands.txt``; where kpybroker does otherwise, or does not serve what is asked
-for, in ``expected/java_commands_kpybroker.txt``, which may only become shorter. Both are written by ``make parity``.
+for, in ``expected/java_commands_kpybroker.txt``, which may only become shorter. Targets in ZooKeeper mode have files of
+their own with what is not the same there (`parity.LAYERS`). All are written by ``make parity``.
 Commands follow one another on one broker (`java_commands`); ``test_java_tools.py`` looks closer at the daily ones.
 """
 
