@@ -53,7 +53,7 @@ def commands_expected(target: str, recording: str = COMMANDS) -> dict[str, str]:
 
 
 def _commands_before(files: Iterable[Path], target: str) -> dict[str, str]:
-    """What is expected of a target unless its own file says otherwise."""
+    """The expected outputs of a target, unless its own file has others."""
     found: dict[str, str] = {}
     for file in files:
         found |= _commands_in(file)

@@ -1,5 +1,5 @@
-"""What brokers in ZooKeeper mode refuse, beside Apache Kafka 3.9: requests for the controller at another broker, with
-and without permission for them, configs of brokers that cannot change, and envelopes."""
+"""The refusals of brokers in ZooKeeper mode, beside Apache Kafka 3.9: requests for the controller at another broker,
+with and without permission for them, configs of brokers that cannot change, and envelopes."""
 
 from collections.abc import Iterator
 from contextlib import suppress

@@ -17,7 +17,7 @@ def eventually(condition: Callable[[], object], what: str, within_s: float = 30.
 
 
 def eventually_found(look: Callable[[], Found | None], what: str) -> Found:
-    """What is seen as soon as it is there."""
+    """The result of ``look`` as soon as it is not None."""
     found: list[Found | None] = []
 
     def is_there() -> bool:

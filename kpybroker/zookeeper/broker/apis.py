@@ -47,7 +47,7 @@ ASKED_FIRST_WHO_CONTROLS: Final = frozenset(
         api.ALTER_USER_SCRAM_CREDENTIALS,
     }
 )
-"""Of these, the APIs that get NOT_CONTROLLER whatever the permissions of the client (``KafkaApis``)."""
+"""The APIs that get NOT_CONTROLLER whatever the permissions of the client (``KafkaApis``)."""
 
 
 def versions(served: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
