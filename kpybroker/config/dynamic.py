@@ -107,18 +107,22 @@ def _check_names(configs: Mapping[str, str], *, of_one_broker: bool, in_zookeepe
     if in_zookeeper_mode:
         fixed |= ZOOKEEPER_CONFIGS.keys() & configs.keys()
     only_of_listeners = "These security configs can be dynamically updated only per-listener using the listener prefix"
-    _refuse(fixed, "Cannot update these configs dynamically", in_zookeeper_mode)
-    _refuse({name for name in configs if name in _ONLY_OF_LISTENER}, only_of_listeners, in_zookeeper_mode)
+    _refuse(fixed, "Cannot update these configs dynamically", in_zookeeper_mode=in_zookeeper_mode)
+    _refuse(
+        {name for name in configs if name in _ONLY_OF_LISTENER}, only_of_listeners, in_zookeeper_mode=in_zookeeper_mode
+    )
     for name, text in configs.items():
         key = key_of(name)
         if key is not None:
             key.parse(text)
     if not of_one_broker:
         only_of_brokers = "Cannot update these configs at default cluster level, broker id must be specified"
-        _refuse({name for name in configs if _is_per_broker(name)}, only_of_brokers, in_zookeeper_mode)
+        _refuse(
+            {name for name in configs if _is_per_broker(name)}, only_of_brokers, in_zookeeper_mode=in_zookeeper_mode
+        )
 
 
-def _refuse(names: Iterable[str], why: str, in_zookeeper_mode: bool) -> None:  # noqa: FBT001
+def _refuse(names: Iterable[str], why: str, *, in_zookeeper_mode: bool) -> None:
     """Kafka 3.9 prints the names as a set of Scala, and Kafka 4 as one of Java."""
     shown = ", ".join(sorted(names))
     if shown:
