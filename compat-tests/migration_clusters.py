@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from kazoo.client import KazooClient
 
 from oracle import BrokerProcess, BrokerProcessError, free_port, jars, java
@@ -219,6 +219,18 @@ class MigratingCluster(ZooKeeperCluster):
             each.write()
             each.start()
 
+    def leave_controllers(self) -> int:
+        """Stop the controllers and forget them; the broker that is the controller then."""
+        for each in self.controllers.values():
+            each.stop()
+        tree = self.tree()
+        tree.delete("/controller")
+        tree.delete("/migration")
+        found, _ = until(lambda: tree.exists("/controller") and tree.get("/controller"))
+        tree.stop()
+        tree.close()
+        return int(json.loads(found)["brokerid"])
+
     def status(self) -> dict[str, Any]:
         """The answer of ``kpybroker migrate status``."""
         words = ["migrate", "status", self.connect, "--json", "--bootstrap-controller", self.controller_servers]
@@ -241,14 +253,33 @@ class MigratingCluster(ZooKeeperCluster):
         super().__exit__(*details)
 
 
-class Load:
-    """An idempotent producer and a group, from the beginning to the end; each partition gets the numbers from 0 on."""
+NOT_LET_IN: Final = (
+    KafkaError._AUTHENTICATION,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
 
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+
+class Load:
+    """An idempotent producer and a group, from the beginning to the end; each partition gets the numbers from 0 on.
+
+    ``config`` is more configuration of both, such as a login.
+    """
+
+    GROUPS: Final = ("load", "judge")
+
+    def __init__(self, servers: str, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
         self.acknowledged = [0] * partitions
         self.refused: list[str] = []
         self.seen: set[tuple[int, int]] = set()
-        self._servers = servers
+        self._config: dict[str, Any] = {
+            "bootstrap.servers": servers,
+            "log_level": 0,
+            "error_cb": self._failed,
+            **(config or {}),
+        }
         self._topic = topic
         self._is_over = threading.Event()
         self._threads = [threading.Thread(target=each) for each in (self._produce, self._consume)]
@@ -265,13 +296,7 @@ class Load:
 
     def _produce(self) -> None:
         producer = Producer(
-            {
-                "bootstrap.servers": self._servers,
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "delivery.timeout.ms": 120_000,
-                "log_level": 0,
-            }
+            {**self._config, "enable.idempotence": True, "linger.ms": 5, "delivery.timeout.ms": 120_000}
         )
         number = 0
 
@@ -289,26 +314,29 @@ class Load:
         assert producer.flush(2 * PATIENCE_S) == 0
 
     def _consume(self) -> None:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._servers,
-                "group.id": "load",
-                "auto.offset.reset": "earliest",
-                "log_level": 0,
-            }
-        )
+        consumer = Consumer({**self._config, "group.id": "load", "auto.offset.reset": "earliest"})
         consumer.subscribe([self._topic])
         while not self._is_over.is_set():
             message = consumer.poll(0.2)
-            if message is not None and message.error() is None:
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
                 self.seen.add((message.partition(), int(message.value() or b"-1")))
+            else:
+                self._failed(error)
         consumer.close()
+
+    def _failed(self, error: Any) -> None:
+        """What is no retry of the client's own: it was not let in."""
+        if error.code() in NOT_LET_IN:
+            self.refused.append(str(error))
 
     def judge(self) -> int:
         """Check that each partition has every acknowledged number once, in order; their count."""
         assert not self.refused, self.refused[:3]
         for partition, count in enumerate(self.acknowledged):
-            consumer = Consumer({"bootstrap.servers": self._servers, "group.id": "judge", "log_level": 0})
+            consumer = Consumer({**self._config, "group.id": "judge"})
             place = TopicPartition(self._topic, partition, 0)
             consumer.assign([place])
             _, end = consumer.get_watermark_offsets(place, timeout=30)

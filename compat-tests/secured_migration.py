@@ -22,7 +22,7 @@ from kpywire.messages.incremental_alter_configs import (
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
-from migration_clusters import Controller, MigratingCluster
+from migration_clusters import Controller, Load, MigratingCluster
 from oracle import free_port
 from raw_client import RawClient
 from zookeeper_clusters import BrokerOf
@@ -55,6 +55,24 @@ class SecuredCluster(MigratingCluster):
     def to_kraft(self, broker_id: int) -> None:
         self.brokers[broker_id].properties |= OF_KRAFT  # type: ignore[attr-defined]
         super().to_kraft(broker_id)
+
+    def to_zookeeper(self, broker_id: int, *, takes_part: bool = True) -> None:
+        self.brokers[broker_id].properties |= {key: SECURED[key] for key in OF_KRAFT}  # type: ignore[attr-defined]
+        super().to_zookeeper(broker_id, takes_part=takes_part)
+
+    @property
+    def secured_servers(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.secured.values())
+
+    def load(self, user: str, password: str, topic: str, partitions: int) -> Load:
+        """Clients that log in by SCRAM."""
+        config = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": MECHANISM,
+            "sasl.username": user,
+            "sasl.password": password,
+        }
+        return Load(self.secured_servers, topic, partitions, config)
 
     def ask(self, request: Any, version: int, broker_id: int = 1) -> Any:
         """The answer to the user that may do everything."""
