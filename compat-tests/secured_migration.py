@@ -22,8 +22,9 @@ from kpywire.messages.incremental_alter_configs import (
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
-from migration_clusters import Controller, Load, MigratingCluster
+from migration_clusters import Controller, MigratingCluster
 from oracle import free_port
+from oracle.process import HOST
 from raw_client import RawClient
 from zookeeper_clusters import BrokerOf
 from zookeeper_secured import SECURED, logged_in, port_of
@@ -62,17 +63,7 @@ class SecuredCluster(MigratingCluster):
 
     @property
     def secured_servers(self) -> str:
-        return ",".join(f"127.0.0.1:{port}" for port in self.secured.values())
-
-    def load(self, user: str, password: str, topic: str, partitions: int) -> Load:
-        """Clients that log in by SCRAM."""
-        config = {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": MECHANISM,
-            "sasl.username": user,
-            "sasl.password": password,
-        }
-        return Load(self.secured_servers, topic, partitions, config)
+        return ",".join(f"{HOST}:{port}" for port in self.secured.values())
 
     def ask(self, request: Any, version: int, broker_id: int = 1) -> Any:
         """The answer to the user that may do everything."""

@@ -33,7 +33,7 @@ def test_a_cluster_migrates_under_load(mix: str, tmp_path: Path) -> None:
         create(admin, "doomed", 2, replicas=2)
         until(lambda: all(is_in_sync(admin, each) for each in ("load", "before", "doomed")))
         assert cluster.status()["phase"] == "in_zookeeper"
-        with Load(cluster.bootstrap_servers, "load", 4) as load:
+        with Load(cluster.access, "load", 4) as load:
             until(lambda: len(load.seen) > 100)
             cluster.start_controllers()
             assert cluster.wait_for("prepared")["left"]
@@ -121,7 +121,7 @@ def test_the_way_back_from_dual_write(program: Any, tmp_path: Path) -> None:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         create(admin, "load", 4, replicas=2)
         until(lambda: is_in_sync(admin, "load"))
-        with Load(cluster.bootstrap_servers, "load", 4) as load:
+        with Load(cluster.access, "load", 4) as load:
             cluster.start_controllers()
             for broker_id in (1, 2):
                 cluster.enable(broker_id)

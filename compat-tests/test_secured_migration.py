@@ -11,8 +11,9 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from access import logged_in
 from migration_clusters import Controller, KafkaController, Load
-from secured_migration import PLAIN_CONFIG, SecuredCluster
+from secured_migration import MECHANISM, PLAIN_CONFIG, SecuredCluster
 from zookeeper_clients import create, create_soon, is_in_sync, until
 from zookeeper_clusters import BrokerOf, KafkaOnZooKeeper, KpyOnZooKeeper
 
@@ -137,8 +138,8 @@ def loaded_cluster(mix: Programs, directory: Path) -> Iterator[tuple[SecuredClus
             known.allow(LOADER, GROUP, group, READ)
         known.add("alice")
         known.check()
-        load = cluster.load(LOADER, known.users[LOADER], LOAD, 4)
-        with load:
+        access = logged_in(cluster.secured_servers, LOADER, known.users[LOADER], mechanism=MECHANISM)
+        with Load(access, LOAD, 4) as load:
             until(lambda: len(load.seen) > 100)
             yield cluster, known, admin, load
         assert load.judge() > 1_000
