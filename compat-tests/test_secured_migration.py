@@ -145,14 +145,19 @@ def loaded_cluster(mix: Programs, directory: Path) -> Iterator[tuple[SecuredClus
         assert load.judge() > 1_000
 
 
+def migrate_metadata(cluster: SecuredCluster, admin: AdminClient) -> None:
+    """The first two steps: a KRaft controller rules brokers that are in ZooKeeper mode, and keeps ZooKeeper up."""
+    cluster.start_controllers()
+    for broker_id in cluster.brokers:
+        cluster.enable(broker_id)
+        until(lambda: is_in_sync(admin, LOAD))
+    cluster.wait_for("dual_write")
+
+
 @pytest.mark.parametrize("mix", MIXES)
 def test_a_secured_cluster_migrates_with_all_that_secures_it(mix: str, tmp_path: Path) -> None:
     with loaded_cluster(MIXES[mix], tmp_path) as (cluster, known, admin, load):
-        cluster.start_controllers()
-        for broker_id in cluster.brokers:
-            cluster.enable(broker_id)
-            until(lambda: is_in_sync(admin, LOAD))
-        cluster.wait_for("dual_write")
+        migrate_metadata(cluster, admin)
         known.check(is_started=True)
         known.add("bob")
         if not MIXES[mix].tells_of_tokens:
@@ -177,11 +182,7 @@ def test_a_secured_cluster_migrates_with_all_that_secures_it(mix: str, tmp_path:
 @pytest.mark.parametrize("mix", MIXES)
 def test_the_way_back_keeps_all_that_secures_a_cluster(mix: str, tmp_path: Path) -> None:
     with loaded_cluster(MIXES[mix], tmp_path) as (cluster, known, admin, load):
-        cluster.start_controllers()
-        for broker_id in cluster.brokers:
-            cluster.enable(broker_id)
-            until(lambda: is_in_sync(admin, LOAD))
-        cluster.wait_for("dual_write")
+        migrate_metadata(cluster, admin)
         known.add("bob")
         cluster.to_kraft(2)
         until(lambda: is_in_sync(admin, LOAD))
