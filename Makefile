@@ -260,7 +260,7 @@ replace: setup ## live clusters of Apache Kafka become kpybroker's node by node,
 	PYTHONPATH=.:compat-tests $(BIN)/python -m replacement $(OPTIONS)
 
 .PHONY: failover
-failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…, OPTIONS=--secured or --zookeeper)
+failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…, OPTIONS=--secured or '--zookeeper --pause-s 7')
 	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM) $(OPTIONS)
 
 .PHONY: secured

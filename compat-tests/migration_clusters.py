@@ -12,9 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError as KafkaPythonError
 from kazoo.client import KazooClient
 
+from access import Access
 from oracle import BrokerProcess, BrokerProcessError, free_port, jars, java
 from oracle.broker import LOGGING, SMALL_JVM
 from oracle.jars import classpath
@@ -219,6 +222,18 @@ class MigratingCluster(ZooKeeperCluster):
             each.write()
             each.start()
 
+    def leave_controllers(self) -> int:
+        """Stop the controllers and forget them; the broker that is the controller then."""
+        for each in self.controllers.values():
+            each.stop()
+        tree = self.tree()
+        tree.delete("/controller")
+        tree.delete("/migration")
+        found, _ = until(lambda: tree.exists("/controller") and tree.get("/controller"))
+        tree.stop()
+        tree.close()
+        return int(json.loads(found)["brokerid"])
+
     def status(self) -> dict[str, Any]:
         """The answer of ``kpybroker migrate status``."""
         words = ["migrate", "status", self.connect, "--json", "--bootstrap-controller", self.controller_servers]
@@ -242,16 +257,26 @@ class MigratingCluster(ZooKeeperCluster):
 
 
 class Load:
-    """An idempotent producer and a group, from the beginning to the end; each partition gets the numbers from 0 on."""
+    """An idempotent producer of librdkafka and a group of kafka-python, from the beginning to the end; each partition
+    gets the numbers from 0 on.
 
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+    A consumer of librdkafka would wait for ever for a coordinator that Apache Kafka's brokers once left out of Metadata
+    (its issues 5456 and 5511).
+    """
+
+    GROUPS: Final = ("load", "judge")
+
+    def __init__(self, access: Access, topic: str, partitions: int) -> None:
         self.acknowledged = [0] * partitions
         self.refused: list[str] = []
         self.seen: set[tuple[int, int]] = set()
-        self._servers = servers
+        self._access = access
         self._topic = topic
         self._is_over = threading.Event()
-        self._threads = [threading.Thread(target=each) for each in (self._produce, self._consume)]
+        self._threads = [
+            threading.Thread(target=each, name=name, daemon=True)
+            for name, each in (("producer", self._produce), ("consumer", self._consume))
+        ]
 
     def __enter__(self) -> Self:
         for each in self._threads:
@@ -261,18 +286,13 @@ class Load:
     def __exit__(self, *_details: object) -> None:
         self._is_over.set()
         for each in self._threads:
-            each.join()
+            each.join(3 * PATIENCE_S)
+            if each.is_alive():
+                self.refused.append(f"the {each.name} never ended")
 
     def _produce(self) -> None:
-        producer = Producer(
-            {
-                "bootstrap.servers": self._servers,
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "delivery.timeout.ms": 120_000,
-                "log_level": 0,
-            }
-        )
+        config = {"enable.idempotence": True, "linger.ms": 5, "delivery.timeout.ms": 120_000, "error_cb": self._failed}
+        producer = Producer({**self._access.librdkafka, **config})
         number = 0
 
         def delivered(error: Any, message: Any) -> None:
@@ -286,29 +306,32 @@ class Load:
                 producer.produce(self._topic, str(number).encode(), partition=partition, on_delivery=delivered)
             number += 1
             producer.poll(0.02)
-        assert producer.flush(2 * PATIENCE_S) == 0
+        if left := producer.flush(2 * PATIENCE_S):
+            self.refused.append(f"{left} records were neither acknowledged nor refused")
 
     def _consume(self) -> None:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._servers,
-                "group.id": "load",
-                "auto.offset.reset": "earliest",
-                "log_level": 0,
-            }
-        )
-        consumer.subscribe([self._topic])
+        config = {"group_id": "load", "auto_offset_reset": "earliest"}
+        consumer = KafkaConsumer(self._topic, **self._access.kafka_python, **config)
         while not self._is_over.is_set():
-            message = consumer.poll(0.2)
-            if message is not None and message.error() is None:
-                self.seen.add((message.partition(), int(message.value() or b"-1")))
+            try:
+                batches = consumer.poll(200)
+            except KafkaPythonError as error:
+                self.refused.append(f"the consumer: {error!r}")
+                time.sleep(1)
+            else:
+                self.seen |= {(place.partition, int(each.value)) for place, read in batches.items() for each in read}
         consumer.close()
+
+    def _failed(self, error: Any) -> None:
+        """A failed login is no matter of retries."""
+        if error.code() == KafkaError._AUTHENTICATION:
+            self.refused.append(str(error))
 
     def judge(self) -> int:
         """Check that each partition has every acknowledged number once, in order; their count."""
         assert not self.refused, self.refused[:3]
         for partition, count in enumerate(self.acknowledged):
-            consumer = Consumer({"bootstrap.servers": self._servers, "group.id": "judge", "log_level": 0})
+            consumer = Consumer({**self._access.librdkafka, "group.id": "judge"})
             place = TopicPartition(self._topic, partition, 0)
             consumer.assign([place])
             _, end = consumer.get_watermark_offsets(place, timeout=30)

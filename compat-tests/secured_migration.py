@@ -24,6 +24,7 @@ from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from migration_clusters import Controller, MigratingCluster
 from oracle import free_port
+from oracle.process import HOST
 from raw_client import RawClient
 from zookeeper_clusters import BrokerOf
 from zookeeper_secured import SECURED, logged_in, port_of
@@ -55,6 +56,14 @@ class SecuredCluster(MigratingCluster):
     def to_kraft(self, broker_id: int) -> None:
         self.brokers[broker_id].properties |= OF_KRAFT  # type: ignore[attr-defined]
         super().to_kraft(broker_id)
+
+    def to_zookeeper(self, broker_id: int, *, takes_part: bool = True) -> None:
+        self.brokers[broker_id].properties |= {key: SECURED[key] for key in OF_KRAFT}  # type: ignore[attr-defined]
+        super().to_zookeeper(broker_id, takes_part=takes_part)
+
+    @property
+    def secured_servers(self) -> str:
+        return ",".join(f"{HOST}:{port}" for port in self.secured.values())
 
     def ask(self, request: Any, version: int, broker_id: int = 1) -> Any:
         """The answer to the user that may do everything."""

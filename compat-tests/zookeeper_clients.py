@@ -29,6 +29,17 @@ def create(admin: AdminClient, name: str, partitions: int, replicas: int = 2, **
     admin.create_topics([topic])[name].result(30)
 
 
+def create_soon(admin: AdminClient, topic: str) -> None:
+    """Create a topic. While the controller changes, clients are refused, and ask again."""
+
+    def is_there() -> bool:
+        if not partitions_of(admin, topic):
+            create(admin, topic, 2, replicas=2)
+        return True
+
+    until(is_there)
+
+
 def partitions_of(admin: AdminClient, topic: str) -> dict[int, Any]:
     found = admin.list_topics(timeout=10).topics.get(topic)
     return {} if found is None or found.error else dict(found.partitions)

@@ -11,7 +11,7 @@ import click
 from rich.progress import Progress, TaskID
 
 from clusters import PROGRAMS, Cluster, KpyNode, Nodes
-from failover import zookeeper_faults
+from failover import faults, zookeeper_faults
 from failover.faults import FAULTS, NEED_NETWORK
 from failover.producing import WRITERS, Sender
 from failover.run import Fault, Outcome, run
@@ -31,10 +31,20 @@ ON_A_NETWORK: Final = (*NEED_NETWORK, *zookeeper_faults.NEED_NETWORK)
 @click.command()
 @click.option("--program", type=click.Choice(list(ON_ZOOKEEPER)), default="kpybroker", show_default=True)
 @click.option("--kpybroker", type=click.Path(path_type=Path), help="The command to start, if not this environment's.")
-@click.option("--fault", "faults", type=click.Choice(list(ALL)), multiple=True, help="Run only these.")
+@click.option("--fault", "names", type=click.Choice(list(ALL)), multiple=True, help="Run only these.")
 @click.option("--client", "clients", type=click.Choice(list(WRITERS)), multiple=True, help="Run only these.")
 @click.option(
     "--records", type=click.IntRange(1), default=1_000_000, show_default=True, help="The records of each fault."
+)
+@click.option(
+    "--rounds", type=click.IntRange(1), default=20, show_default=True, help="How often each fault comes, at least."
+)
+@click.option(
+    "--pause-s",
+    type=float,
+    default=faults.PAUSE_S,
+    show_default=True,
+    help="Of what is paused or cut off: longer than its session.",
 )
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option(
@@ -45,9 +55,11 @@ ON_A_NETWORK: Final = (*NEED_NETWORK, *zookeeper_faults.NEED_NETWORK)
 def main(
     program: str,
     kpybroker: Path | None,
-    faults: tuple[str, ...],
+    names: tuple[str, ...],
     clients: tuple[str, ...],
     records: int,
+    rounds: int,
+    pause_s: float,
     seed: int,
     pause_ms: float,
     secured: bool,
@@ -59,12 +71,12 @@ def main(
     """
     if kpybroker is not None:
         KpyNode.path = KpyOnZooKeeper.path = kpybroker
-    Sender.turn_s = pause_ms / 1000
+    Sender.turn_s, faults.PAUSE_S = pause_ms / 1000, pause_s
     if zookeeper and secured:
         raise click.UsageError("--secured is not for --zookeeper")
     if program not in PROGRAMS and not zookeeper:
         raise click.UsageError(f"--program {program} needs --zookeeper")
-    if not zookeeper and (unknown := [each for each in faults if each in ZOOKEEPER_FAULTS]):
+    if not zookeeper and (unknown := [each for each in names if each in ZOOKEEPER_FAULTS]):
         raise click.UsageError(f"--fault {unknown[0]} needs --zookeeper")
     wrong = False
 
@@ -73,7 +85,7 @@ def main(
             return zookeeper_cluster(program, directory, network=network)
         return (secured_cluster if secured else Cluster)(PROGRAMS[program], directory, network=network)
 
-    for fault in faults or tuple(ALL if zookeeper else FAULTS):
+    for fault in names or tuple(ALL if zookeeper else FAULTS):
         began_s = time.monotonic()
         if fault in ON_A_NETWORK and (why_not := why_no_namespaces()) is not None:
             click.echo(f"{fault} is left out: {why_not}")
@@ -86,7 +98,9 @@ def main(
             with started(Path(directory), network) as cluster:
                 show = partial(_show, progress, task)
                 chosen = clients or tuple(WRITERS)
-                outcome = run(cluster, ALL[fault], records=records, seed=seed, clients=chosen, progress=show)
+                outcome = run(
+                    cluster, ALL[fault], records=records, seed=seed, rounds=rounds, clients=chosen, progress=show
+                )
         kind = " in ZooKeeper mode" if zookeeper else " secured" if secured else ""
         report(f"{program} {fault}{kind}", outcome, time.monotonic() - began_s)
         wrong = wrong or not outcome.verdict.is_clean or bool(outcome.failures)

@@ -12,8 +12,8 @@ from namespaces import Network
 from oracle import BrokerProcess
 
 AWAY_S: Final = 2.0
-PAUSE_S: Final = 12.0
-"""Longer than a broker's session of 9 s: others must lead meanwhile."""
+PAUSE_S = 12.0
+"""Longer than a broker's session of 9 s: others must lead meanwhile. Clusters with shorter sessions need less."""
 
 
 def leader_of(cluster: Nodes, topic: str, partition: int = 0) -> int:

@@ -43,10 +43,11 @@ def run(
     *,
     records: int,
     seed: int,
+    rounds: int = 1,
     clients: Sequence[str] = tuple(WRITERS),
     progress: Callable[[int], object] = lambda _records: None,
 ) -> Outcome:
-    """Write with each of the clients until enough records are acknowledged, with the fault again and again."""
+    """Write with each of the clients until enough records are acknowledged and the fault came ``rounds`` times."""
     admin = AdminClient(cluster.access.librdkafka)
     config = {"min.insync.replicas": "2"}
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, len(cluster.nodes), config=config)])[TOPIC].result(60)
@@ -60,7 +61,7 @@ def run(
         _wait_until_all_write(writers)
         while not any(writer.failures for writer in writers):
             done = sum(writer.count for writer in writers)
-            if faults and done >= records:
+            if faults >= rounds and done >= records:
                 break
             progress(done)
             time.sleep(CALM_S)
