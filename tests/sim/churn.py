@@ -29,6 +29,8 @@ MEMBERS = 3
 REPAIR_MS = 30_000.0
 NEEDED_MS = 3_000.0
 HEAL_MS = 60_000.0
+COME_ON_MS = 20_000.0
+"""Not longer, since all clients work meanwhile."""
 SETTLE_MS = 60_000.0
 LOOK_MS = 60_000.0
 TIMEOUT_MS = 2_000.0
@@ -154,7 +156,7 @@ class Churn:
         group = self._group
         if group is not None:
             before = group.commits
-            self.simulation.within(HEAL_MS, lambda: group.commits > before + 1, "members of a group come on")
+            self.simulation.within(COME_ON_MS, lambda: group.commits > before + 1, "members of a group come on")
 
     def part(self) -> None:
         """A member parts with its group and comes back, once nobody writes any more."""

@@ -129,6 +129,7 @@ class Member:
                 await self._leave()
             await client.pause(rng.choice((10, 1_000)))
             while self.parting is not Parting.NONE and not client.is_over:
+                self._id = ""
                 await client.pause(10)
 
     # Membership

@@ -24,17 +24,16 @@ def part(
     group.is_calm = True
     within(PATIENCE_MS, lambda: has.keys() == wanted, "every partition has a member that reads it")
     member = rng.choice(members)
-    before = member.life
     member.parting = rng.choice((Parting.LEAVES, Parting.SILENT))
     simulation.world.tell(f"{member.client.name} {member.parting.value}")
     if member.parting is Parting.SILENT and not simulation.misfortune.is_fragile:
         _kill_coordinator(simulation, members)
     within(
         PATIENCE_MS,
-        lambda: has.keys() == wanted and before not in has.values(),
+        lambda: not member.member_id and has.keys() == wanted and member.life not in has.values(),
         "others read everything that a member has read that is gone",
     )
-    member.parting = Parting.NONE
+    before, member.parting = member.life, Parting.NONE
     within(
         PATIENCE_MS,
         lambda: has.keys() == wanted and member.life is not before and member.life in has.values(),
