@@ -291,6 +291,23 @@ class BeatingMember(Member):
                     what = f"for {each}, which another member has, at its old epoch {epoch}"
                     self.client.world.violated(f"{self._id} commits {what}")
 
+    async def commit_when_gone(self) -> None:
+        """Commit in a transaction as a member that does not know that it is gone: it is refused."""
+        name = f"tx-{self.client.name}"
+        while True:
+            try:
+                identity = await self._producer._new_identity(name)
+                if identity is not None:
+                    request = self._commit_request(name, identity, {self.group.places[0]: 0}, self._generation)
+                    request.member_id = self._life.member_id
+                    answer = await self._ask(request)
+                    break
+            except (NoAnswer, Refused):
+                self._coordinator = None
+            await self.client.pause(100)
+        if answer.topics[0].partitions[0].error_code == error_codes.NONE:
+            self.client.world.violated(f"{self._life.member_id} commits, and is no member any more")
+
     async def _fetch_request(self, places: list[Place]) -> OffsetFetchRequest:
         request = await super()._fetch_request(places)
         request.groups[0].member_id, request.groups[0].member_epoch = self._id, self._generation

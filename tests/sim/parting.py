@@ -1,6 +1,7 @@
 """A member of a group parts with it, once all is well: others go on without it, and it gets its share when it is back.
 
 It leaves, or it falls silent just before the coordinator's process dies: then only the next one can end its session.
+What it commits afterwards is refused.
 Other members stay, so that nobody's coming or going hides what becomes of the group. Nobody writes any more.
 """
 
@@ -33,6 +34,9 @@ def part(
         lambda: not member.member_id and has.keys() == wanted and member.life not in has.values(),
         "others read everything that a member has read that is gone",
     )
+    tasks = member.client.tasks
+    member.client.run(member.commit_when_gone())
+    within(PATIENCE_MS, lambda: member.client.tasks == tasks, "a member that is gone hears that it is")
     before, member.parting = member.life, Parting.NONE
     within(
         PATIENCE_MS,
