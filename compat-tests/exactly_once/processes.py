@@ -53,7 +53,9 @@ class Program:
         diary.touch()
         partition = -1 if self.works_on is None else self.works_on
         known: Sequence[object] = (self._access, self.name, number, PARTITIONS, partition, self._over, diary)
-        command = (java_command if self.client in (JAVA, JAVA_MEMBER) else python_command)(self.client, [str(fact) for fact in known])
+        command = (java_command if self.client in (JAVA, JAVA_MEMBER) else python_command)(
+            self.client, [str(fact) for fact in known]
+        )
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((str(PACKAGE), str(CHECKOUT / "wire"), str(CHECKOUT))),
