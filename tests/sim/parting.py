@@ -13,7 +13,7 @@ from .grouping import Group, Parting, Place
 if TYPE_CHECKING:
     from .simulation import Simulation
 
-PATIENCE_MS = 30_000.0
+PATIENCE_MS = 20_000.0
 
 
 def part(
