@@ -2,7 +2,8 @@
 
 A writer sends values to the input topic in transactions and commits most of them. A worker reads one partition of it,
 or those that its group assigns to it, and for what it has read it sends to the output topic and commits its position,
-all in one transaction. Both keep a diary. What went wrong is followed by an abort, or by a new producer with the same transactional id.
+all in one transaction. Both keep a diary. What went wrong is followed by an abort, or by a new producer with the same
+transactional id.
 """
 
 import random

@@ -30,7 +30,7 @@ REPAIR_MS = 30_000.0
 NEEDED_MS = 3_000.0
 HEAL_MS = 60_000.0
 COME_ON_MS = 20_000.0
-"""Not longer, since all clients work meanwhile."""
+"""For a group of the consumer or streams protocol, whose members hear of everything with their heartbeats."""
 SETTLE_MS = 60_000.0
 LOOK_MS = 60_000.0
 TIMEOUT_MS = 2_000.0
@@ -156,7 +156,8 @@ class Churn:
         group = self._group
         if group is not None:
             before = group.commits
-            self.simulation.within(COME_ON_MS, lambda: group.commits > before + 1, "members of a group come on")
+            limit_ms = COME_ON_MS if self.kind.protocol else HEAL_MS
+            self.simulation.within(limit_ms, lambda: group.commits > before + 1, "members of a group come on")
 
     def part(self) -> None:
         """A member parts with its group and comes back, once nobody writes any more."""
