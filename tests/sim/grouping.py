@@ -125,7 +125,8 @@ class Member:
                     client.forget()
                     self._coordinator = None
                     await client.pause(50)
-            if self._id and (rng.random() < 0.5 if self.parting is Parting.NONE else self.parting is Parting.LEAVES):
+            leaves = rng.random() < 0.5 if self.parting is Parting.NONE else self.parting is Parting.LEAVES
+            if leaves and self._id:
                 await self._leave()
             await client.pause(rng.choice((10, 1_000)))
             while self.parting is not Parting.NONE and not client.is_over:

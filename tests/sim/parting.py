@@ -1,8 +1,8 @@
 """A member of a group parts with it, once all is well: others go on without it, and it gets its share when it is back.
 
 It leaves, or it falls silent just before the coordinator's process dies: then only the next one can end its session.
-What it commits afterwards is refused.
-Other members stay, so that nobody's coming or going hides what becomes of the group. Nobody writes any more.
+What it commits afterwards is refused. Other members stay, so that nobody's coming or going hides what becomes of the
+group. Nobody writes any more.
 """
 
 from typing import TYPE_CHECKING
