@@ -45,12 +45,18 @@ def _coordinators(broker: WatchedBroker) -> None:
         client.call(beating("liars", "first", -1), 1)
 
 
+def has_joined(attacker: Attacker, group: str, topic: str) -> bool:
+    """Whether a member of a share group has joined and got a partition."""
+    answer = attacker.call(sharing(group, "m", 0, [topic]), 1)
+    return answer.error_code == error_codes.NONE and bool(answer.assignment.topic_partitions)
+
+
 @pytest.mark.parametrize("lie", LIES)
 def test_a_member_that_lies_about_its_epoch_gets_kafkas_error(attacker: Attacker, lie: str) -> None:
     assert attacker.call(beating("liars", "m", 0, topics=["lied"]), 1).error_code == error_codes.NONE
     epoch, expected = LIES[lie]
-    fields = {"topics": ["lied"]} if epoch == 0 else {}
-    assert attacker.call(beating("liars", "m", epoch, **fields), 1).error_code == expected
+    topics = ["lied"] if epoch == 0 else None
+    assert attacker.call(beating("liars", "m", epoch, topics=topics), 1).error_code == expected
     assert attacker.call(beating("liars", "stranger", 1), 1).error_code == error_codes.UNKNOWN_MEMBER_ID
     assert attacker.call(beating("liars", "m", -1), 1).error_code == error_codes.NONE
 
@@ -89,10 +95,7 @@ def test_a_hostile_pattern_costs_little_whether_it_is_refused_or_not(
 
 def test_records_that_a_member_never_had_are_not_acknowledged(target: WatchedBroker, attacker: Attacker) -> None:
     topic_id = create_topic(attacker, "hoarded")
-    joined = lambda: attacker.call(sharing("hoarders", "m", 0, ["hoarded"]), 1).error_code == 0  # noqa: E731
-    wait_until(joined, "the coordinator is there")
-    settled = lambda: attacker.call(sharing("hoarders", "m", 0, ["hoarded"]), 1).assignment.topic_partitions  # noqa: E731
-    wait_until(lambda: bool(settled()), "the share partition has a state")
+    wait_until(lambda: has_joined(attacker, "hoarders", "hoarded"), "the share partition has a state")
     first = attacker.call(acquiring("hoarders", "m", 0, topic_id), 2)
     assert first.error_code == error_codes.NONE
     for _ in range(3):
@@ -120,8 +123,7 @@ def test_records_that_a_member_never_had_are_not_acknowledged(target: WatchedBro
 
 def test_who_holds_all_records_for_ever_holds_a_bounded_number(attacker: Attacker) -> None:
     topic_id = create_topic(attacker, "held")
-    joined = lambda: attacker.call(sharing("holders", "m", 0, ["held"]), 1).assignment  # noqa: E731
-    wait_until(lambda: bool((given := joined()) and given.topic_partitions), "the share partition has a state")
+    wait_until(lambda: has_joined(attacker, "holders", "held"), "the share partition has a state")
     assert attacker.call(acquiring("holders", "m", 0, topic_id), 2).error_code == error_codes.NONE
     for _ in range(2_100):
         attacker.send(produce_request("held", BATCH), PRODUCE_VERSION)
