@@ -78,14 +78,14 @@ kerberos: setup ## install what the tests of Kerberos need: Debian's packages (a
 	if command -v krb5-config > /dev/null; then $(BIN)/python -m pip install --quiet --editable '.[kerberos]'; \
 	else echo "Kerberos is not installed: its tests are skipped"; fi
 
-# Prometheus' promtool checks the alert rules. Without it that test is skipped, and says so.
+# Prometheus checks the alert rules and answers the dashboards' queries. Without it those tests are skipped, and say so.
 
-.PHONY: promtool
-promtool: ## fetch promtool, of Debian's package prometheus, into build/ (as root, with apt-get); nothing is installed
-	@if command -v promtool > /dev/null || [ -x build/prometheus/usr/bin/promtool ]; then exit 0; fi; \
-	command -v apt-get > /dev/null && command -v dpkg-deb > /dev/null || { echo "no apt-get: alert rules are not checked"; exit 0; }; \
+.PHONY: prometheus
+prometheus: ## fetch Debian's Prometheus, with its promtool, into build/ (as root, with apt-get); nothing is installed
+	@if command -v prometheus > /dev/null || [ -x build/prometheus/usr/bin/prometheus ]; then exit 0; fi; \
+	command -v apt-get > /dev/null && command -v dpkg-deb > /dev/null || { echo "no apt-get: Prometheus is not asked"; exit 0; }; \
 	mkdir -p build/prometheus && cd build/prometheus && apt-get -qq update && apt-get -qq download prometheus && \
-	dpkg-deb --extract prometheus_*.deb . && rm -f prometheus_*.deb usr/bin/prometheus
+	dpkg-deb --extract prometheus_*.deb . && rm -f prometheus_*.deb
 
 # The chart's tests ask helm itself, and Kubernetes' own definitions, where these are there. Building helm takes minutes, and
 # the definitions are 100 MB, so continuous integration does without both.
@@ -202,16 +202,18 @@ readme-figures: setup $(BENCHED)/bin/kpybroker ## play the rows that README.md s
 	$(BIN)/python -m benchmarks.readme --take build/bench/readme
 
 .PHONY: pictures
-pictures: setup ## takes the pictures of docs/console.md again, with Chromium
+pictures: setup prometheus ## takes the pictures of docs/console.md again, with Chromium, and draws those of the dashboards, with Prometheus
 	PYTHONPATH=compat-tests $(BIN)/python tests/console/pictures.py
+	PYTHONPATH=.:compat-tests $(BIN)/python tests/metrics/dashboard_pictures.py
 
 .PHONY: recording
 recording: setup ## records a terminal for README.md again, while real commands run on the usual ports
 	$(BIN)/python release/recording.py
 
 .PHONY: budget
-budget: setup ## what a request costs in calls and memory, beside the budget that the tests hold
+budget: setup ## what a request costs in calls and memory, and the longest step of each page of the console, beside the budget
 	$(BIN)/python -m tests.budget
+	PYTHONPATH=compat-tests $(BIN)/python tests/console/steps.py
 
 .PHONY: soak
 soak: setup ## an hour of mixed load (SECONDS=3600) that must not grow memory, descriptors or pauses

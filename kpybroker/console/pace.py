@@ -2,19 +2,21 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from contextvars import ContextVar
 from time import perf_counter_ns
 from typing import Final, TypeVar
 
 T = TypeVar("T")
 PIECE_NS: Final = 1_000_000
 PAUSE_S: Final = 0.001
+_began_ns: Final = ContextVar("_began_ns", default=0)
+"""The end of the last pause of this request, so that pieces of several kinds of work are one piece."""
 
 
 async def paced(items: Iterable[T]) -> AsyncIterator[T]:
-    """The items. The loop serves others whenever the work on them has taken a millisecond."""
-    began_ns = perf_counter_ns()
+    """The items. The loop serves others whenever the work of a request has taken a millisecond."""
     for item in items:
         yield item
-        if perf_counter_ns() - began_ns >= PIECE_NS:
+        if perf_counter_ns() - _began_ns.get() >= PIECE_NS:
             await asyncio.sleep(PAUSE_S)
-            began_ns = perf_counter_ns()
+            _began_ns.set(perf_counter_ns())

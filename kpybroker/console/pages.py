@@ -12,6 +12,7 @@ from kpybroker.console.answers.connections import connection, connections
 from kpybroker.console.answers.groups import group, groups
 from kpybroker.console.answers.producing import produce
 from kpybroker.console.answers.quorum import quorum
+from kpybroker.console.answers.quotas import quotas
 from kpybroker.console.answers.records import Download, cancel, found, raw, records, search
 from kpybroker.console.answers.security import security
 from kpybroker.console.answers.segments import partition, segment
@@ -25,6 +26,7 @@ from kpybroker.console.views.configs import ConfigsPage
 from kpybroker.console.views.connections import ConnectionPage, Connections
 from kpybroker.console.views.groups import GroupPage, Groups
 from kpybroker.console.views.quorum import QuorumPage
+from kpybroker.console.views.quotas import QuotasPage
 from kpybroker.console.views.records import RecordsPage, SearchPage
 from kpybroker.console.views.security import SecurityPage
 from kpybroker.console.views.segments import PartitionPage, SegmentPage
@@ -179,6 +181,7 @@ PAGES: Final = (
         is_of_controllers=True,
     ),
     Page("/security", "security.html", "Security", security, SecurityPage),
+    Page("/quotas", "quotas.html", "Quotas", quotas, QuotasPage, every_s=4),
     Page("/searches/{search}", "search.html", "Search", found, SearchPage, (FORM,)),
 )
 

@@ -32,6 +32,7 @@ MENU: Final = (
     ("/quorum", "Quorum"),
     ("/configs", "Configs"),
     ("/security", "Security"),
+    ("/quotas", "Quotas"),
 )
 
 

@@ -21,6 +21,7 @@ PATHS: Final = (
     "/group",
     "/groups",
     "/quorum",
+    "/quotas",
     "/records",
     "/records/",
     "/searches",

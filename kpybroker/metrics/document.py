@@ -83,7 +83,40 @@ names that a node shows without configuration.
 | `prometheus.yml` | scrape configs, also with the labels that others' dashboards select by |
 
 The `job` of the scrape config is the cluster. `promtool test rules tests/metrics/alert_cases.yml` plays a
-cluster where every alert fires, and one where none does.
+cluster where every alert fires, and one where none does. A test asks a real Prometheus, which scrapes a node, for every
+panel of the dashboards.
+
+The pictures are drawn from the dashboard files and from the answers of a real Prometheus (`make pictures`), **not by
+Grafana**, which shows the same panels, queries, units and legends in its own style. Three nodes serve producers, two
+groups, transactions and a query of Spark; one node dies and comes back.
+
+A node:
+
+<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="figures/dashboards/kpybroker-dark.svg">
+  <img alt="The dashboard of a node" src="figures/dashboards/kpybroker-light.svg">
+</picture>
+
+A cluster:
+
+<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="figures/dashboards/kpybroker-cluster-dark.svg">
+  <img alt="The dashboard of a cluster" src="figures/dashboards/kpybroker-cluster-light.svg">
+</picture>
+
+Groups:
+
+<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="figures/dashboards/kpybroker-groups-dark.svg">
+  <img alt="The dashboard of groups" src="figures/dashboards/kpybroker-groups-light.svg">
+</picture>
+
+Spark's readers:
+
+<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="figures/dashboards/kpybroker-spark-dark.svg">
+  <img alt="The dashboard of Spark's readers" src="figures/dashboards/kpybroker-spark-light.svg">
+</picture>
 
 ## What the values mean
 

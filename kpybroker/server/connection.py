@@ -427,8 +427,8 @@ class Connection(Debtor):
 
     def _may_start(self, view: memoryview, header: int) -> bool:
         """Whether the next request may be served although earlier replies are due or cannot be sent."""
-        if self._is_blocked or not self.waiting:
-            return not self._is_blocked
+        if self._is_blocked:
+            return False
         return self.dispatch.trait_at(view, header).overlaps and all(pending.overlaps for pending in self.waiting)
 
     def _queue_resolved(self, reply: "Reply") -> None:

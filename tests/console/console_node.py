@@ -17,7 +17,14 @@ from kpybroker.node import Node
 from kpystorage.disk import Disk
 from kpystorage.memory_disk import MemoryDisk
 from kpystorage.real_disk import Descriptors, RealDisk
+from kpywire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
+    AlterClientQuotasRequestEntryData,
+    OpData,
+)
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kpywire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kpywire.messages.offset_commit import (
@@ -136,6 +143,22 @@ class ConsoleNode:
                 group_id=group, generation_id_or_member_epoch=generation, member_id=member_id, topics=topics
             )
             eventually(lambda: client.call(request, 2).topics[0].partitions[0].error_code == 0, f"a commit of {group}")
+
+    def limit(self, quota: str, value: float) -> None:
+        """Set a quota of every client id."""
+        every = DescribeClientQuotasRequest(components=[], strict=False)
+
+        def is_set(client: RawClient) -> bool:
+            entries = client.call(every, 1).entries
+            return any(each.key == quota for entry in entries for each in entry.values)
+
+        entity = [AlterClientQuotasRequestEntityData(entity_type="client-id", entity_name=None)]
+        ops = [OpData(key=quota, value=value, remove=False)]
+        entry = AlterClientQuotasRequestEntryData(entity=entity, ops=ops)
+        with self.client as client:
+            (answer,) = client.call(AlterClientQuotasRequest(entries=[entry], validate_only=False), 0).entries
+            assert answer.error_code == 0, answer
+            eventually(lambda: is_set(client), f"the quota {quota}")
 
     def join(self, client: RawClient, group: str) -> str:
         """Join a group as its only member. Return the member's id."""

@@ -54,6 +54,8 @@ def furnish(stage: Stage) -> None:
         stage.node.create(topic, 3)
         stage.node.produce(topic, [Record(timestamp=int(time() * 1000), value=b"%d" % n) for n in range(50)])
     stage.queries["/group"] = "id=joined"
+    stage.node.limit("producer_byte_rate", 10e6)
+    stage.node.limit("request_percentage", 80.0)
 
 
 def traffic(stage: Stage, stop: threading.Event) -> None:

@@ -184,7 +184,7 @@ def test_each_user_sees_what_its_acls_allow(secured: ConsoleNode) -> None:
     )
     assert [each["id"] for each in ask(secured, "ann", "/api/groups").json["groups"]] == ["of-open"]
     assert ask(secured, "ann", "/api/group?id=of-closed").status == 403
-    for path in ("/api/connections", "/api/quorum", "/api/configs"):
+    for path in ("/api/connections", "/api/quorum", "/api/configs", "/api/quotas"):
         assert ask(secured, "ann", path).status == 403
     assert ask(secured, "eve", "/api/topics").json["total"] == 0
     little = ask(secured, "eve", "/api/security").json

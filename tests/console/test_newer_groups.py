@@ -1,6 +1,7 @@
 """Share groups and streams groups in the console: their stories, and why they are stuck."""
 
 from collections.abc import Iterator
+from time import time
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from kpybroker.console.views import stuck
 from kpybroker.console.views.groups import MemberRow, ShareRow
 from kpybroker.console.views.stuck_shares import ShareFacts, verdict_on_shares
 from kpybroker.console.views.stuck_streams import Handover, StreamsFacts, verdict_on_streams
+from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.streams_group_heartbeat import Topology
+from kpywire.record import Record
 from raw_client import RawClient
 from share_group_requests import acknowledging, acquiring, sharing
 from streams_requests import source_of, streaming
@@ -214,3 +217,27 @@ def test_a_reader_without_a_group_says_what_holds_it_back() -> None:
     assert "an open transaction of payments, since offset 3," in stuck.verdict_on_reader("t-0", 3, pin, 0.0)
     assert stuck.verdict_on_reader("t-0", 3, None, 45.0).startswith("It has not fetched for 45 s")
     assert stuck.verdict_on_reader("t-0", 3, None, 1.0) == ""
+
+
+def test_a_reader_without_a_group_has_a_lag_in_records_and_in_time(node: ConsoleNode) -> None:
+    node.create("read-alone")
+    old_ms = int(time() * 1000) - 3_600_000
+    for number in range(3):
+        node.produce("read-alone", [Record(timestamp=old_ms, value=b"%d" % number)])
+    wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=0,
+        topics=[FetchTopic(topic="read-alone", partitions=[wanted])],
+        forgotten_topics_data=[],
+    )
+    with RawClient(node.node.ports["PLAINTEXT"], client_id="spark-kafka-source-1") as client:
+        client.call(request, 12)
+        (reader,) = [each for each in node.get("/api/groups").json["readers"] if each["name"] == client.client_id]
+        assert "Lag in time" in node.get("/groups").text
+    assert (reader["partitions"], reader["lag"]) == (1, 3), "it begins where its last fetch did"
+    assert reader["lag_s"] >= 3_600

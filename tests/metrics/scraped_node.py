@@ -10,6 +10,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from group_requests import joining
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.dispatching.served import Intercept
 from kpybroker.metrics.document import SECTIONS
@@ -25,9 +26,11 @@ from kpywire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from raw_client import RawClient
+from raw_requests import append, batch_of, create, metadata, produce
 from waiting import eventually
 
 NO_SESSION, NEW_SESSION = -1, 0
+SPARK_READER = "spark-kafka-source-0123-executor"
 Series = dict[tuple[tuple[str, str], ...], float]
 
 
@@ -165,3 +168,22 @@ def scraped_node(**settings: str) -> Iterator[ScrapedNode]:
         yield node
     finally:
         node.stop()
+
+
+@contextmanager
+def busy_node() -> Iterator[ScrapedNode]:
+    """A node as it is without configuration, with a group, a reader as Spark makes one, and an error."""
+    with (
+        scraped_node() as node,
+        RawClient(node.port, client_id=f"consumer-{SPARK_READER}-1") as spark,
+        RawClient(node.port, client_id="kpybroker-scan") as scan,
+    ):
+        create(spark, "flights", 1)
+        append(spark, "flights", 1_000, 2_000)
+        produce(spark, "nowhere", batch_of(1))
+        spark.call(metadata("flights"), 12)
+        commit(spark, "readers", "flights", 1)
+        assert scan.call(joining("team", version=3), 3).generation_id == 1
+        for client in (spark, scan):
+            client.call(fetch_of("flights", 1, session_epoch=NEW_SESSION), 12)
+        yield node

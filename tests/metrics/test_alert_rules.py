@@ -3,18 +3,14 @@
 import importlib.util
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from scraped_node import NEW_SESSION, Scrape, commit, documented_names, fetch_of, scraped_node
-
-from group_requests import joining
-from raw_client import RawClient
-from raw_requests import append, batch_of, create, metadata, produce
+from prometheus_server import program
+from scraped_node import Scrape, busy_node, documented_names
 
 REPOSITORY = Path(__file__).parents[2]
 MONITORING = REPOSITORY / "docker" / "monitoring"
@@ -30,7 +26,6 @@ NOT_METRICS = re.compile(
 )
 SELECTOR = re.compile(r"([a-z_]\w*)\{([^}]*)\}")
 LABEL = re.compile(r"(\w+)\s*(=~|!~|!=|=)\s*\"([^\"]*)\"")
-SPARK_READER = "spark-kafka-source-0123-executor"
 
 
 def rules() -> dict[str, str]:
@@ -73,20 +68,7 @@ EXPRESSIONS = {
 
 @pytest.fixture(scope="module")
 def scrape() -> Iterator[Scrape]:
-    """A node as it is without configuration, with a group, a reader as Spark makes one, and an error."""
-    with (
-        scraped_node() as node,
-        RawClient(node.port, client_id=f"consumer-{SPARK_READER}-1") as spark,
-        RawClient(node.port, client_id="kpybroker-scan") as scan,
-    ):
-        create(spark, "flights", 1)
-        append(spark, "flights", 1_000, 2_000)
-        produce(spark, "nowhere", batch_of(1))
-        spark.call(metadata("flights"), 12)
-        commit(spark, "readers", "flights", 1)
-        assert scan.call(joining("team", version=3), 3).generation_id == 1
-        for client in (spark, scan):
-            client.call(fetch_of("flights", 1, session_epoch=NEW_SESSION), 12)
+    with busy_node() as node:
         yield node.scrape()
 
 
@@ -125,7 +107,7 @@ def test_metrics_that_need_a_fault_are_documented() -> None:
 
 
 def test_the_dashboards_are_those_that_their_program_writes() -> None:
-    made = program().dashboards()
+    made = dashboards_program().dashboards()
     assert {path.name for path in MONITORING.glob("*.json")} == {"kpybroker.json", *made}
     for name, content in made.items():
         written = json.loads((MONITORING / name).read_text())
@@ -133,7 +115,7 @@ def test_the_dashboards_are_those_that_their_program_writes() -> None:
         assert all(each["gridPos"]["x"] + each["gridPos"]["w"] <= 24 for each in content["panels"])
 
 
-def program() -> ModuleType:
+def dashboards_program() -> ModuleType:
     spec = importlib.util.spec_from_file_location("dashboards", MONITORING / "dashboards.py")
     assert spec is not None
     assert spec.loader is not None
@@ -142,17 +124,9 @@ def program() -> ModuleType:
     return module
 
 
-def promtool() -> str:
-    beside = REPOSITORY / "build" / "prometheus" / "usr" / "bin" / "promtool"
-    found = shutil.which("promtool") or (str(beside) if beside.exists() else None)
-    if found is None:
-        pytest.skip("promtool is not there: make promtool fetches Debian's package prometheus")
-    return found
-
-
 @pytest.mark.parametrize("words", [["check", "rules", RULES], ["test", "rules", CASES]], ids=["loads", "fires"])
 def test_prometheus_takes_the_rules_and_they_fire(words: list[str | Path]) -> None:
-    command = [promtool(), *map(str, words)]
+    command = [program("promtool"), *map(str, words)]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(rules())} rules found" in done.stdout or "SUCCESS" in done.stdout

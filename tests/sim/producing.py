@@ -54,6 +54,8 @@ class Producer:
         self.topics = topics
         self.rng = client.rng
         self._sent = 0
+        self._aborting: set[tuple[int, int]] = set()
+        """The producer ids and epochs that asked for an abort."""
 
     def _values(self, most: int) -> list[str]:
         count = self.rng.randint(1, most)
@@ -221,7 +223,11 @@ class Producer:
         identity.added.add(place)
 
     async def _end_as_zombie(self, name: str, identity: Identity) -> None:
-        """Now and then somebody of the epoch before wants to end what is open, and may not."""
+        """Now and then somebody of the epoch before wants to end what is open, and may not.
+
+        A coordinator that is deposed and does not know it may remember that this epoch has aborted what it had begun.
+        It says once more that this is done, and does nothing.
+        """
         client = self.client
         if identity.epoch == 0 or self.rng.random() < 0.8:
             return
@@ -236,12 +242,15 @@ class Producer:
             answer = await client.ask(node, request)
         except (NoAnswer, Refused):
             return
-        if answer.error_code == error_codes.NONE:
+        has_aborted = client.adds_partitions and (identity.producer_id, identity.epoch - 1) in self._aborting
+        if answer.error_code == error_codes.NONE and not has_aborted:
             client.world.violated(f"{name} of epoch {identity.epoch - 1} ended a transaction of {identity.epoch}")
 
     async def _end(self, name: str, identity: Identity, wants: bool) -> tuple[Outcome, Identity | None]:
         """End a transaction; what is known of it, and who goes on."""
         client = self.client
+        if not wants:
+            self._aborting.add((identity.producer_id, identity.epoch))
         for _ in range(40):
             try:
                 node = await client.coordinator(name, TRANSACTION)

@@ -66,11 +66,14 @@ class Usurper:
             self.client.world.violated(f"{machine} obeys {what}")
 
     async def _shut_down(self, machine: ZooKeeperMachine) -> None:
-        """Announce the shutdown of a broker in the name of its session before."""
+        """Announce the shutdown of a broker in the name of a session before the one that the controller knows."""
         controller, registered = self.client.who_controls(), self.rules.tree.node(paths.broker(machine.node_id))
         if controller is None or registered is None:
             return
-        request = ControlledShutdownRequest(broker_id=machine.node_id, broker_epoch=registered.czxid - 1)
+        (its,) = (each for each in self.machines if each.node_id == controller)
+        known = its.controller.reign.context.brokers.get(machine.node_id)
+        epoch = (registered.czxid if known is None else known.epoch) - 1
+        request = ControlledShutdownRequest(broker_id=machine.node_id, broker_epoch=epoch)
         answer = await self.client.ask(controller, request)
         if answer.error_code == error_codes.NONE:
             self.client.world.violated(f"n{controller} shuts {machine} down, as asked in an epoch before")

@@ -38,7 +38,7 @@ from kpybroker.groups.group import Group
 from kpybroker.groups.offsets.committed import find_committed
 from kpybroker.groups.share.share_group import SHARE, ShareGroup
 from kpybroker.groups.streams.streams_group import StreamsGroup
-from kpybroker.metrics.lag import Times, lag_of
+from kpybroker.metrics.lag import Lag, Times, lag_of
 from kpybroker.metrics.readers import Position, Readers, committed_by, groups_of, name_of
 from kpybroker.partition.leader import Leader
 from kpywire import error_codes
@@ -92,23 +92,29 @@ async def _readers(node: NodeParts, viewer: Viewer, in_groups: set[str]) -> tupl
     readers = Readers(node.broker, node.sources.server)
     async for _ in paced(readers.gather()):
         pass
-    sums: dict[str, tuple[int, int]] = {}
+    lags: dict[str, list[Lag | None]] = {}
     verdicts: dict[str, str] = {}
     now_ms = node.broker.scheduler.now_ms()
     times: Times = {}
     async for position in paced(await without_group(node.sources, in_groups)):
         if viewer.may_see_topic(position.topic):
             lag = lag_of(node.broker, position, now_ms, times, times)
-            count, behind = sums.get(position.name, (0, 0))
-            sums[position.name] = count + 1, behind + (0 if lag is None else lag.records)
+            lags.setdefault(position.name, []).append(lag)
             if lag is not None and lag.records and position.name not in verdicts:
                 silent_s = (node.broker.scheduler.monotonic_ms() - readers.last_ms.get(position.name, 0.0)) / 1000
                 verdicts[position.name] = stuck.verdict_on_reader(
                     f"{position.topic}-{position.partition}", position.offset, _pin(node, position), silent_s
                 )
     return tuple(
-        ReaderRow(name, tuple(sorted(readers.client_ids.get(name, ()))[:20]), *found, verdicts.get(name, ""))
-        for name, found in sorted(sums.items())[:PER_PAGE]
+        ReaderRow(
+            name,
+            tuple(sorted(readers.client_ids.get(name, ()))[:20]),
+            len(found),
+            sum(each.records for each in found if each is not None),
+            max((each.seconds for each in found if each is not None and each.seconds is not None), default=None),
+            verdicts.get(name, ""),
+        )
+        for name, found in sorted(lags.items())[:PER_PAGE]
     )
 
 
@@ -146,7 +152,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     kind, state, generation, protocol = _summary(found)
     shares = await share_rows(node, viewer, name, members) if kind == SHARE else ()
     found_of_kind = _verdict_of_kind(node, viewer, (coordinator, found), members, shares)
-    is_stuck, verdict = found_of_kind or stuck.verdict_on(_facts(node, state, (members, positions), events))
+    is_stuck, verdict = found_of_kind or stuck.verdict_on(await _facts(node, state, (members, positions), events))
     lag = sum(each.lag or 0 for each in positions) + sum(each.unread for each in shares)
     lag_s = max((each.lag_s for each in positions if each.lag_s is not None), default=None)
     plots = node.lags.look(name, lag, lag_s)
@@ -269,7 +275,7 @@ def _leader(node: NodeParts, topic: str, partition: int) -> Leader | None:
         return None
 
 
-def _facts(
+async def _facts(
     node: NodeParts,
     state: str,
     rows: tuple[tuple[MemberRow, ...], tuple[PositionRow, ...]],
@@ -278,13 +284,13 @@ def _facts(
     members, positions = rows
     starts: dict[tuple[str, int], int] = {}
     pins: dict[tuple[str, int], stuck.OpenTransaction] = {}
-    for each in positions:
+    async for each in paced(positions):
         spot = each.topic, each.partition
         leader = _leader(node, *spot)
         if leader is None:
             continue
         starts[spot] = leader.log.log_start_offset
-        pins.update((spot, each) for each in _open_transactions(node, leader))
+        pins.update((spot, pin) for pin in _open_transactions(node, leader))
     moved_ms = max((each.commit_ms or 0 for each in positions), default=0)
     lost = sum(event.what in REMOVED and event.timestamp_ms > moved_ms for event in events)
     return stuck.Facts(state, members, positions, starts, pins, lost, node.broker.scheduler.now_ms())

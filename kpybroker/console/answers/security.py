@@ -1,4 +1,4 @@
-"""The page of ACLs, users and quotas."""
+"""The page of ACLs, users and listeners."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -8,10 +8,9 @@ from kpybroker.console.asking import refuse
 from kpybroker.console.node_parts import NodeParts
 from kpybroker.console.query import Query
 from kpybroker.console.viewer import Viewer
-from kpybroker.console.views.security import AclRow, ListenerRow, QuotaRow, SecurityPage, UserRow
+from kpybroker.console.views.security import AclRow, ListenerRow, SecurityPage, UserRow
 from kpybroker.http.request import Refused
 from kpywire.messages.describe_acls import DescribeAclsRequest
-from kpywire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 
 T = TypeVar("T")
@@ -53,7 +52,6 @@ async def security(node: NodeParts, viewer: Viewer, _query: Query) -> SecurityPa
         listeners,
         await part("ACLs", every_acl, _acls) if has_authorizer else (),
         await part("users", DescribeUserScramCredentialsRequest(users=None), _users),
-        await part("quotas", DescribeClientQuotasRequest(components=[], strict=False), _quotas),
         tuple(hidden),
     )
 
@@ -78,16 +76,4 @@ def _users(answer: Any) -> list[UserRow]:
     return [
         UserRow(each.user, tuple(MECHANISMS.get(info.mechanism, "unknown") for info in each.credential_infos))
         for each in answer.results
-    ]
-
-
-def _quotas(answer: Any) -> list[QuotaRow]:
-    return [
-        QuotaRow(
-            ", ".join(f"{part.entity_type} {part.entity_name or '(default)'}" for part in entry.entity),
-            value.key,
-            value.value,
-        )
-        for entry in answer.entries or ()
-        for value in entry.values
     ]

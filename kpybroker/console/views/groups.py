@@ -42,6 +42,7 @@ class ReaderRow:
     client_ids: tuple[str, ...]
     partitions: int
     lag: int
+    lag_s: float | None
     verdict: str
     """Why it gets no more records, if it does not."""
 

@@ -1,4 +1,4 @@
-"""ACLs, users and quotas. Pure."""
+"""ACLs, users and listeners. Pure."""
 
 from dataclasses import dataclass
 
@@ -25,15 +25,6 @@ class UserRow:
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaRow:
-    """One quota."""
-
-    entity: str
-    name: str
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
 class ListenerRow:
     """A listener of this node."""
 
@@ -51,5 +42,4 @@ class SecurityPage:
     listeners: tuple[ListenerRow, ...]
     acls: tuple[AclRow, ...]
     users: tuple[UserRow, ...]
-    quotas: tuple[QuotaRow, ...]
     hidden: tuple[str, ...]
