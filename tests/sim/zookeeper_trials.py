@@ -317,6 +317,7 @@ class Trials:
         self._make_topic(client)
         self._delete_topic(client)
         self._until(lambda: self.rules.tree.node(paths.topic(NAME)) is None)
+        self.zookeeper.come_to_rest()
         self._make_topic(client)
 
     # Changes
