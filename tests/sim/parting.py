@@ -13,7 +13,9 @@ from .grouping import Group, Parting, Place
 if TYPE_CHECKING:
     from .simulation import Simulation
 
-PATIENCE_MS = 20_000.0
+PATIENCE_MS = 30_000.0
+"""Longer than the rebalance timeout: a streams member whose answer is lost hears only then what it has to give up, as on
+Apache Kafka."""
 
 
 def part(
