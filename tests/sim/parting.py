@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .simulation import Simulation
 
 PATIENCE_MS = 30_000.0
-"""Longer than the rebalance timeout: a streams member whose answer is lost hears only then what it has to give up, as on
-Apache Kafka."""
+"""Longer than the rebalance timeout: a streams member whose answer is lost hears only then what it has to give up, as
+on Apache Kafka."""
 
 
 def part(
