@@ -228,9 +228,11 @@ permissions: setup ## every API, version and user with one permission or without
 	KPYBROKER_EVERY_PERMISSION=1 $(PYTEST) compat-tests/test_permissions.py
 
 .PHONY: parity
-parity: setup ## record again what Java's tools and Admin do on Apache Kafka and here; docs/parity.md says what differs
+parity: setup ## record again what Java's tools and Admin do on Apache Kafka and here, in both modes; docs/parity.md says what differs
 	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target apache-kafka -m "not slow" || true
 	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target kpybroker -m "not slow" || true
+	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target apache-kafka-zookeeper -m "not slow" || true
+	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target kpybroker-zookeeper -m "not slow" || true
 	$(MAKE) --no-print-directory tables
 
 .PHONY: exactly-once

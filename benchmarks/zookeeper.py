@@ -25,7 +25,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 
-from benchmarks.three_nodes import CALM_S, NODES, PARTITIONS, Asked, Figures, play
+from benchmarks.clients.running import client
+from benchmarks.three_nodes import CALM_S, NODES, PARTITIONS, Asked, Figures, play, round_trip
 from failover.faults import leader_of, wait_for_in_sync
 from failover.producing import ConfluentWriter
 from failover.verdict import longest_gap_s
@@ -37,6 +38,7 @@ from zookeeper_clusters import REPLICATED, SESSION_TIMEOUT_MS, KpyOnZooKeeper, Z
 PATIENCE_S: Final = 300.0
 """The longest wait for one thing. librdkafka gives a request no more time."""
 LOOK_EVERY_S: Final = 0.02
+RECORD_BYTES: Final = 1_000
 KEPT: Final = ("many-partitions-1", "many-partitions-2")
 """Two topics: one request creates fewer than 10 000 partitions."""
 SIDES: Final[Mapping[str, Callable[..., BrokerProcess]]] = {
@@ -51,10 +53,11 @@ class Sizes(NamedTuple):
     topics: int
     led: int
     partitions: int
+    records: int
 
 
-FULL: Final = Sizes(topics=1_000, led=300, partitions=10_000)
-QUICK: Final = Sizes(topics=100, led=60, partitions=1_000)
+FULL: Final = Sizes(topics=1_000, led=300, partitions=10_000, records=150_000)
+QUICK: Final = Sizes(topics=100, led=60, partitions=1_000, records=30_000)
 
 
 class AskedOnZooKeeper(Asked):
@@ -302,6 +305,23 @@ def broker_start(asked: Asked) -> Figures:
     return {"answers s": answers_s, "in sync s": in_sync_s}
 
 
+def produce_and_consume(asked: Asked, records: int) -> Figures:
+    """One librdkafka producer, acks=all and three replicas, and then one consumer; also beside the CPU time of the
+    brokers."""
+    topic, servers = asked.create_topic(), asked.cluster.bootstrap_servers
+    cast("AskedOnZooKeeper", asked).say(f"takes and gives {records} records")
+    megabytes, figures = records * RECORD_BYTES / 1e6, {}
+    for name, module, sizes in (
+        ("produced", "confluent_produce", (records, RECORD_BYTES, RECORD_BYTES, "acks=all")),
+        ("consumed", "confluent_consume", (PARTITIONS, records)),
+    ):
+        before_s = asked.cpu_seconds()
+        figures[f"MB/s {name}"] = megabytes / client(module, servers, topic, *sizes)
+        figures[f"MB {name} per CPU second"] = megabytes / (asked.cpu_seconds() - before_s)
+    asked.delete_topic(topic)
+    return figures
+
+
 def rows_of(sizes: Sizes) -> dict[str, Callable[[Asked], Figures]]:
     """The rows; the last one leaves many partitions behind."""
     return {
@@ -310,6 +330,8 @@ def rows_of(sizes: Sizes) -> dict[str, Callable[[Asked], Figures]]:
         "controlled-shutdown": partial(controlled_shutdown, led=sizes.led),
         "create-topics": partial(create_topics, topics=sizes.topics),
         "broker-start": broker_start,
+        "produce-consume": partial(produce_and_consume, records=sizes.records),
+        "round-trip": round_trip,
         "controller-start": partial(controller_start, partitions=sizes.partitions),
     }
 

@@ -26,7 +26,7 @@ from kpybroker.zookeeper.broker import apis
 from oracle import BrokerProcess
 from oracle.container import ContainedKafka, why_not
 from raw_client import RawClient, connect
-from targets import EXTERNAL, KAFKA_ON_ZOOKEEPER, ON_ZOOKEEPER, TARGETS, KpyBroker
+from targets import EXTERNAL, IN_ZOOKEEPER_MODE, TARGETS, KpyBroker
 from topics import create_topic, delete_topics
 from zookeeper_clusters import KpyOnZooKeeper
 from zookeeper_mode_skips import reason
@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     chosen = config.getoption("--kpybroker", default=None)
     if chosen is not None:
         KpyBroker.path = KpyNode.path = KpyOnZooKeeper.path = chosen.absolute()
-    if config.getoption("--target", default=None) in (ON_ZOOKEEPER, KAFKA_ON_ZOOKEEPER):
+    if config.getoption("--target", default=None) in IN_ZOOKEEPER_MODE:
         RawClient.newest = {key: newest for key, (_, newest) in apis.FROM_THE_CONTROLLER.items()} | apis.NEWEST
     spark_formats.chosen = config.getoption("--spark-format", default=spark_formats.KAFKA)
     if (version := config.getoption("--spark", default=None)) is not None:
@@ -86,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of what a broker in ZooKeeper mode does not have are skipped there, each with its reason."""
-    if config.getoption("--target", default=None) not in (ON_ZOOKEEPER, KAFKA_ON_ZOOKEEPER):
+    if config.getoption("--target", default=None) not in IN_ZOOKEEPER_MODE:
         return
     for item in items:
         if (why := reason(item.nodeid)) is not None:
@@ -120,6 +120,12 @@ def startable_target(target: str) -> str:
     if target == EXTERNAL:
         pytest.skip("needs a broker of its own, and --bootstrap-server names one of somebody else")
     return target
+
+
+@pytest.fixture(scope="session")
+def in_zookeeper_mode(target: str) -> bool:
+    """Whether Apache Kafka 3.9 in ZooKeeper mode is the reference."""
+    return target in IN_ZOOKEEPER_MODE
 
 
 @pytest.fixture(scope="session")

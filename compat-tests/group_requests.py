@@ -37,7 +37,7 @@ from kpywire.messages.offset_fetch import (
 from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kpywire.messages.streams_group_heartbeat import Topology
 from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from raw_client import RawClient
+from raw_client import RawClient, UpTo
 from raw_requests import UNKNOWN_ID
 from streams_requests import source_of, streaming
 
@@ -224,7 +224,7 @@ def leave(
 # Groups
 
 
-def describe(raw: RawClient, group: str, version: int = 6) -> DescribedGroup:
+def describe(raw: RawClient, group: str, version: int = UpTo(6)) -> DescribedGroup:
     (answer,) = raw.call(DescribeGroupsRequest(groups=[group]), version).groups
     described: DescribedGroup = answer
     return described

@@ -82,7 +82,7 @@ REPLACED: Final = (
     (r"(directoryId=)[\w-]{22}", r"\1SOME"),
     (r"\b[\w-]+-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "MEMBER"),
     (r"/tmp/\S+", "FILE"),
-    (r"Request Request\(.*\) needs [A-Z_]+ permission\.", "Cluster authorization failed."),
+    (r"Request Request\(.*\) (needs [A-Z_]+ permission|is not authorized)\.", "Cluster authorization failed."),
 )
 """The last one is Kafka's text with objects of its memory in it. Here it is the text of the error."""
 

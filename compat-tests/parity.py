@@ -16,15 +16,20 @@ from kpybroker.handlers import served_versions
 from kpywire.api import API_KEYS
 
 EXPECTED: Final = Path(__file__).resolve().parent / "expected"
-COMMANDS: Final = EXPECTED / "java_commands.txt"
-COMMANDS_HERE: Final = EXPECTED / "java_commands_kpybroker.txt"
-SECURED_COMMANDS: Final = EXPECTED / "secured_commands.txt"
-SECURED_COMMANDS_HERE: Final = EXPECTED / "secured_commands_kpybroker.txt"
-WALK: Final = EXPECTED / "admin_walk.txt"
-WALK_HERE: Final = EXPECTED / "admin_walk_kpybroker.txt"
+COMMANDS: Final = "java_commands"
+SECURED_COMMANDS: Final = "secured_commands"
+WALK: Final = "admin_walk"
+KPYBROKER: Final = "kpybroker"
+APACHE_KAFKA: Final = "apache-kafka"
+LAYERS: Final[Mapping[str, tuple[str, ...]]] = {
+    APACHE_KAFKA: ("",),
+    KPYBROKER: ("", "_kpybroker"),
+    "apache-kafka-zookeeper": ("", "_zookeeper"),
+    "kpybroker-zookeeper": ("", "_zookeeper", "_kpybroker_zookeeper"),
+}
+"""The ends of the names of a target's files. Each file holds what is not as in those before it."""
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "parity.md"
 HOW_TO_RECORD: Final = "if it is meant, or became equal: make parity"
-KPYBROKER: Final = "kpybroker"
 UNSUPPORTED: Final = re.compile(r"does not support ([A-Z_]{4,})|share group protocol using (\w+) API")
 
 
@@ -35,13 +40,30 @@ class Step(NamedTuple):
     outcome: str
 
 
-def commands_expected(target: str) -> dict[str, str]:
+def layers_of(recording: str, target: str) -> list[Path]:
+    """The files of a target. Targets that have none, such as a container, are Apache Kafka."""
+    ends = LAYERS.get(target, LAYERS[APACHE_KAFKA])
+    return [EXPECTED / f"{recording}{end}.txt" for end in ends]
+
+
+def commands_expected(target: str, recording: str = COMMANDS) -> dict[str, str]:
     """The output that each command leaves on this target."""
-    expected = transcript(COMMANDS.read_text()) if COMMANDS.exists() else {}
-    here = transcript(COMMANDS_HERE.read_text()) if COMMANDS_HERE.exists() and target == KPYBROKER else {}
-    if target == KPYBROKER and API_VERSIONS in expected:
-        here = {API_VERSIONS: _of_what_is_served(expected[API_VERSIONS]), **here}
-    return {line: here.get(line, outcome) for line, outcome in expected.items()}
+    *before, last = layers_of(recording, target)
+    return {**_commands_before(before, target), **_commands_in(last)}
+
+
+def _commands_before(files: Iterable[Path], target: str) -> dict[str, str]:
+    """The expected outputs of a target, unless its own file has others."""
+    found: dict[str, str] = {}
+    for file in files:
+        found |= _commands_in(file)
+    if target == KPYBROKER and API_VERSIONS in found:
+        found[API_VERSIONS] = _of_what_is_served(found[API_VERSIONS])
+    return found
+
+
+def _commands_in(file: Path) -> dict[str, str]:
+    return transcript(file.read_text()) if file.exists() else {}
 
 
 def _of_what_is_served(listed: str) -> str:
@@ -51,26 +73,16 @@ def _of_what_is_served(listed: str) -> str:
     return "\n".join(lines)
 
 
-def record_commands(target: str, found: Mapping[str, str]) -> None:
-    if target == KPYBROKER:
-        kafka = commands_expected("apache-kafka")
-        kafka[API_VERSIONS] = _of_what_is_served(kafka[API_VERSIONS])
-        found = {line: outcome for line, outcome in found.items() if kafka.get(line) != outcome}
-    (COMMANDS_HERE if target == KPYBROKER else COMMANDS).write_text(written(found))
+def record_commands(target: str, found: Mapping[str, str], recording: str = COMMANDS) -> None:
+    """Write what is not as before into the target's own file."""
+    *before, last = layers_of(recording, target)
+    known = _commands_before(before, target)
+    last.write_text(written({line: outcome for line, outcome in found.items() if known.get(line) != outcome}))
 
 
 def secured_commands_expected(target: str) -> dict[str, str]:
     """The same for the commands on a broker with logins and an authorizer."""
-    expected = transcript(SECURED_COMMANDS.read_text()) if SECURED_COMMANDS.exists() else {}
-    has_others = SECURED_COMMANDS_HERE.exists() and target == KPYBROKER
-    return {**expected, **(transcript(SECURED_COMMANDS_HERE.read_text()) if has_others else {})}
-
-
-def record_secured_commands(target: str, found: Mapping[str, str]) -> None:
-    if target == KPYBROKER:
-        kafka = secured_commands_expected("apache-kafka")
-        found = {line: outcome for line, outcome in found.items() if kafka.get(line) != outcome}
-    (SECURED_COMMANDS_HERE if target == KPYBROKER else SECURED_COMMANDS).write_text(written(found))
+    return commands_expected(target, SECURED_COMMANDS)
 
 
 def all_commands_expected(target: str) -> dict[str, str]:
@@ -80,9 +92,14 @@ def all_commands_expected(target: str) -> dict[str, str]:
 
 def steps_expected(target: str) -> dict[str, Step]:
     """The result of each step of the walk on this target."""
-    expected = steps_of(WALK.read_text()) if WALK.exists() else {}
-    here = steps_of(WALK_HERE.read_text()) if WALK_HERE.exists() and target == KPYBROKER else {}
-    return {name: here.get(name, step) for name, step in expected.items()}
+    return _steps_in(layers_of(WALK, target))
+
+
+def _steps_in(files: Iterable[Path]) -> dict[str, Step]:
+    found: dict[str, Step] = {}
+    for file in files:
+        found |= steps_of(file.read_text()) if file.exists() else {}
+    return found
 
 
 def steps_of(text: str) -> dict[str, Step]:
@@ -91,11 +108,10 @@ def steps_of(text: str) -> dict[str, Step]:
 
 
 def record_steps(target: str, found: Mapping[str, Step]) -> None:
-    if target == KPYBROKER:
-        kafka = steps_expected("apache-kafka")
-        found = {name: step for name, step in found.items() if kafka.get(name) != step}
-    lines = (f"{name}\t{' '.join(step.methods)}\t{step.outcome}\n" for name, step in found.items())
-    (WALK_HERE if target == KPYBROKER else WALK).write_text("".join(lines))
+    *before, last = layers_of(WALK, target)
+    known = _steps_in(before)
+    steps = ((name, step) for name, step in found.items() if known.get(name) != step)
+    last.write_text("".join(f"{name}\t{' '.join(step.methods)}\t{step.outcome}\n" for name, step in steps))
 
 
 # The page
@@ -158,7 +174,7 @@ def page() -> str:
 
 
 def _tools() -> str:
-    kafka, here = all_commands_expected("apache-kafka"), all_commands_expected(KPYBROKER)
+    kafka, here = all_commands_expected(APACHE_KAFKA), all_commands_expected(KPYBROKER)
     by_tool: dict[str, list[tuple[str, str, str]]] = {}
     for line, outcome in kafka.items():
         expected = _of_what_is_served(outcome) if line == API_VERSIONS else outcome
@@ -182,7 +198,7 @@ def _short(line: str, limit: int = 110) -> str:
 
 
 def _methods() -> str:
-    kafka, here = steps_expected("apache-kafka"), steps_expected(KPYBROKER)
+    kafka, here = steps_expected(APACHE_KAFKA), steps_expected(KPYBROKER)
     by_method: dict[str, list[tuple[str, str, str]]] = {}
     for name, step in kafka.items():
         for method in step.methods:
@@ -198,9 +214,9 @@ def _what_differs() -> str:
     """Side by side, what is there on both and not the same."""
     rows = []
     commands, steps = all_commands_expected(KPYBROKER), steps_expected(KPYBROKER)
-    kafka_commands = {**all_commands_expected("apache-kafka"), API_VERSIONS: commands[API_VERSIONS]}
+    kafka_commands = {**all_commands_expected(APACHE_KAFKA), API_VERSIONS: commands[API_VERSIONS]}
     pairs = [(f"`{_short(line)}`", outcome, commands[line]) for line, outcome in kafka_commands.items()]
-    pairs += [(name, step.outcome, steps[name].outcome) for name, step in steps_expected("apache-kafka").items()]
+    pairs += [(name, step.outcome, steps[name].outcome) for name, step in steps_expected(APACHE_KAFKA).items()]
     for name, kafka, ours in pairs:
         if kafka != ours and unserved_of(name, ours) is None:
             rows.append(f"| {name} | {_cell(kafka)} | {_cell(ours)} |\n")

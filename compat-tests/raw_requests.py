@@ -10,6 +10,7 @@ from kpywire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
+    CreatableTopicResult,
     CreateTopicsRequest,
 )
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -23,7 +24,7 @@ from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic, Met
 from kpywire.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
 from raw_client import RawClient
-from waiting import eventually
+from waiting import eventually, eventually_found
 
 NO_ID = bytes(16)
 UNKNOWN_ID = bytes(range(16))
@@ -144,7 +145,14 @@ def deletion(*names: str, ids: Sequence[bytes] = (), version: int = 6) -> Delete
 def create(raw: RawClient, name: str, partitions: int = 1, **configs: str) -> bytes:
     """Create a topic with nothing but these configs (``_`` for ``.``), wait until it is led; its id."""
     named: dict[str, str | None] = {key.replace("_", "."): value for key, value in configs.items()}
-    (answer,) = raw.call(creation(topic_named(name, partitions, configs=named)), 7).topics
+
+    def created() -> CreatableTopicResult | None:
+        (answer,) = raw.call(creation(topic_named(name, partitions, configs=named)), 7).topics
+        result: CreatableTopicResult = answer
+        # in ZooKeeper mode, a name that was deleted is free when all replicas are gone
+        return None if (result.error_message or "").endswith("is marked for deletion.") else result
+
+    answer = eventually_found(created, f"the name {name} to be free")
     assert answer.error_code == error_codes.NONE, answer
     wait_until_led(raw, name, partitions)
     topic_id: bytes = answer.topic_id

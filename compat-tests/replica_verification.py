@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from oracle.jars import LOGGING, classpath
+from oracle.jars import KAFKA_VERSION, LOGGING, classpath
 from oracle.process import die_with_parent
 
 REPORT_MS = 200
@@ -14,9 +14,12 @@ EARLIEST = "-2"
 
 
 @contextmanager
-def verifying(servers: str, topics: str, errors: Path) -> Iterator[IO[str]]:
-    """The output of the tool while it compares the topics that a pattern matches; its log goes to ``errors``."""
-    command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", LOGGING, "-cp", classpath()]
+def verifying(servers: str, topics: str, errors: Path, release: str = KAFKA_VERSION) -> Iterator[IO[str]]:
+    """The output of the tool while it compares the topics that a pattern matches; its log goes to ``errors``.
+
+    It asks in its newest versions, so a broker of Kafka 3.9 needs that ``release``.
+    """
+    command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", LOGGING, "-cp", classpath(release=release)]
     command += ["org.apache.kafka.tools.ReplicaVerificationTool", "--broker-list", servers]
     command += ["--report-interval-ms", str(REPORT_MS), "--time", EARLIEST, "--topics-include", topics]
     with open(errors, "wb") as log:

@@ -21,6 +21,12 @@ from zookeeper_clusters import KpyOnZooKeeper
 ON_ZOOKEEPER: Final = "kpybroker-zookeeper"
 KAFKA_ON_ZOOKEEPER: Final = "apache-kafka-zookeeper"
 """Kafka 3.9, the last one with ZooKeeper mode."""
+IN_ZOOKEEPER_MODE: Final = (ON_ZOOKEEPER, KAFKA_ON_ZOOKEEPER)
+AUTHORIZERS: Final = {
+    False: "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    True: "kafka.security.authorizer.AclAuthorizer",
+}
+"""The class of Kafka's authorizer, by whether the broker is in ZooKeeper mode."""
 ALONE_ON_ZOOKEEPER: Final = {
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "5",

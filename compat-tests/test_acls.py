@@ -20,22 +20,28 @@ from kpywire.messages.describe_acls import DescribeAclsRequest
 from oracle import ApacheKafka, BrokerProcess, free_port
 from oracle.process import HOST
 from raw_client import RawClient, connect
-from targets import TARGETS
+from targets import AUTHORIZERS, IN_ZOOKEEPER_MODE, TARGETS
 from waiting import becomes
+from zookeeper_clusters import ON_ZOOKEEPER, ZooKeeperCluster
 
-AUTHORIZER = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS;User:CN=broker,O=us",
-}
+SUPER_USERS = {"super.users": "User:ANONYMOUS;User:CN=broker,O=us"}
 WITHOUT_CODE = 99
 VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 
 
+def authorizing(target: str) -> dict[str, str]:
+    """The properties of a node with an authorizer."""
+    return {"authorizer.class.name": AUTHORIZERS[target in IN_ZOOKEEPER_MODE], **SUPER_USERS}
+
+
 @pytest.fixture(scope="module")
 def node(startable_target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, int]]:
-    """A node with an authorizer, to which everybody is a super user, and the port of its controller's listener."""
-    broker = TARGETS[startable_target](AUTHORIZER, directory=tmp_path_factory.mktemp("acls"))
-    if isinstance(broker, ApacheKafka):
+    """A node with an authorizer, to which everybody is a super user, and the port of its controller's listener. A
+    broker in ZooKeeper mode has none."""
+    broker = TARGETS[startable_target](authorizing(startable_target), directory=tmp_path_factory.mktemp("acls"))
+    if startable_target in IN_ZOOKEEPER_MODE:
+        port = 0
+    elif isinstance(broker, ApacheKafka):
         port = broker.controller_port
     else:
         port = free_port()
@@ -56,6 +62,8 @@ def node(startable_target: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(params=["broker", "controller"])
 def client(request: pytest.FixtureRequest, node: tuple[BrokerProcess, int]) -> Iterator[RawClient]:
     """A connection to the broker's listener, or the controller's. No ACLs are there at the begin."""
+    if request.param == "controller" and not node[1]:
+        pytest.skip("a broker in ZooKeeper mode has no listener of a KRaft controller")
     with RawClient(node[1]) if request.param == "controller" else connect(node[0].bootstrap_servers) as made:
         deleted(made, acl_filter())
         becomes(lambda: described(made), [])
@@ -103,7 +111,7 @@ OK = (0, "")
 
 
 @VERSIONS
-def test_acls_come_are_shown_and_go(client: RawClient, version: int) -> None:
+def test_acls_come_are_shown_and_go(client: RawClient, version: int, in_zookeeper_mode: bool) -> None:
     wanted = [acl("t"), acl("t", principal="User:CN=a,O=b"), acl("p", resource_pattern_type=4), acl("*", operation=3)]
     assert created(client, *wanted, version=version) == [OK] * 4
     every = sorted(
@@ -130,15 +138,18 @@ def test_acls_come_are_shown_and_go(client: RawClient, version: int) -> None:
         version=version,
     )
     of_t = [whole("t"), whole("t", principal="User:CN=a,O=b")]
+    again: list[Any] = [] if in_zookeeper_mode else of_t  # an AclAuthorizer reports an ACL with its first filter
     assert gone == [
         (0, None, sorted(of_t)),
-        (0, None, sorted([*of_t, whole("p", resource_pattern_type=4)])),
+        (0, None, sorted([*again, whole("p", resource_pattern_type=4)])),
         (0, None, []),
     ]
     becomes(lambda: described(client, version), [whole("*", operation=3)])
 
 
-def test_each_acl_is_refused_or_created_by_itself(client: RawClient) -> None:
+def test_each_acl_is_refused_or_created_by_itself(client: RawClient, in_zookeeper_mode: bool) -> None:
+    if in_zookeeper_mode:
+        pytest.skip("an AclAuthorizer writes all ACLs of a resource at once: the next test is about it")
     invalid = error_codes.INVALID_REQUEST
     answers = created(
         client,
@@ -180,6 +191,38 @@ def test_each_acl_is_refused_or_created_by_itself(client: RawClient) -> None:
     ]
 
 
+def test_the_acls_of_a_resource_are_refused_or_created_together(client: RawClient, in_zookeeper_mode: bool) -> None:
+    if not in_zookeeper_mode:
+        pytest.skip("only where ACLs are in ZooKeeper, the ACLs of a resource in one znode")
+    invalid, unknown = error_codes.INVALID_REQUEST, error_codes.UNKNOWN_SERVER_ERROR
+    answers = created(
+        client,
+        acl(""),
+        acl("cluster", resource_type=4),
+        acl("t", principal="nobody"),
+        acl("t"),
+        acl("u", resource_type=WITHOUT_CODE),
+        acl("u", resource_pattern_type=WITHOUT_CODE),
+        acl("u", operation=WITHOUT_CODE),
+        acl("u", permission_type=WITHOUT_CODE),
+        acl("u", host="10.0.0.0/8"),
+        acl("u", host=""),
+        acl("kafka-cluster", resource_type=4, operation=4),
+    )
+    failed = (invalid, "Failed to create ACL")
+    assert answers == [
+        (invalid, "Invalid empty resource name"),
+        (invalid, "The only valid name for the CLUSTER resource is kafka-cluster"),
+        (unknown, None),
+        (unknown, None),
+        *[failed] * 4,
+        OK,
+        OK,
+        OK,
+    ]
+    becomes(lambda: len(described(client)), 3)
+
+
 @pytest.mark.parametrize(
     "fields",
     [{"resource_type": 1}, {"resource_pattern_type": 1}, {"resource_pattern_type": 2}, {"operation": 1},
@@ -190,7 +233,9 @@ def test_what_only_a_filter_may_say_fails_the_whole_request(client: RawClient, f
     assert described(client) == []
 
 
-def test_more_than_ten_thousand_at_once_are_refused(client: RawClient) -> None:
+def test_more_than_ten_thousand_at_once_are_refused(client: RawClient, in_zookeeper_mode: bool) -> None:
+    if in_zookeeper_mode:
+        pytest.skip("the limit is that of a KRaft controller's batch of records; an AclAuthorizer has none")
     answers = created(client, *(acl(f"t{number}") for number in range(10_001)))
     refused = (error_codes.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
     assert answers == [refused] * 10_001
@@ -214,8 +259,9 @@ def test_kafka_acls_adds_lists_and_removes(node: tuple[BrokerProcess, int], tmp_
         becomes(lambda: len(described(client)), 8)
         listed = run("--list")
         assert "(principal=User:CN=b,O=c, host=10.0.0.7, operation=ALL, permissionType=DENY)" in listed
-        by_controller = tools.run("kafka-acls", "--bootstrap-controller", f"{HOST}:{node[1]}", "--list")
-        assert sorted(by_controller.out.split()) == sorted(listed.split())
+        if node[1]:
+            by_controller = tools.run("kafka-acls", "--bootstrap-controller", f"{HOST}:{node[1]}", "--list")
+            assert sorted(by_controller.out.split()) == sorted(listed.split())
         assert run("--list", "--principal", "User:alice").count("principal=User:alice") == 7
         run("--remove", "--force", "--topic", "t")
         becomes(lambda: len(described(client)), 4)
@@ -288,16 +334,31 @@ def test_kpybroker_acls_adds_lists_explains_and_removes(node: tuple[BrokerProces
     assert "No such ACLs." in run("remove", "-t", "nothing")
 
 
+def cluster_of(target: str, directory: Path) -> Cluster | ZooKeeperCluster:
+    """Three nodes with an authorizer."""
+    properties = authorizing(target)
+    if target in IN_ZOOKEEPER_MODE:
+        return ZooKeeperCluster(directory, ON_ZOOKEEPER[target.removesuffix("-zookeeper")], properties)
+    return Cluster(PROGRAMS[target], directory, properties=properties)
+
+
+def ports_of(cluster: Cluster | ZooKeeperCluster) -> list[int]:
+    """The ports of all nodes, those of their controllers' listeners too."""
+    if isinstance(cluster, Cluster):
+        return [port for place in cluster.places.values() for port in (place.port, place.controller_port)]
+    return [node.port for node in cluster.nodes.values()]
+
+
 def test_every_node_of_a_cluster_learns_of_acls(startable_target: str, tmp_path: Path) -> None:
-    if startable_target not in PROGRAMS:
+    if startable_target not in (*PROGRAMS, *IN_ZOOKEEPER_MODE):
         pytest.skip("a cluster of nodes on this machine")
-    with Cluster(PROGRAMS[startable_target], tmp_path, properties=AUTHORIZER) as cluster:
+    with cluster_of(startable_target, tmp_path) as cluster:
         expected = []
         for node_id, node in cluster.nodes.items():
             with connect(node.bootstrap_servers) as client:
                 assert created(client, acl(f"t{node_id}")) == [OK]
             expected.append(whole(f"t{node_id}"))
-        ports = [port for place in cluster.places.values() for port in (place.port, place.controller_port)]
+        ports = ports_of(cluster)
         for port in ports:
             with RawClient(port) as client:
                 becomes(lambda client=client: described(client), expected)  # type: ignore[misc]

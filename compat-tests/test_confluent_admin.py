@@ -202,13 +202,15 @@ def test_the_cluster_is_described(admin: AdminClient, bootstrap_servers: str) ->
     assert cluster.cluster_id == admin.list_topics(timeout=30).cluster_id
 
 
-def test_partitions_with_their_preferred_leader_need_no_election(admin: AdminClient, topic: str) -> None:
+def test_partitions_with_their_preferred_leader_need_no_election(
+    admin: AdminClient, topic: str, in_zookeeper_mode: bool
+) -> None:
     wanted = [TopicPartition(topic, 0), TopicPartition("no-such-topic", 0)]
     outcomes = admin.elect_leaders(ElectionType.PREFERRED, wanted).result(30)
     found = {partition.topic: error.str() for partition, error in outcomes.items()}
     assert found == {
         topic: "Leader election not needed for topic partition.",
-        "no-such-topic": "No such topic as no-such-topic",
+        "no-such-topic": "The partition does not exist." if in_zookeeper_mode else "No such topic as no-such-topic",
     }
 
 

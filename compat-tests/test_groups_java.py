@@ -102,7 +102,9 @@ def test_the_performance_test_reads_as_a_group(run: Run, bootstrap_servers: str,
     assert committed(bootstrap_servers, group, topic, 1) == [2_000]
 
 
-def test_groups_are_listed_and_described(run: Run, bootstrap_servers: str, new_topic: NewTopic, group: str) -> None:
+def test_groups_are_listed_and_described(
+    run: Run, bootstrap_servers: str, new_topic: NewTopic, group: str, in_zookeeper_mode: bool
+) -> None:
     topic = new_topic(2)
     write(bootstrap_servers, topic, 20, 2)
     groups = ["kafka-consumer-groups", "--group", group, "--describe"]
@@ -133,7 +135,10 @@ def test_groups_are_listed_and_described(run: Run, bootstrap_servers: str, new_t
     assert {row["PARTITION"]: row["LAG"] for row in rows(described.out)} == {"0": "5", "1": "0"}
     assert group in run("kafka-consumer-groups", "--list").out.split()
     missing = run("kafka-consumer-groups", "--group", group + "-", "--describe")
-    assert f"GroupIdNotFoundException: Group {group}- not found." in missing.text
+    words = f"GroupIdNotFoundException: Group {group}- not found."
+    if in_zookeeper_mode:
+        words = f"Error: Consumer group '{group}-' does not exist."
+    assert words in missing.text
 
 
 def test_offsets_are_reset_and_deleted(run: Run, bootstrap_servers: str, new_topic: NewTopic, group: str) -> None:

@@ -1,7 +1,8 @@
 """Every method of Java's Admin does what it does on Apache Kafka.
 
 What that is stands in ``expected/admin_walk.txt``; where kpybroker does otherwise, or does not serve what is asked for,
-in ``expected/admin_walk_kpybroker.txt``, which may only become shorter. Both are written by ``make parity``.
+in ``expected/admin_walk_kpybroker.txt``, which may only become shorter. Targets in ZooKeeper mode have files of their
+own with what is not the same there (`parity.LAYERS`). All are written by ``make parity``.
 """
 
 import re

@@ -15,7 +15,7 @@ from java_commands import SECURED_COMMANDS
 from java_tools import JavaTools
 from oracle import free_port
 from oracle.process import HOST
-from targets import EXTERNAL, TARGETS
+from targets import AUTHORIZERS, EXTERNAL, IN_ZOOKEEPER_MODE, TARGETS
 from test_java_commands import files_for_commands, run_all
 
 pytestmark = pytest.mark.java
@@ -32,7 +32,7 @@ REFUSED_AFTER = (
 )
 
 
-def properties() -> dict[str, str]:
+def properties(target: str) -> dict[str, str]:
     """The configuration of the broker, apart from addresses."""
     users = " ".join(f'user_{name}="{password}"' for name, password in USERS.values())
     return {
@@ -41,7 +41,7 @@ def properties() -> dict[str, str]:
         "listener.name.secured.plain.sasl.jaas.config": f"{PLAIN_MODULE} required {users};",
         "listener.name.secured.scram-sha-256.sasl.jaas.config": f"{SCRAM_MODULE} required;",
         "listener.name.secured.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "authorizer.class.name": AUTHORIZERS[target in IN_ZOOKEEPER_MODE],
         "super.users": "User:ANONYMOUS;User:admin",
         "delegation.token.secret.key": "the key of all tokens",
         "num.partitions": "1",
@@ -55,7 +55,7 @@ def printed(
     """The output of each command, in their order."""
     if target == EXTERNAL:
         pytest.skip("configures the broker, and --bootstrap-server names one of somebody else")
-    broker = TARGETS[target](properties(), directory=tmp_path_factory.mktemp("broker"))
+    broker = TARGETS[target](properties(target), directory=tmp_path_factory.mktemp("broker"))
     server = f"{HOST}:{free_port()}"
     own: dict[str, str] = broker.properties  # type: ignore[attr-defined]
     for key in ("listeners", "advertised.listeners"):
@@ -67,7 +67,7 @@ def printed(
     with broker:
         found = run_all(java_tools, SECURED_COMMANDS, server, files, wanted)
     if recording:
-        parity.record_secured_commands(target, found)
+        parity.record_commands(target, found, parity.SECURED_COMMANDS)
     return found
 
 

@@ -158,11 +158,12 @@ def test_log_directories_are_described(run: Run, topic: str, bootstrap_servers: 
     assert (partition["offsetLag"], partition["isFuture"]) == (0, False)
 
 
-def test_what_the_broker_serves_is_listed(run: Run, bootstrap_servers: str) -> None:
+def test_what_the_broker_serves_is_listed(run: Run, bootstrap_servers: str, in_zookeeper_mode: bool) -> None:
+    produce, fetch = (11, 17) if in_zookeeper_mode else (13, 18)
     listed = run("kafka-broker-api-versions").out
     assert re.search(rf"^{bootstrap_servers} \(id: \d+ rack: null isFenced: false\) -> \($", listed, re.M)
-    assert re.search(r"^\tProduce\(0\): 0 to 13 \[usable: 13\],$", listed, re.M)
-    assert re.search(r"^\tFetch\(1\): 4 to 18 \[usable: 18\],$", listed, re.M)
+    assert re.search(rf"^\tProduce\(0\): 0 to {produce} \[usable: {produce}\],$", listed, re.M)
+    assert re.search(rf"^\tFetch\(1\): [04] to {fetch} \[usable: {fetch}\],$", listed, re.M)
     assert re.search(r"^\tApiVersions\(18\): 0 to 4 \[usable: 4\],$", listed, re.M)
 
 

@@ -221,12 +221,21 @@ def test_operations_that_cannot_be_change_nothing(
     operations: Sequence[tuple[str, int, str | None]],
     code: int,
     message: str,
+    in_zookeeper_mode: bool,
 ) -> None:
     topic = unused_topic()
+    if in_zookeeper_mode:
+        message = worded_with_resource(topic, message)
     create(raw, topic, retention_bytes="5")
     for validate_only in (True, False):
         assert incrementally(raw, topic, *operations, validate_only=validate_only) == (code, message)
     assert configs_set(raw, TOPIC, topic) == {"retention.bytes": "5"}
+
+
+def worded_with_resource(topic: str, message: str) -> str:
+    """The message of a broker in ZooKeeper mode: values that a config cannot have are refused with their resource."""
+    resource = f"Invalid config value for resource ConfigResource(type=TOPIC, name='{topic}'): "
+    return f"{resource}{message}" if message.startswith("Invalid value ") else message
 
 
 def test_only_topics_that_exist_are_configured(raw: RawClient) -> None:
@@ -288,7 +297,12 @@ def test_the_older_request_replaces_all_configs(raw: RawClient, unused_topic: Un
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_older_request_refuses_in_the_same_words(raw: RawClient, topic: str, version: int) -> None:
+def test_the_older_request_refuses_in_the_same_words(
+    raw: RawClient, topic: str, version: int, in_zookeeper_mode: bool
+) -> None:
+    not_a_long = "Invalid value x for configuration retention.ms: Not a number of type LONG"
+    if in_zookeeper_mode:
+        not_a_long = worded_with_resource(topic, not_a_long)
     before = configs_set(raw, TOPIC, topic)
     refusals = {
         (TOPIC, topic, ("retention.ms", None)): (
@@ -297,7 +311,7 @@ def test_the_older_request_refuses_in_the_same_words(raw: RawClient, topic: str,
         ),
         (TOPIC, topic, ("retention.ms", "x")): (
             error_codes.INVALID_CONFIG,
-            "Invalid value x for configuration retention.ms: Not a number of type LONG",
+            not_a_long,
         ),
         (TOPIC, topic, ("nosuch", "1")): (error_codes.INVALID_CONFIG, "Unknown topic config name: nosuch"),
         (TOPIC, "no-such-topic", ("retention.ms", "1")): (error_codes.UNKNOWN_TOPIC_OR_PARTITION, NO_SUCH_TOPIC),

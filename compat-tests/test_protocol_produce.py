@@ -18,6 +18,7 @@ from kpywire.messages.produce import (
 )
 from kpywire.record import Record, build_batch, read_records
 from raw_client import RawClient, connect
+from raw_requests import wait_until_led
 
 VERSION = 9
 DAY_MS = 86_400_000
@@ -282,10 +283,12 @@ def test_duplicates_are_known_after_a_restart(start_broker: StartBroker) -> None
     broker.kill()
     broker.start()
     with connect(broker.bootstrap_servers) as raw:
+        wait_until_led(raw, "kept")
         # Kafka's recovery ends with a producer snapshot, which holds the last batch of each producer only.
         assert produce(raw, "kept", first[6]).base_offset == 6
     broker.restart()
     with connect(broker.bootstrap_servers) as raw:
+        wait_until_led(raw, "kept")
         assert produce(raw, "kept", first[6]).base_offset == 6
         assert len(read_all(raw, "kept")) == 7
 

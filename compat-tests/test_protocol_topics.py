@@ -216,15 +216,28 @@ TOO_MANY_PARTITIONS = (error_codes.POLICY_VIOLATION, "Excessively large number o
     ],
 )
 def test_counts_that_make_no_topic(
-    raw: RawClient, partitions: int, replication_factor: int, expected: tuple[int, str | None]
+    raw: RawClient,
+    partitions: int,
+    replication_factor: int,
+    expected: tuple[int, str | None],
+    in_zookeeper_mode: bool,
 ) -> None:
+    if in_zookeeper_mode and partitions <= 0:
+        expected = error_codes.INVALID_PARTITIONS, "Number of partitions must be larger than 0."
+    elif in_zookeeper_mode and replication_factor <= 0:
+        expected = error_codes.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0."
     assert refusal(raw, topic_named("counted", partitions, replication_factor)) == expected
 
 
 @pytest.mark.parametrize("replication_factor", [2, 32767])
-def test_there_are_not_more_replicas_than_brokers(raw: RawClient, replication_factor: int) -> None:
+def test_there_are_not_more_replicas_than_brokers(
+    raw: RawClient, replication_factor: int, in_zookeeper_mode: bool
+) -> None:
     code, message = refusal(raw, topic_named("replicated", 1, replication_factor))
     assert code == error_codes.INVALID_REPLICATION_FACTOR
+    if in_zookeeper_mode:
+        assert message == f"Replication factor: {replication_factor} larger than available brokers: 1."
+        return
     assert message == (
         f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
         f"{replication_factor} cannot be reached because only 1 broker(s) are registered or some brokers have all "
@@ -280,19 +293,21 @@ def test_an_assignment_that_cannot_be_is_explained(raw: RawClient, assignments: 
     assert refusal(raw, topic_named("assigned", -1, -1, mine)) == expected
 
 
-def test_an_assignment_leaves_no_counts_to_set(raw: RawClient, unused_topic: UnusedTopic) -> None:
+def test_an_assignment_leaves_no_counts_to_set(
+    raw: RawClient, unused_topic: UnusedTopic, in_zookeeper_mode: bool
+) -> None:
     node_id = raw.call(metadata(), 9).brokers[0].node_id
     mine = [(1, [node_id]), (0, [node_id])]
     prefix = "A manual partition assignment was specified, but "
-    assert refusal(raw, topic_named("assigned", 2, -1, mine)) == (
-        error_codes.INVALID_REQUEST,
-        prefix + "numPartitions was not set to -1.",
-    )
+    messages = [f"{prefix}{count} was not set to -1." for count in ("numPartitions", "replication factor")]
+    if in_zookeeper_mode:
+        both = "Both numPartitions or replicationFactor and replicasAssignments were set."
+        messages = [f"{both} Both cannot be used at the same time."] * 2
+    refused = refusal(raw, topic_named("assigned", 2, -1, mine))
+    assert refused == (error_codes.INVALID_REQUEST, messages[0])
     for partitions in (-1, 2):
-        assert refusal(raw, topic_named("assigned", partitions, 1, mine)) == (
-            error_codes.INVALID_REQUEST,
-            prefix + "replication factor was not set to -1.",
-        )
+        refused = refusal(raw, topic_named("assigned", partitions, 1, mine))
+        assert refused == (error_codes.INVALID_REQUEST, messages[1])
     topic = unused_topic()
     result = created(raw, topic_named(topic, -1, -1, mine))[topic]
     assert (result.error_code, result.num_partitions, result.replication_factor) == (error_codes.NONE, 2, 1)
@@ -471,7 +486,9 @@ def outcomes(response: CreatePartitionsResponse) -> dict[str, tuple[int, str | N
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_partitions_are_added_and_never_taken(raw: RawClient, unused_topic: UnusedTopic, version: int) -> None:
+def test_partitions_are_added_and_never_taken(
+    raw: RawClient, unused_topic: UnusedTopic, version: int, in_zookeeper_mode: bool
+) -> None:
     topic = unused_topic()
     create(raw, topic)
     append(raw, topic, 1000)
@@ -483,21 +500,33 @@ def test_partitions_are_added_and_never_taken(raw: RawClient, unused_topic: Unus
     assert [partition.partition_index for partition in metadata_of(raw, topic).partitions] == [0, 1, 2]
     append(raw, topic, 1000, partition=2)
     assert outcomes(raw.call(growth((topic, 3)), version)) == {
-        topic: (error_codes.INVALID_PARTITIONS, "Topic already has 3 partition(s).")
+        topic: (
+            error_codes.INVALID_PARTITIONS,
+            "Topic already has 3 partitions." if in_zookeeper_mode else "Topic already has 3 partition(s).",
+        )
     }
     for count in (2, 0, -1):
         message = f"The topic {topic} currently has 3 partition(s); {count} would not be an increase."
+        if in_zookeeper_mode:
+            message = f"Topic currently has 3 partitions, which is higher than the requested {count}."
         assert outcomes(raw.call(growth((topic, count)), version)) == {topic: (error_codes.INVALID_PARTITIONS, message)}
 
 
-def test_partitions_of_nothing_and_of_a_topic_named_twice(raw: RawClient, unused_topic: UnusedTopic) -> None:
+def test_partitions_of_nothing_and_of_a_topic_named_twice(
+    raw: RawClient, unused_topic: UnusedTopic, in_zookeeper_mode: bool
+) -> None:
     topic = unused_topic()
     create(raw, topic)
     asked = growth((topic, 5), ("no-such-topic", 2), ("a b", 2), ("", 2), ("__cluster_metadata", 2), (topic, 6))
-    unknown = (error_codes.UNKNOWN_TOPIC_OR_PARTITION, None)
     assert outcomes(raw.call(asked, 3)) == {
         topic: (error_codes.INVALID_REQUEST, "Duplicate topic name."),
-        **dict.fromkeys(("no-such-topic", "a b", "", "__cluster_metadata"), unknown),
+        **{
+            name: (
+                error_codes.UNKNOWN_TOPIC_OR_PARTITION,
+                f"The topic '{name}' does not exist." if in_zookeeper_mode else None,
+            )
+            for name in ("no-such-topic", "a b", "", "__cluster_metadata")
+        },
     }
     assert len(metadata_of(raw, topic).partitions) == 1
     assert raw.call(growth(), 3).results == []

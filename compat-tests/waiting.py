@@ -2,6 +2,9 @@
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
+
+Found = TypeVar("Found")
 
 
 def eventually(condition: Callable[[], object], what: str, within_s: float = 30.0, every_s: float = 0.02) -> None:
@@ -11,6 +14,19 @@ def eventually(condition: Callable[[], object], what: str, within_s: float = 30.
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {within_s:g} s for {what}, which did not happen")
         time.sleep(every_s)
+
+
+def eventually_found(look: Callable[[], Found | None], what: str) -> Found:
+    """The result of ``look`` as soon as it is not None."""
+    found: list[Found | None] = []
+
+    def is_there() -> bool:
+        found.append(look())
+        return found[-1] is not None
+
+    eventually(is_there, what)
+    assert found[-1] is not None
+    return found[-1]
 
 
 def becomes(look: Callable[[], object], expected: object, within_s: float = 10.0) -> None:

@@ -60,9 +60,11 @@ class KpyOnZooKeeper(BrokerProcess):
     ) -> None:
         super().__init__(directory, port or free_port())
         self.host, self.launcher, self.broker_id = host, launcher, broker_id
+        listeners = (properties or {}).get("listeners", f"PLAINTEXT://{host}:{self.port}")
         self.properties = {
             "zookeeper.connect": connect,
-            "listeners": f"PLAINTEXT://{host}:{self.port}",
+            "listeners": listeners,
+            "advertised.listeners": listeners,
             "log.dirs": str(self.data),
             "kpybroker.http.listener": "",
             **({} if broker_id is None else {"broker.id": str(broker_id)}),

@@ -4,120 +4,47 @@ versions that are not served there."""
 from collections.abc import Mapping
 from typing import Final
 
-COMMAND: Final = "test_java_commands.py::test_a_command_prints_what_it_prints_on_apache_kafka"
-OF_KRAFT: Final = (
-    "kafka-broker-api-versions",
-    "kafka-client-metrics",
-    "kafka-cluster list-endpoints --include-fenced-brokers",
-    "kafka-cluster unregister",
-    "kafka-configs --alter --entity-type client-metrics",
-    "kafka-configs --describe --entity-type client-metrics",
-    "kafka-configs --describe --entity-type groups",
-    "kafka-consumer-groups --describe --group no-such-group",
-    "kafka-features",
-    "kafka-leader-election --election-type preferred --topic no-such-topic",
-    "kafka-metadata-quorum",
-    "kafka-share-groups",
-    "kafka-streams-groups --describe",
-    "kafka-topics --describe --topic tools-of-java --at-min-isr-partitions",
-    "kafka-transactions describe",
-    "kafka-transactions list --transactional-id-pattern",
-    "line36]",
-    "line38]",
-    "line105]",
-    "line106]",
-    "line133]",
-)
-"""Commands of Java's tools, by their beginnings; long ones have the numbers of their lines in ``commands.json``."""
-STEP: Final = "test_java_admin.py::test_a_step_ends_as_on_apache_kafka"
-STEPS_OF_KRAFT: Final = (
-    "add a voter",
-    "alter configs of a group",
-    "alter configs of client metrics",
-    "alter offsets of a share group",
-    "delete offsets of a share group",
-    "describe an unknown classic group",
-    "describe an unknown group",
-    "describe configs of a group",
-    "describe configs of client metrics",
-    "describe features",
-    "describe share groups",
-    "describe streams groups",
-    "describe the cluster",
-    "describe the quorum",
-    "describe topics",
-    "elect preferred leaders",
-    "list client metrics resources",
-    "list config resources",
-    "list offsets of share groups",
-    "list resources of brokers",
-    "remove a voter",
-    "undo",
-    "unregister a broker",
-    "update features by way of trial",
-    "update features wrongly",
-)
 SKIPPED: Final[Mapping[str, tuple[str, ...]]] = {
-    "share groups need KRaft mode": ("test_share_groups.py",),
-    "there is no quorum in ZooKeeper mode": ("test_quorum_requests.py", "test_protocol_controller.py"),
-    "no feature is finalised in ZooKeeper mode": (
+    "share groups (KIP-932) need KRaft mode": ("test_share_groups.py",),
+    "there is no quorum in ZooKeeper mode": (
+        "test_quorum_requests.py",
+        "test_protocol_controller.py",
+        "test_command_line_operations.py::test_people_get_a_table[target-cluster quorum]",
+        "test_kafka_python_admin.py::test_the_quorum_its_producers_and_what_has_configs_are_described",
+    ),
+    "only controllers of a quorum take envelopes (KIP-590); test_zookeeper_refusals.py has the answer of brokers": (
+        "test_envelope.py",
+    ),
+    "no feature is finalised in ZooKeeper mode, so there is no transaction.version (KIP-890)": (
+        "test_transactions_levels.py",
+    ),
+    "no feature is finalised in ZooKeeper mode (KIP-584)": (
         "test_protocol_admin.py::test_what_a_feature_cannot_be_is_refused",
         "test_protocol_admin.py::test_metadata_are_not_lost_by_a_downgrade",
         "test_protocol_admin.py::test_a_feature_can_be_what_it_is",
-        "test_transactions_levels.py",
     ),
-    "groups and client metrics have configs in KRaft mode alone": (
+    "groups have configs in KRaft mode alone (KIP-848)": (
         "test_protocol_broker_configs.py::test_groups_are_configured_before_they_exist",
+    ),
+    "brokers receive metrics of clients in KRaft mode alone (KIP-714)": (
         "test_protocol_broker_configs.py::test_client_metrics_subscriptions_are_configured",
-        "test_protocol_admin.py::test_what_has_configs_is_listed",
         "test_client_metrics.py",
     ),
-    "the versions were recorded in KRaft mode": (
-        "test_protocol_versions.py::test_the_advertised_versions_are_kafkas",
-        "test_java_tools.py::test_what_the_broker_serves_is_listed",
-        "test_kafka_python_admin.py::test_what_the_broker_serves_can_be_asked",
-        "test_version_guesses.py",
+    "ListConfigResources (KIP-1142) came with Kafka 4": ("test_protocol_admin.py::test_what_has_configs_is_listed",),
+    "DescribeTopicPartitions (KIP-966) needs KRaft mode": (
+        "test_kafka_python_admin.py::test_partitions_are_described_page_by_page",
     ),
-    "its brokers are nodes of a quorum": ("test_acls.py", "test_envelope.py"),
-    "the command prints what only clusters in KRaft mode have": tuple(f"{COMMAND}[{each}" for each in OF_KRAFT),
-    "the step of Java's Admin ends so only in KRaft mode": tuple(f"{STEP}[{each}]" for each in STEPS_OF_KRAFT),
-    "the outcomes were recorded in KRaft mode": ("test_java_commands_secured.py",),
     "the next group protocol (KIP-848) needs KRaft mode": (
         "test_consumer_groups_live.py",
         "test_groups_java.py::test_java_consumers_come_and_go_and_every_record_is_read_once[consumer-protocol]",
         "test_groups_under_load.py::test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody[Next",
         "test_groups_under_load.py::test_members_come_and_go_and_every_record_is_read_once[confluent-consumer-protocol",
     ),
-    "versions of Kafka 4 are asked for, which 3.9 does not serve": (
-        "test_java_commands.py::test_the_replica_verification_tool_finds_every_replica_alike",
-        "test_consoles.py",
-        "test_groups_java.py::test_groups_are_listed_and_described",
-        "test_kafka_python_admin.py::test_partitions_are_described_page_by_page",
-        "test_kafka_python_admin.py::test_the_quorum_its_producers_and_what_has_configs_are_described",
-        "test_protocol_offsets.py::test_an_empty_log_begins_and_ends_at_zero",
-    ),
-    "there is no metadata.version, no quorum and no topic of share groups": (
-        "test_command_line_operations.py::test_people_get_a_table[target-cluster quorum]",
-        "test_command_line_operations.py::test_the_cluster_is_described[target]",
-    ),
-    "the only broker leads again in the same epoch, and knows its partitions only after the controller has sent them": (
+    "the only broker of a cluster in ZooKeeper mode leads again in the same epoch": (
         "test_protocol_offsets.py::test_leader_epochs_outlive_a_restart_and_fence_what_is_older",
-        "test_protocol_produce.py::test_duplicates_are_known_after_a_restart",
-        "test_retention_clients.py::test_segments_go_by_size_by_time_and_by_their_policy_as_it_is_set_now",
     ),
-    "Apache Kafka 3.9 in ZooKeeper mode answers otherwise than KRaft, too": (
-        "test_protocol_admin.py::test_partitions_with_their_preferred_leader_need_no_election",
-        "test_confluent_admin.py::test_partitions_with_their_preferred_leader_need_no_election",
-        "test_protocol_admin.py::test_no_partition_is_moving",
-        "test_protocol_admin.py::test_of_all_partitions_only_elected_ones_are_listed",
-        "test_protocol_admin.py::test_an_election_without_time_or_of_an_unknown_type_is_refused",
+    "Apache Kafka 3.9 in ZooKeeper mode begins what it has no time for (docs/zookeeper.md)": (
         "test_protocol_topics.py::test_a_request_without_time_is_not_begun",
-        "test_protocol_log_dirs.py::test_only_brokers_that_are_there_get_partitions",
-    ),
-    "a deleted name is free only when all replicas are gone": (
-        "test_protocol_metadata.py::test_an_id_belongs_to_one_life_of_a_name",
-        "test_kafka_python_admin.py::test_a_topic_created_again_is_another_topic",
-        "test_protocol_group_offsets.py::test_a_deleted_topic_takes_its_offsets_with_it",
     ),
     "starts clusters of its own, whatever the target": (
         "test_zookeeper_controller.py",

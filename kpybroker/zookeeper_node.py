@@ -144,6 +144,7 @@ class ZooKeeperNode:
         current.when_changed(lambda changed: server.change_limits(socket_limits(changed)))
         controlling = self._controlling = build_controller(current, platform, joined, self._begin)
         joined.controller.control = controlling.take
+        joined.controller.is_in_charge = lambda: controlling.office.controller.is_active
         if config.migrates_from_zookeeper:
             from kpybroker.assembly.migrating_broker import build_migrating  # not of a plain start
 

@@ -39,7 +39,7 @@ class BeatingGroup(Group):
         """The members whose next heartbeat says what they own."""
 
     def create(self, partitions: int) -> None:
-        """Create the topics. Together they have so many partitions."""
+        """Create the topics, with this number of partitions together."""
         topics = [
             CreatableTopic(
                 name=name, num_partitions=partitions // TOPICS, replication_factor=1, assignments=[], configs=[]

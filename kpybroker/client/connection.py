@@ -19,6 +19,8 @@ from kpywire.errors import Malformed, UnsupportedVersion
 if TYPE_CHECKING:
     from kpybroker.client.protection import Protection
 
+AT_ONCE_BYTES: Final = 4 * 1024 * 1024
+"""The memory for an answer before any of it has come; more is taken as more comes."""
 SILENT_S: Final = 3.0
 """The time after the broker's own waiting time before a missing answer is reported."""
 
@@ -193,7 +195,7 @@ class Connection:
         deadline_s, overdue_s = began_s + most_s, began_s + wait_s + SILENT_S
         try:
             self._transmit(request, version, most_s)
-            start = self._receive(SIZE.size, deadline_s, overdue_s)
+            start = bytes(self._receive(SIZE.size, deadline_s, overdue_s))
             if start in OTHER_PROTOCOLS:
                 from kpybroker.client.causes import other_protocol
 
@@ -219,16 +221,18 @@ class Connection:
         self._socket.settimeout(timeout_s)
         self._socket.sendall(frame)
 
-    def _receive(self, count: int, deadline_s: float, overdue_s: float) -> bytes:
+    def _receive(self, count: int, deadline_s: float, overdue_s: float) -> bytearray:
         """Receive bytes. Raises TimeoutError at ``deadline_s``; reports at ``overdue_s`` that nothing has come yet."""
-        pieces: list[bytes] = []
-        left = count
+        received, got = bytearray(min(count, AT_ONCE_BYTES)), 0
         is_told = self._on_silence is None
-        while left:
+        while got < count:
+            if got == len(received):
+                received += bytes(min(count - got, got))
             until_s = deadline_s if is_told else min(deadline_s, overdue_s)
             self._socket.settimeout(max(until_s - time.monotonic(), 0.001))
             try:
-                piece = self._socket.recv(min(left, 1 << 20))
+                with memoryview(received) as place:
+                    more = self._socket.recv_into(place[got:])
             except TimeoutError:
                 if is_told or time.monotonic() >= deadline_s:
                     raise
@@ -236,11 +240,10 @@ class Connection:
                 assert self._on_silence is not None
                 self._on_silence(f"{self.address} does not answer")
                 continue
-            if not piece:
+            if not more:
                 raise ConnectionResetError("the broker closed it")
-            pieces.append(piece)
-            left -= len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            got += more
+        return received
 
 
 def _reason(error: OSError) -> str:

@@ -13,6 +13,7 @@ from kpywire import api, codec, error_codes
 from kpywire.errors import Malformed
 from kpywire.header import decode_response_header, encode_request_header
 from kpywire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kpywire.varint import Buffer
 
 CLIENT_ID: Final = "kpybroker"
 SOFTWARE: Final = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version=__version__)
@@ -69,7 +70,7 @@ class Conversation:
             raise Malformed(f"an answer of {size} bytes")
         return size
 
-    def answer(self, key: int, version: int, frame: bytes) -> Any:
+    def answer(self, key: int, version: int, frame: Buffer) -> Any:
         """The response in a frame, without its size. Malformed if it does not answer the last request."""
         correlation_id, start = decode_response_header(key, version, frame)
         if correlation_id != self._correlation_id:

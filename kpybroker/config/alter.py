@@ -11,8 +11,9 @@ from typing import Any, Final, Protocol
 from kpybroker.config import dynamic
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import LIST, ConfigError, edited_list, java_int, to_text
+from kpybroker.config.definition import LIST, ConfigError, ConfigKey, edited_list, java_int, to_text
 from kpybroker.config.loggers import LEVEL_NAMES, ROOT
+from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
 from kpywire import error_codes
 from kpywire.messages import alter_configs as legacy
 from kpywire.messages import incremental_alter_configs as incremental
@@ -64,9 +65,9 @@ def settle_incremental(
         if resource.resource_type == BROKER:
             _check_broker_name(resource.resource_name, view)
             stored = view.configs_of(BROKER, resource.resource_name)
-            _check_broker_configs(resource.resource_name, _applied(stored, resource), view, is_allowed=is_allowed)
+            _check_broker_configs(resource.resource_name, _applied(stored, resource, view), view, is_allowed=is_allowed)
         else:
-            _check_type(resource.resource_type)
+            _check_type(resource.resource_type, view)
         return False
 
     return (yield from _settle(request.resources, judge, (yield from _repeated(request.resources))))
@@ -83,7 +84,7 @@ def settle_legacy(request: legacy.AlterConfigsRequest, view: View, *, is_allowed
             configs = {config.name: config.value or "" for config in resource.configs}
             _check_broker_configs(resource.resource_name, configs, view, is_allowed=is_allowed)
         else:
-            _check_type(resource.resource_type)
+            _check_type(resource.resource_type, view)
         return False
 
     return (yield from _settle(request.resources, judge, (yield from _repeated(request.resources))))
@@ -175,8 +176,9 @@ def _check_configs(names: Sequence[str], nulls: Sequence[str]) -> None:
         raise _invalid_request(f"Null value not supported for : {', '.join(nulls)}")
 
 
-def _check_type(resource_type: int) -> None:
-    if resource_type not in _CHANGED_BY_CONTROLLER:
+def _check_type(resource_type: int, view: View) -> None:
+    """Groups have configs in KRaft mode alone."""
+    if resource_type not in _CHANGED_BY_CONTROLLER or (resource_type == GROUP and view.config.is_in_zookeeper_mode):
         raise _invalid_request(f"Unknown resource type {resource_type}")
 
 
@@ -198,13 +200,16 @@ def _check_broker_configs(name: str, configs: Mapping[str, str], view: View, *, 
     if is_allowed:
         dynamic.validate(configs, view.config, of_one_broker=bool(name))
     else:
-        dynamic.check_names_and_values(configs, of_one_broker=bool(name))
+        in_zookeeper_mode = view.config.is_in_zookeeper_mode
+        dynamic.check_names_and_values(configs, of_one_broker=bool(name), in_zookeeper_mode=in_zookeeper_mode)
 
 
-def _applied(stored: Mapping[str, str], resource: incremental.AlterConfigsResource) -> dict[str, str]:
+def _applied(stored: Mapping[str, str], resource: incremental.AlterConfigsResource, view: View) -> dict[str, str]:
     """The configs that would be stored for a broker after the operations, with the wording of Kafka's brokers for
     errors."""
-    configs = dynamic.valid_part(stored, of_one_broker=bool(resource.resource_name))
+    in_zookeeper_mode = view.config.is_in_zookeeper_mode
+    of_one_broker = bool(resource.resource_name)
+    configs = dynamic.valid_part(stored, of_one_broker=of_one_broker, in_zookeeper_mode=in_zookeeper_mode)
     for config in resource.configs:
         operation, name, value = config.config_operation, config.name, config.value or ""
         if operation == SET:
@@ -212,14 +217,14 @@ def _applied(stored: Mapping[str, str], resource: incremental.AlterConfigsResour
         elif operation == DELETE:
             configs.pop(name, None)
         elif operation in (APPEND, SUBTRACT):
-            configs[name] = _edited_list(configs.get(name), name, value, operation)
+            key = BROKER_CONFIGS.get(name) or (ZOOKEEPER_CONFIGS.get(name) if in_zookeeper_mode else None)
+            configs[name] = _edited_list(configs.get(name), name, key, value, operation)
         else:
             raise _invalid_request(f"Unknown operations type {operation}")
     return configs
 
 
-def _edited_list(current: str | None, name: str, value: str, operation: int) -> str:
-    key = BROKER_CONFIGS.get(name)
+def _edited_list(current: str | None, name: str, key: ConfigKey | None, value: str, operation: int) -> str:
     if key is None:
         raise ConfigError(f"Unknown config name: {name}")
     if key.type != LIST:

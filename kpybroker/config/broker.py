@@ -115,8 +115,9 @@ class BrokerConfig:
 
         Kafka first leaves out single values, then all values of this broker, then all values of all brokers.
         """
-        usable_default = dynamic.valid_part(default, of_one_broker=False)
-        usable_broker = dynamic.valid_part(broker, of_one_broker=True)
+        mode = self.is_in_zookeeper_mode
+        usable_default = dynamic.valid_part(default, of_one_broker=False, in_zookeeper_mode=mode)
+        usable_broker = dynamic.valid_part(broker, of_one_broker=True, in_zookeeper_mode=mode)
         ignored = [name for name in default if name not in usable_default]
         ignored += [name for name in broker if name not in usable_broker]
         for layers in ((usable_default, usable_broker), (usable_default, {}), ({}, {})):

@@ -40,6 +40,8 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
     GROUP_CONFIG,
 ) = range(1, 9)
 _IN_ZOOKEEPER_MODE: Final = {**BROKER_CONFIGS, **ZOOKEEPER_CONFIGS}
+_OF_ZOOKEEPER_MODE: Final = {TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS}
+_OF_KRAFT_MODE: Final = {*_OF_ZOOKEEPER_MODE, GROUP}
 _TYPES: Final = ("boolean", "string", "int", "short", "long", "double", "list", "class", "password")
 _TYPE_IDS: Final = {name: number for number, name in enumerate(_TYPES, 1)}
 _UNKNOWN_TYPE: Final = 0
@@ -71,7 +73,8 @@ class View(Protocol):
 def respond(request: DescribeConfigsRequest, view: View) -> Generator[None, None, DescribeConfigsResponse]:
     """The answer to a whole request; each resource succeeds or fails by itself. Yields between them."""
     kinds = {resource.resource_type for resource in request.resources}
-    if not kinds <= {TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP}:
+    described_here = _OF_ZOOKEEPER_MODE if view.config.is_in_zookeeper_mode else _OF_KRAFT_MODE
+    if not kinds <= described_here:
         error = ConfigError(error_codes.message(error_codes.INVALID_REQUEST) or "", error_codes.INVALID_REQUEST)
         return _answer([_failed(resource, error) for resource in request.resources])
     results = []
@@ -148,6 +151,9 @@ def _describe(resource: DescribeConfigsResource, view: View, *, with_documentati
         _require_name(name, "Group name must not be empty")
         return _group(view.configs_of(GROUP, name), view.config, document)
     _require_name(name, "Client metrics subscription name must not be empty")
+    if view.config.is_in_zookeeper_mode:
+        message = "Config type client-metrics is only supported on KRaft clusters"
+        raise ConfigError(message, error_codes.INVALID_REQUEST)
     return _client_metrics(view.configs_of(CLIENT_METRICS, name), document)
 
 

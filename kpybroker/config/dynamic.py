@@ -5,17 +5,18 @@ request is refused as Kafka's ``DynamicBrokerConfig`` refuses it. A stored confi
 never fatal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import PER_BROKER, READ_ONLY, ConfigError, ConfigKey, java_string
+from kpybroker.config.definition import PER_BROKER, READ_ONLY, ConfigError, ConfigKey
 from kpybroker.config.endpoints import WITH_TLS
 from kpybroker.config.honoured import NEVER
 from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.refusals import is_of_oauthbearer
 from kpybroker.config.synonyms import base_of_listener_config
+from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
 from kpywire.error_codes import INVALID_REQUEST
 
 if TYPE_CHECKING:
@@ -61,23 +62,23 @@ def is_read_only(name: str) -> bool:
     return key is None or key.update == READ_ONLY
 
 
-def valid_part(configs: Mapping[str, str], *, of_one_broker: bool) -> dict[str, str]:
+def valid_part(configs: Mapping[str, str], *, of_one_broker: bool, in_zookeeper_mode: bool) -> dict[str, str]:
     """The stored configs that can be used; unknown names stay, as in Kafka."""
     usable = {}
     for name, text in configs.items():
         try:
-            _check_names({name: text}, of_one_broker=of_one_broker)
+            _check_names({name: text}, of_one_broker=of_one_broker, in_zookeeper_mode=in_zookeeper_mode)
         except ConfigError:
             continue
         usable[name] = text
     return usable
 
 
-def check_names_and_values(configs: Mapping[str, str], *, of_one_broker: bool) -> None:
+def check_names_and_values(configs: Mapping[str, str], *, of_one_broker: bool, in_zookeeper_mode: bool) -> None:
     """Raise ConfigError for names that cannot be set so, and values that no broker has: this depends neither on a file
     nor on the present configs."""
     try:
-        _check_names(configs, of_one_broker=of_one_broker)
+        _check_names(configs, of_one_broker=of_one_broker, in_zookeeper_mode=in_zookeeper_mode)
     except ConfigError as error:
         raise ConfigError(error.message, INVALID_REQUEST) from None
 
@@ -88,7 +89,7 @@ def validate(configs: Mapping[str, str], config: "BrokerConfig", *, of_one_broke
     ``config`` is the broker's present config. The code is INVALID_REQUEST, as in Kafka (KAFKA-13609).
     """
     try:
-        _check_names(configs, of_one_broker=of_one_broker)
+        _check_names(configs, of_one_broker=of_one_broker, in_zookeeper_mode=config.is_in_zookeeper_mode)
         if of_one_broker:
             updated = config.updated(config.dynamic_default, configs)
         else:
@@ -100,28 +101,32 @@ def validate(configs: Mapping[str, str], config: "BrokerConfig", *, of_one_broke
         raise ConfigError(error.message, INVALID_REQUEST) from None
 
 
-def _check_names(configs: Mapping[str, str], *, of_one_broker: bool) -> None:
+def _check_names(configs: Mapping[str, str], *, of_one_broker: bool, in_zookeeper_mode: bool) -> None:
     definitions = (key_of(name) for name in configs if not name.startswith("listener.name."))
-    fixed = [key.name for key in definitions if key is not None and key.update == READ_ONLY]
-    _refuse(fixed, "Cannot update these configs dynamically")
+    fixed = {key.name for key in definitions if key is not None and key.update == READ_ONLY}
+    if in_zookeeper_mode:
+        fixed |= ZOOKEEPER_CONFIGS.keys() & configs.keys()
+    only_of_listeners = "These security configs can be dynamically updated only per-listener using the listener prefix"
+    _refuse(fixed, "Cannot update these configs dynamically", in_zookeeper_mode=in_zookeeper_mode)
     _refuse(
-        [name for name in configs if name in _ONLY_OF_LISTENER],
-        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        {name for name in configs if name in _ONLY_OF_LISTENER}, only_of_listeners, in_zookeeper_mode=in_zookeeper_mode
     )
     for name, text in configs.items():
         key = key_of(name)
         if key is not None:
             key.parse(text)
     if not of_one_broker:
+        only_of_brokers = "Cannot update these configs at default cluster level, broker id must be specified"
         _refuse(
-            [name for name in configs if _is_per_broker(name)],
-            "Cannot update these configs at default cluster level, broker id must be specified",
+            {name for name in configs if _is_per_broker(name)}, only_of_brokers, in_zookeeper_mode=in_zookeeper_mode
         )
 
 
-def _refuse(names: list[str], why: str) -> None:
-    if names:
-        raise ConfigError(f"{why}: {java_string(tuple(sorted(names)))}")
+def _refuse(names: Iterable[str], why: str, *, in_zookeeper_mode: bool) -> None:
+    """Kafka 3.9 prints the names as a set of Scala, and Kafka 4 as one of Java."""
+    shown = ", ".join(sorted(names))
+    if shown:
+        raise ConfigError(f"{why}: Set({shown})" if in_zookeeper_mode else f"{why}: [{shown}]")
 
 
 def _is_per_broker(name: str) -> bool:

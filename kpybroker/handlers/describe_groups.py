@@ -1,6 +1,7 @@
 """DescribeGroups (15), versions 0-6: the states, members and assignments of groups.
 
 - v1: throttle time. v3: authorized operations, if asked for (KIP-430). v4: instance ids (KIP-345).
+- In ZooKeeper mode groups have no configs, and no operations on them.
 - An unknown group has the state Dead and no error; from v6 it is GROUP_ID_NOT_FOUND (KIP-1043).
 - Answered in the order of the request. The empty group id is treated like any other.
 """
@@ -8,7 +9,7 @@
 from collections.abc import Generator
 from typing import Any
 
-from kpybroker.authorization.resources import ResourceType
+from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
 from kpybroker.calls.gathered import gathered
 from kpybroker.calls.steps import each
@@ -21,6 +22,7 @@ from kpywire.messages.describe_groups import DescribedGroup, DescribeGroupsReque
 
 NOT_FOUND_FROM = 6
 NOT_ASKED = -(2**31)
+_ON_CONFIGS = 1 << Operation.DESCRIBE_CONFIGS | 1 << Operation.ALTER_CONFIGS
 
 
 def handle(broker: Context, request: DescribeGroupsRequest, call: Call) -> Generator[None, None, Any]:
@@ -31,11 +33,14 @@ def handle(broker: Context, request: DescribeGroupsRequest, call: Call) -> Gener
 
 
 def _ask(broker: Context, group_id: str, call: Call, *, with_operations: bool) -> Any:
+    has_no_configs = broker.config.is_in_zookeeper_mode
+
     def answer(group: DescribedGroup) -> DescribedGroup:
         if group.error_code == error_codes.GROUP_ID_NOT_FOUND and call.api_version < NOT_FOUND_FROM:
             group.error_code, group.error_message = error_codes.NONE, None
         if with_operations and group.error_code == error_codes.NONE:
-            group.authorized_operations = allowed_operations(broker, call, ResourceType.GROUP, group_id)
+            operations = allowed_operations(broker, call, ResourceType.GROUP, group_id)
+            group.authorized_operations = operations & ~_ON_CONFIGS if has_no_configs else operations
         return group
 
     def refuse(code: int) -> DescribedGroup:

@@ -26,7 +26,7 @@ NEWEST_WITH_NAMES: Final = 12
 class Fetching(NamedTuple):
     """The settings of fetches."""
 
-    max_bytes: int = 8 * 1024 * 1024
+    max_bytes: int = 2 * 1024 * 1024
     max_wait_ms: int = 500
     patience_s: float = 120.0
     """How long to wait for offsets that the log does not have yet, as Spark's ``kafkaConsumer.pollTimeoutMs``."""

@@ -19,7 +19,7 @@ from kpybroker.scan.ranges import Spot, Wanted
 from kpybroker.scan.topics import Assigned, Subscribed, Topics, matching
 
 TASK_BYTES: Final = 32 * 1024 * 1024
-NARROW_TASK_BYTES: Final = 128 * 1024 * 1024
+NARROW_TASK_BYTES: Final = 256 * 1024 * 1024
 """The bytes of a task that needs no values. It takes about as long as one of ``TASK_BYTES`` that needs them."""
 TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 AUTO: Final = "auto"

@@ -1,6 +1,7 @@
 """A task of Spark: some ranges of offsets, read one after the other on an executor."""
 
 import gc
+import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 
@@ -17,9 +18,10 @@ from kpybroker.spark.zip_directories import keep_zip_directories
 
 
 @cache
-def keep_modules() -> None:
+def keep_modules(loaded: int) -> None:  # noqa: ARG001 - once for each number
     """Let the collector of cycles leave out what is there by now, which is modules and lives as long as the process:
-    Spark's processes search for garbage after each task, and take 20 ms for it otherwise."""
+    Spark's processes search for garbage after each task, and take 20 ms for it otherwise. ``loaded`` is the number of
+    modules: a task may load some while it reads, so the next one does this again."""
     gc.freeze()
 
 
@@ -36,7 +38,7 @@ def read(task: InputPartition | None, options: Options, wanted: Wanted) -> Itera
     if not isinstance(task, Task):
         return
     keep_zip_directories()
-    keep_modules()
+    keep_modules(len(sys.modules))
     with one_line():
         transport = transport_of(options, task.lent)
         try:

@@ -2,12 +2,16 @@
 
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings, strategies
-from test_decoder import built, expected, or_malformed, rows_of
+from test_decoder import HERE, built, expected, or_malformed, rows_of
 
+from kpywire.aborted import Aborted
 from kpywire.batch import HEADER_BYTES
+from kpywire.columns import decoder
+from kpywire.columns.decoder import Decoder
 from kpywire.columns.layout import MOST_MISSES, Layouts
 from kpywire.record import Record, build_batch
 
@@ -52,6 +56,29 @@ def test_a_damaged_batch_among_alike_ones_is_seen(log: bytes, draw: strategies.D
     data[at] = draw.draw(strategies.sampled_from([data[at] ^ 1, data[at] ^ 0x80, data[at] ^ 2, 0]))
     found = or_malformed(partial(rows_of, checks_crcs=False), bytes(data))
     assert found == or_malformed(expected, bytes(data))
+
+
+NARROW = ["offset", "partition", "leaderEpoch"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(logs_of_alike_batches(), logs_of_alike_batches(), strategies.data())
+def test_columns_that_need_no_bytes_are_the_same_without_them(
+    first: bytes, second: bytes, draw: strategies.DataObject
+) -> None:
+    data = bytearray(first + second + second + first)
+    at = draw.draw(strategies.integers(len(first), len(data) - 1))
+    data[at] ^= draw.draw(strategies.sampled_from([0, 0, 1, 0x80]))
+    with patch.object(decoder, "LARGE_BYTES", draw.draw(strategies.sampled_from([0, 500]))):
+        found = or_malformed(partial(rows_of, columns=NARROW, checks_crcs=False), bytes(data))
+    assert found == or_malformed(partial(expected, columns=NARROW), bytes(data))
+
+
+def test_columns_that_need_no_bytes_hold_none() -> None:
+    batch = built([([Record(value=bytes(2_000))] * 20, 0, 0)])
+    data = batch * (4 * decoder.MOST_BYTES // len(batch))
+    made = Decoder(HERE, NARROW)
+    assert len([*made.decode(data, Aborted()), *made.take()]) == 1
 
 
 def section(values: list[bytes], times: list[int]) -> bytes:

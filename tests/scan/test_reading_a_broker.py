@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kpybroker.client import connection
 from kpybroker.client.client import Client, Settings, Spot
 from kpybroker.client.offset_requests import delete_records
 from kpybroker.client.topic_requests import add_partitions
@@ -76,6 +77,13 @@ def test_rows_are_the_records_of_the_range(shared: Broker) -> None:
     assert values(read(shared, part)) == [b"%d" % number for number in range(100)]
     inner = part._replace(start_offset=13, end_offset=77)
     assert [row["offset"] for row in read(shared, inner, Wanted(columns=("offset",)))] == list(range(13, 77))
+
+
+def test_answers_come_whole_whatever_memory_they_begin_with(shared: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = [b"%d" % number * 100 for number in range(50)]
+    shared.produce("answers", *wanted)
+    monkeypatch.setattr(connection, "AT_ONCE_BYTES", 5)
+    assert values(read(shared, whole(shared, "answers"), fetching=Fetching())) == wanted
 
 
 def test_a_filter_keeps_rows_and_reads_only_the_columns_it_needs(shared: Broker) -> None:

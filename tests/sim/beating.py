@@ -107,7 +107,7 @@ class BeatingMember(Member):
         """The partitions or tasks that the coordinator assigned last."""
         self._owned: set[Place] = set()
         self._lost: dict[Place, int] = {}
-        """What it has given up, and the epoch in which it had each."""
+        """The partitions or tasks that it has given up, and the epoch in which it had each."""
         self._is_complete = True
         """Whether the next heartbeat says everything."""
         self._next_ms = 0.0

@@ -52,7 +52,7 @@ class Churn:
         self._processes = Processes(self.world)
         self._members: list[BeatingMember] = []
         self.clients: list[Client] = []
-        """Those that go on when the other clients have ended: of a group of the consumer or streams protocol."""
+        """The clients of a group of the consumer or streams protocol: they go on when the others have ended."""
         self._describer: Describer | None = None
         if self.kind.tunes:
             simulation.invariants.reckless.add(RECKLESS)

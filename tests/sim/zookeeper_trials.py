@@ -298,7 +298,7 @@ class Trials:
         tree, client = self.rules.tree, self._client()
         for index, replicas in tree.topic("one").replicas.items():
             state = tree.state("one", index)
-            if other.node_id not in replicas or state.leader < 0:
+            if other.node_id not in replicas or other.node_id in state.isr or state.leader < 0:
                 continue
             partition = AlterPartitionRequestPartitionData(
                 partition_index=index,

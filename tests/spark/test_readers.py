@@ -112,13 +112,29 @@ def test_processes_of_spark_load_only_what_every_task_needs() -> None:
     assert [run.stdout.strip() for run in runs] in (["[]", "False"], ["['urllib.request']", "True"]), runs
 
 
-def test_modules_are_left_out_of_the_search_for_garbage_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_does_not_load_pandas(broker: Broker) -> None:
+    broker.create_topic("t")
+    broker.produce("t", b"a", b"b")
+    program = f"""
+import sys
+from kpybroker.spark import KpybrokerSource
+from kpybroker.scan.options import for_batch, read_options
+from kpybroker.spark.reader import Reader
+said = {{"kafka.bootstrap.servers": {broker.bootstrap_servers!r}, "subscribe": "t", "includeHeaders": "true"}}
+reader = Reader(for_batch(read_options(said), said))
+print(sum(batch.num_rows for task in reader.partitions() for batch in reader.read(task)), "pandas" in sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.stdout.split() == ["2", "False"], run.stderr
+
+
+def test_modules_are_left_out_of_the_search_for_garbage_once_they_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     frozen: list[bool] = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
     task.keep_modules.cache_clear()
-    task.keep_modules()
-    task.keep_modules()
-    assert frozen == [True]
+    for loaded in (10, 10, 20, 20):
+        task.keep_modules(loaded)
+    assert frozen == [True, True]
 
 
 def test_a_schema_of_the_users_own_is_refused(broker: Broker) -> None:

@@ -25,6 +25,9 @@ class Creation:
     """One CreateAcls request."""
 
     def __init__(self, request: CreateAclsRequest) -> None:
+        """Raises KafkaError if the whole request fails."""
+        if any(only_filters_have(each) for each in request.creations):
+            raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)  # Kafka cannot even make ACLs of them
         self._refusals: list[KafkaError | None] = []
         self._resources: list[Resource | None] = []
         self.added: dict[Resource, list[AclEntry]] = {}
@@ -124,8 +127,6 @@ def _described(resource: Resource, entry: AclEntry) -> DeleteAclsMatchingAcl:
 
 def _check(creation: AclCreation) -> None:
     """Raise an error for an ACL that cannot be created."""
-    if only_filters_have(creation):
-        raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)  # Kafka cannot even make an ACL of it
     kind, name = creation.resource_type, creation.resource_name
     if kind == ResourceType.CLUSTER and name != CLUSTER_NAME:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")

@@ -39,6 +39,16 @@ ONLY_ON_THE_CONTROLLER: Final = frozenset(
 )
 """The APIs that every other broker answers with NOT_CONTROLLER. Clients find the controller by Metadata."""
 
+ASKED_FIRST_WHO_CONTROLS: Final = frozenset(
+    {
+        api.CREATE_TOPICS,
+        api.DELETE_TOPICS,
+        api.CREATE_PARTITIONS,
+        api.ALTER_USER_SCRAM_CREDENTIALS,
+    }
+)
+"""The APIs that get NOT_CONTROLLER whatever the permissions of the client (``KafkaApis``)."""
+
 
 def versions(served: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
     """The versions in ZooKeeper mode. ``served`` are the ones of the handlers."""

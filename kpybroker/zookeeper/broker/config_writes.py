@@ -24,6 +24,7 @@ from kpybroker.zookeeper.tree.contents import InvalidZnode
 from kpywire import api, error_codes
 from kpywire.metadata_records.config_record import ConfigRecord
 
+CLIENT_METRICS_RESOURCE: Final = 16
 ALTERED: Final = frozenset({api.ALTER_CONFIGS, api.INCREMENTAL_ALTER_CONFIGS})
 
 
@@ -71,14 +72,15 @@ class ConfigWrites:
             if entity is not None:
                 await self._followed.read(entity)
         records, response = self._decide(request, api_version)
-        changed = dict.fromkeys((each.resource_type, each.resource_name) for each in records)
         for answer in response.responses:
             key = answer.resource_type, answer.resource_name
             entity = entities.get(key)
-            if entity is None and answer.error_code == error_codes.NONE:
-                answer.error_code = error_codes.INVALID_REQUEST
-                answer.error_message = f"Unknown resource type {answer.resource_type}"
-            if entity is None or key not in changed:
+            if entity is None:
+                answer.error_code, answer.error_message = error_codes.INVALID_REQUEST, _unwritten(answer.resource_type)
+                continue
+            if answer.error_code == error_codes.INVALID_CONFIG and answer.resource_type == TOPIC_RESOURCE:
+                answer.error_message = _in_words_of_zookeeper_mode(answer)
+            if answer.error_code != error_codes.NONE or request.validate_only:
                 continue
             present = dict(self._image.configs_of(*key))
             try:
@@ -100,6 +102,20 @@ class ConfigWrites:
         state: Any = _State(self._image, self._rules(), _Node(self._node_id))
         records, response = at_once(decide(state, ControllerRequest(None, request, api_version), 0))
         return [each for each in records if isinstance(each, ConfigRecord)], response
+
+
+def _unwritten(resource_type: int) -> str:
+    kind = "CLIENT_METRICS" if resource_type == CLIENT_METRICS_RESOURCE else "UNKNOWN"
+    return f"AlterConfigs is only supported for topics and brokers, but resource type is {kind}"
+
+
+def _in_words_of_zookeeper_mode(answer: Any) -> str | None:
+    """The message for a topic. Kafka names the resource where a value is none of the type or range of its config, a
+    ``ConfigException``, and not where it fails for another reason."""
+    message: str | None = answer.error_message
+    if message is None or not message.startswith("Invalid value "):
+        return message
+    return f"Invalid config value for resource ConfigResource(type=TOPIC, name='{answer.resource_name}'): {message}"
 
 
 def _entity(resource_type: int, name: str) -> ConfigEntity | None:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from kpybroker.authorization.resources import PatternType
 from kpybroker.calls.call import Call
 from kpybroker.errors import KafkaError
+from kpybroker.failed_response import failed_response
 from kpybroker.zookeeper.broker import protection_records
 from kpybroker.zookeeper.broker.acl_requests import Acls as Entries
 from kpybroker.zookeeper.broker.acl_requests import Creation, Deletion
@@ -134,9 +135,12 @@ class FollowedAcls:
 
     # Changes
 
-    async def create(self, request: Any, _call: Call) -> Any:
+    async def create(self, request: Any, call: Call) -> Any:
         """Answer CreateAcls."""
-        creation = Creation(request)
+        try:
+            creation = Creation(request)
+        except KafkaError as error:
+            return failed_response(request, call.api_version, error.code)
         async with self._changing:
             failures = await self._change_all(creation.added, creation.changed)
         return creation.response(failures)

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from kpybroker.calls.call import Call
-from kpybroker.failed_response import failed_response
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.raft.local_state import UNKNOWN_OFFSET, LocalState
 from kpybroker.raft.voters import VoterEndpoint
+from kpybroker.zookeeper.broker.apis import ASKED_FIRST_WHO_CONTROLS
 from kpybroker.zookeeper.broker.followed_znode import FollowedZnode
+from kpybroker.zookeeper.broker.refusals import not_controller
 from kpybroker.zookeeper.client.client import Client
 from kpybroker.zookeeper.client.operations import Znode
 from kpybroker.zookeeper.tree import paths
@@ -110,6 +111,8 @@ class ZooKeeperController:
         """Writes what a client wants changed, if this broker may do so; returns whether it does."""
         self.control: Callable[[Any, Call, Reply], bool] = _writes_nothing
         """Takes a request that only the controller answers, if this broker is it; returns whether it does."""
+        self.is_in_charge: Callable[[], bool] = _is_not_in_charge
+        """Whether this broker is the controller."""
         self.admit: Admit | None = None
         """The guard before both; None without an authorizer."""
 
@@ -132,15 +135,21 @@ class ZooKeeperController:
 
     def forward(self, request: Any, call: Call, reply: Reply) -> None:
         """Do or refuse what a client wants changed."""
-        if self.admit is None:
+        if call.api_key in ASKED_FIRST_WHO_CONTROLS and not self.is_in_charge():
+            reply(not_controller(request, call.api_version))
+        elif self.admit is None:
             self._do(request, call, reply)
         else:
             self.admit(request, call, lambda rest, answer: self._do(rest, call, answer), reply)
 
     def _do(self, request: Any, call: Call, reply: Reply) -> None:
         if not (self.write(request, call, reply) or self.control(request, call, reply)):
-            reply(failed_response(request, call.api_version, error_codes.NOT_CONTROLLER))
+            reply(not_controller(request, call.api_version))
 
 
 def _writes_nothing(_request: Any, _call: Call, _reply: Reply) -> bool:
+    return False
+
+
+def _is_not_in_charge() -> bool:
     return False

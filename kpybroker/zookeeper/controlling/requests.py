@@ -191,7 +191,7 @@ class ControllerApis:
                 for topic, partitions in by_topic(errors).items()
             ]
             return AlterPartitionReassignmentsResponse(
-                throttle_time_ms=0, error_code=error_codes.NONE, error_message=None, responses=topics
+                throttle_time_ms=0, error_code=error_codes.NONE, error_message="", responses=topics
             )
 
         self._ask(request, call, reply, lambda: self._controller.alter_reassignments(wanted), answer)

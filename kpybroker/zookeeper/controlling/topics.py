@@ -7,6 +7,7 @@ REQUEST_TIMED_OUT, without words as with Kafka.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -24,14 +25,18 @@ from kpybroker.zookeeper.client import error_codes as zookeeper_errors
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
 from kpybroker.zookeeper.client.operations import Create, Exists, Failed, Get, Set
 from kpybroker.zookeeper.controller.steps import failed_with
+from kpybroker.zookeeper.controlling.words import reword_creation, reword_growth
 from kpybroker.zookeeper.tree import configs, paths
 from kpybroker.zookeeper.tree.contents import InvalidZnode
 from kpybroker.zookeeper.tree.topics import TopicAssignment
 from kpywire import api, error_codes
+from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from kpywire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
 from kpywire.metadata_records.topic_record import TopicRecord
+from kpywire.uuid import ZERO_UUID
 
 log = logging.getLogger("kpybroker.zookeeper")
 
@@ -130,6 +135,7 @@ class TopicWrites:
         from kpybroker.controller.topics import create_topics
 
         records, response = self._decide(create_topics, request, call)
+        self._reword_creations(request, response)
         answers = {each.name: each for each in response.topics if each.error_code == error_codes.NONE}
         settings: dict[str, dict[str, str]] = {}
         for each in records:
@@ -142,7 +148,7 @@ class TopicWrites:
         ]
         refused = await self._write_topics(wanted, settings)
         for name, (code, message) in refused.items():
-            answers[name].error_code, answers[name].error_message = code, message
+            _refuse(answers[name], code, message)
         created = [(each.name, len(each.replicas)) for each in wanted if each.name not in refused]
 
         def end() -> None:
@@ -153,6 +159,15 @@ class TopicWrites:
 
         self._waiting.wait(lambda: all(self._has_leaders(*each) for each in created), request.timeout_ms, end)
 
+    def _reword_creations(self, request: CreateTopicsRequest, response: CreateTopicsResponse) -> None:
+        refused = {each.name: each for each in response.topics if each.error_code != error_codes.NONE}
+        if refused:
+            default = self._new_state().settings.default_replication_factor
+            times = Counter(each.name for each in request.topics)
+            for topic in request.topics:
+                if topic.name in refused and times[topic.name] == 1:
+                    reword_creation(topic, refused[topic.name], default, len(self._image.brokers))
+
     async def _write_topics(
         self, topics: Sequence[TopicAssignment], settings: Mapping[str, dict[str, str]]
     ) -> dict[str, tuple[int, str]]:
@@ -161,11 +176,11 @@ class TopicWrites:
         looks = [Exists(path(each.name)) for path in (paths.topic, paths.delete_topic) for each in topics]
         found = [_is_there(look, answer) for look, answer in zip(looks, await ask(looks), strict=True)]
         for topic, exists, is_marked in zip(topics, found, found[len(topics) :], strict=False):
-            if exists:
-                refused[topic.name] = _exists(topic.name)
-            elif is_marked:
+            if is_marked:
                 why = f"Topic '{topic.name}' is marked for deletion."
                 refused[topic.name] = error_codes.TOPIC_ALREADY_EXISTS, why
+            elif exists:
+                refused[topic.name] = _exists(topic.name)
         accepted = [each for each in topics if each.name not in refused]
         await self._write_settings({each.name: settings.get(each.name, {}) for each in accepted})
         znodes = [(paths.topic(each.name), each.encode()) for each in accepted]
@@ -211,6 +226,7 @@ class TopicWrites:
         from kpybroker.controller.partitions import create_partitions
 
         records, response = self._decide(create_partitions, request, call)
+        self._reword_growths(request, response)
         answers = {each.name: each for each in response.results if each.error_code == error_codes.NONE}
         topics = dict.fromkeys(each.topic_id for each in records if isinstance(each, PartitionRecord))
         grown = []
@@ -226,6 +242,13 @@ class TopicWrites:
             reply(response)
 
         self._waiting.wait(lambda: all(self._has_leaders(*each) for each in grown), request.timeout_ms, end)
+
+    def _reword_growths(self, request: CreatePartitionsRequest, response: CreatePartitionsResponse) -> None:
+        refused = {each.name: each for each in response.results if each.error_code != error_codes.NONE}
+        for wanted in request.topics:
+            if wanted.name in refused:
+                topic = self._image.topics.get(wanted.name)
+                reword_growth(wanted, refused[wanted.name], 0 if topic is None else len(topic.partitions))
 
     async def _write_partitions(self, name: str, added: dict[int, tuple[int, ...]]) -> int:
         """Add partitions to a topic's znode; others may change it meanwhile. Returns the number of partitions."""
@@ -266,6 +289,13 @@ class TopicWrites:
         self._waiting.wait(
             lambda: not any(each in self._image.topics_by_id for each in doomed), request.timeout_ms, end
         )
+
+
+def _refuse(answer: CreatableTopicResult, code: int, message: str) -> None:
+    """Make the answer of a topic that would have been created a refusal, which describes no topic."""
+    answer.error_code, answer.error_message, answer.topic_id = code, message, ZERO_UUID
+    answer.num_partitions = answer.replication_factor = -1
+    answer.configs = []
 
 
 def _exists(name: str) -> tuple[int, str]:

@@ -8,7 +8,7 @@ held is in proportion to the bytes that were given and inflated.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from kpywire.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, batch_head
 from kpywire.columns import arrays
 from kpywire.columns.layout import Layout, Layouts
 from kpywire.columns.record_positions import record_positions
-from kpywire.columns.schema import TYPES, schema_of
+from kpywire.columns.schema import HEADERS, KEY, TIMESTAMP, TYPES, VALUE, schema_of
 from kpywire.columns.sections import Fields, fields_of
 from kpywire.columns.varints import Bytes
 from kpywire.compression import decompress
@@ -36,6 +36,10 @@ MOST_ROWS: Final = 32_768
 MOST_BYTES: Final = 1024 * 1024
 """A record batch is made of about this many rows or bytes, and is at most about twice as large. They are few enough to
 stay in a core's cache until they are rows."""
+READ_FROM_RECORDS: Final = frozenset((KEY, VALUE, TIMESTAMP, HEADERS))
+"""The columns whose values are in the bytes of a section that has a layout."""
+LARGE_BYTES: Final = 16 * 1024
+"""Sections of at least this size are bare where no bytes are needed. Smaller ones cost more apart than together."""
 ENOUGH_BYTES: Final = MOST_BYTES // 4
 """Sections of at least this size are decoded before the next buffer comes. Smaller ones are copied, so that few of them
 do not keep a large buffer."""
@@ -65,8 +69,15 @@ class _Part(NamedTuple):
     layout: Layout | None
     header: BatchHeader
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether its layout says all that is wanted, so that it has no bytes."""
+        return not self.end
+
     def alone(self) -> "_Part":
         """The same with a buffer that has only the section."""
+        if self.is_bare:
+            return self
         section = bytes(memoryview(self.buffer)[self.start : self.end])
         return self._replace(buffer=section, start=0, end=len(section))
 
@@ -93,6 +104,7 @@ class Decoder:
         """Rows have offsets in ``start_offset .. end_offset``, half-open. Batches that ``admits`` denies have none."""
         self._place = place
         self._columns = tuple(columns)
+        self._needs_bytes = not READ_FROM_RECORDS.isdisjoint(columns)
         self._start_offset = start_offset
         self._end_offset = end_offset
         self._admits = admits
@@ -134,6 +146,8 @@ class Decoder:
         layout = self._layouts.of(buffer, start, end, header.record_count)
         found = [layout.positions] if layout else record_positions(buffer, start, end, header.record_count)
         if found:
+            if layout and not self._needs_bytes and end - start >= LARGE_BYTES:
+                buffer, start, end = b"", 0, 0
             self._parts.append(_Part(buffer, start, end, found, layout, header))
             self._rows += header.record_count
             self._held_bytes += end - start
@@ -158,7 +172,7 @@ class Decoder:
         rows = pa.RecordBatch.from_arrays(columns, schema=schema_of(self._columns))
         if self._start_offset <= offsets.min() and offsets.max() < self._end_offset:
             return rows
-        return rows.filter(pa.array((self._start_offset <= offsets) & (offsets < self._end_offset)))
+        return rows.filter(arrays.booleans((self._start_offset <= offsets) & (offsets < self._end_offset)))
 
     def _column(
         self, name: str, buffer: pa.Buffer, parts: list[_Part], fields: Fields, offsets: NDArray[np.int64]
@@ -174,9 +188,9 @@ class Decoder:
             case "partition":
                 return self._constant(name, self._place.partition, count)
             case "offset":
-                return pa.array(offsets)
+                return arrays.numbers(offsets, TYPES[name])
             case "timestamp":
-                return pa.array(_timestamps(parts, fields)).view(TYPES[name])
+                return arrays.numbers(_timestamps(parts, fields), TYPES[name])
             case "timestampType":
                 return self._of_batches(name, parts, [part.header.timestamp_type for part in parts])
             case "leaderEpoch":
@@ -187,13 +201,13 @@ class Decoder:
         """A column with a value of each batch."""
         if len(set(values)) == 1:
             return self._constant(name, values[0], sum(part.header.record_count for part in parts))
-        return pa.array(_of_batches(parts, values).astype(np.int32))
+        return arrays.numbers(_of_batches(parts, values).astype(np.int32), TYPES[name])
 
     def _constant(self, name: str, value: str | int, count: int) -> pa.Array:
         """A column that has one value. It is kept, since the next rows have the same one as a rule."""
         known, column = self._constants.get(name, (None, None))
         if column is None or known != value or len(column) < count:
-            column = pa.repeat(pa.scalar(value, TYPES[name]), count)
+            column = arrays.repeated(value, TYPES[name], count)
             self._constants[name] = value, column
         return column.slice(0, count)
 
@@ -210,6 +224,18 @@ def _in_one_buffer(parts: Sequence[_Part]) -> tuple[Buffer, list[int]]:
 
 def _fields(parts: Sequence[_Part], data: Bytes, starts: Sequence[int], columns: Sequence[str]) -> Fields:
     """The fields of all records, as far as ``columns`` need them. ``starts`` are those of the sections in ``data``."""
+    found = []
+    placed = zip(parts, starts, strict=True)
+    for _, group in groupby(placed, lambda each: each[0].layout if each[0].is_bare else None):
+        some, their_starts = zip(*group, strict=True)
+        found.append(_fields_of_some(some, data, their_starts, columns))
+    if len(found) == 1:
+        return found[0]
+    return found[0]._replace(offset_deltas=np.concatenate([fields.offset_deltas for fields in found]))
+
+
+def _fields_of_some(parts: Sequence[_Part], data: Bytes, starts: Sequence[int], columns: Sequence[str]) -> Fields:
+    """The fields of records whose parts all have bytes, or one layout."""
     layout = parts[0].layout
     if layout is not None and all(part.layout is layout for part in parts):
         return layout.fields_in(data, starts, columns)
