@@ -236,7 +236,7 @@ parity: setup ## record again what Java's tools and Admin do on Apache Kafka and
 	$(MAKE) --no-print-directory tables
 
 .PHONY: exactly-once
-exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…, OPTIONS='--brokers 3 --secured')
+exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…, OPTIONS='--brokers 3 --secured --members')
 	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET) $(OPTIONS)
 
 .PHONY: sink-kills

@@ -16,11 +16,12 @@ from exactly_once.clients import CLIENTS
 from exactly_once.diary import Diary
 from exactly_once.history import Outcome
 from exactly_once.processes import Program, wait_for_commits
-from exactly_once.run import ALL_CLIENTS, Verdict, run
+from exactly_once.run import ALL_CLIENTS, ALL_MEMBERS, Verdict, run
 from exactly_once.watching import TransactionStaysOpenError
 
 SECONDS = 10.0
 SECURED_SECONDS = 6.0
+MEMBERS_SECONDS = 20.0
 CLUSTER_SECONDS = 40.0
 
 
@@ -75,6 +76,18 @@ def test_they_are_kept_for_clients_over_tls_and_scram_whom_acls_allow_everything
         verdict = run(broker, tmp_path, SECURED_SECONDS, seed=2, access=access, working=tuple(CLIENTS))
     assert verdict.anomalies == [], counts(verdict)
     assert [client for client in ALL_CLIENTS if not committed_by(verdict, client)] == []
+
+
+@pytest.mark.java
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_they_are_kept_for_members_of_a_group_of_the_consumer_protocol(
+    start_broker: StartBroker, tmp_path: Path
+) -> None:
+    verdict = run(start_broker(**SETTINGS), tmp_path, MEMBERS_SECONDS, seed=2, working=ALL_MEMBERS)
+    assert verdict.anomalies == [], counts(verdict)
+    assert sum(bool(each.inputs) and each.outcome is Outcome.COMMITTED for each in verdict.history.transactions) > 50
+    assert len(verdict.troubles) >= 2
 
 
 def test_a_program_that_commits_nothing_is_named(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ class LoopLag:
         self.late_s: list[float] = []
         self.worked_s = [0.0]
         self._running = True
+        self._began_s = time.thread_time()
         self._ask()
 
     def _ask(self) -> None:
@@ -32,5 +33,6 @@ class LoopLag:
         self._running = False
         late = sorted(self.late_s) or [0.0]
         median, p99, most = (1000 * late[at] for at in (len(late) // 2, len(late) * 99 // 100, -1))
-        worked = 1000 * max(self.worked_s)
-        return f"median {median:.1f} ms, p99 {p99:.1f} ms, max {most:.1f} ms; longest own work {worked:.1f} ms"
+        worked, in_all = 1000 * max(self.worked_s), 1000 * (time.thread_time() - self._began_s)
+        own = f"longest own work {worked:.1f} ms, in all {in_all:.0f} ms"
+        return f"median {median:.1f} ms, p99 {p99:.1f} ms, max {most:.1f} ms; {own}"

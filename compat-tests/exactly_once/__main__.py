@@ -16,7 +16,7 @@ from access import Access
 from admitted import AUTHORIZED, admit, secure
 from clusters import PROGRAMS, Cluster, Nodes
 from exactly_once.history import Outcome
-from exactly_once.run import ALL_CLIENTS, Verdict, run
+from exactly_once.run import ALL_CLIENTS, ALL_MEMBERS, Verdict, run
 from exactly_once.trouble import SESSION_MS
 from oracle import BrokerProcess
 from raw_client import connect
@@ -28,6 +28,10 @@ SETTINGS: Final = {
     "transaction.state.log.num.partitions": "4",
     "offsets.topic.num.partitions": "4",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
 }
 REPLICATED: Final = {
     "default.replication.factor": "3",
@@ -61,6 +65,7 @@ BUSY_START_S: Final = 120.0
 )
 @click.option("--seed", type=int, help="The seed of what is done to brokers and programs.")
 @click.option("--client", "clients", type=click.Choice(ALL_CLIENTS), multiple=True, help="Run only these.")
+@click.option("--members", is_flag=True, help="Workers are members of a group of the consumer protocol (KIP-848).")
 @click.option("--secured", is_flag=True, help="Clients use TLS and SCRAM, and an authorizer decides by ACLs.")
 @click.option("--zookeeper", is_flag=True, help="Three brokers in ZooKeeper mode, and three servers of ZooKeeper.")
 def main(
@@ -70,6 +75,7 @@ def main(
     transactions: int,
     seed: int | None,
     clients: tuple[str, ...],
+    members: bool,
     secured: bool,
     zookeeper: bool,
 ) -> None:
@@ -84,6 +90,7 @@ def main(
         raise click.UsageError(f"--zookeeper is for the targets {', '.join(ON_ZOOKEEPER)}, without --secured")
     seed = int(time.time()) if seed is None else seed
     clients = clients or ALL_CLIENTS
+    working = ALL_MEMBERS if members else clients
     total: Counter[str] = Counter()
     began_s = time.monotonic()
     with Progress(transient=True) as progress:
@@ -93,7 +100,7 @@ def main(
             directory = Path(tempfile.mkdtemp(prefix="exactly-once-"))
             begun = started(target, directory, brokers=int(brokers), secured=secured, zookeeper=zookeeper)
             with begun as (running, access):
-                verdict = run(running, directory, length_s, seed, access=access, writing=clients, working=clients)
+                verdict = run(running, directory, length_s, seed, access=access, writing=clients, working=working)
             total.update(counts(verdict))
             click.echo(f"seed {seed}: " + ", ".join(f"{count} {what}" for what, count in counts(verdict).items()))
             if verdict.anomalies:

@@ -56,7 +56,7 @@ class Client(ABC):
 
     @abstractmethod
     def read_from(self, partition: Partition, group: str) -> None:
-        """Read a partition from where the group has come to."""
+        """Read a partition from where the group has come to. A member reads what it is assigned of the topic."""
 
     @abstractmethod
     def poll(self) -> Sequence[Seen]:
@@ -162,6 +162,22 @@ class ConfluentClient(Client):
     def close(self) -> None:
         if self._consumer is not None:
             self._consumer.close()
+
+
+class ConfluentMember(ConfluentClient):
+    """confluent-kafka, whose consumer is a member of a group of the consumer protocol (KIP-848)."""
+
+    def read_from(self, partition: Partition, group: str) -> None:
+        settings = {
+            "group.id": group,
+            "group.protocol": "consumer",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+        self._consumer = self._consumer_class({**self._common, **settings})
+        with self._told():
+            self._consumer.subscribe([partition[0]])
 
 
 def _seen(polled: Mapping[Any, Sequence[Any]]) -> list[Seen]:
@@ -369,3 +385,5 @@ CLIENTS: Final[Mapping[str, Callable[[Access, str], Client]]] = {
     "kafka-python": KafkaPythonClient,
     "aiokafka": AiokafkaClient,
 }
+MEMBERS: Final[Mapping[str, Callable[[Access, str], Client]]] = {"confluent-kafka-member": ConfluentMember}
+"""The clients that work as members of a group. Each reads what it is assigned."""

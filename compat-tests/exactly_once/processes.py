@@ -18,7 +18,8 @@ from exactly_once.history import Outcome
 from oracle.jars import LOGGING, classpath, compile_java
 from oracle.process import die_with_parent
 
-JAVA: Final = "java"
+JAVA, JAVA_MEMBER = "java", "java-member"
+"""The Java clients; as members of a group of the consumer protocol (KIP-848), too."""
 PARTITIONS: Final = 4
 START_S: Final = 60.0
 STUCK_S: Final = 10.0
@@ -52,7 +53,9 @@ class Program:
         diary.touch()
         partition = -1 if self.works_on is None else self.works_on
         known: Sequence[object] = (self._access, self.name, number, PARTITIONS, partition, self._over, diary)
-        command = (java_command if self.client == JAVA else python_command)(self.client, [str(fact) for fact in known])
+        command = (java_command if self.client in (JAVA, JAVA_MEMBER) else python_command)(
+            self.client, [str(fact) for fact in known]
+        )
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((str(PACKAGE), str(CHECKOUT / "wire"), str(CHECKOUT))),
@@ -124,8 +127,9 @@ def python_command(client: str, known: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "exactly_once.program", f"--client={client}", *given]
 
 
-def java_command(_client: str, known: Sequence[str]) -> list[str]:
+def java_command(client: str, known: Sequence[str]) -> list[str]:
     """The command that runs the same with the Java clients."""
     path = classpath(compile_java(PACKAGE / "java" / "ExactlyOnceProgram.java"))
+    protocol = "consumer" if client == JAVA_MEMBER else ""
     machine = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
-    return [*machine, "-cp", path, "ExactlyOnceProgram", *known, str(TRANSACTION_TIMEOUT_MS)]
+    return [*machine, "-cp", path, "ExactlyOnceProgram", *known, str(TRANSACTION_TIMEOUT_MS), protocol]

@@ -1,8 +1,9 @@
 """One program of the workload, which may be killed at any moment: ``python -m exactly_once.program``.
 
 A writer sends values to the input topic in transactions and commits most of them. A worker reads one partition of it,
-and for what it has read it sends to the output topic and commits its position, all in one transaction. Both keep a
-diary. What went wrong is followed by an abort, or by a new producer with the same transactional id.
+or those that its group assigns to it, and for what it has read it sends to the output topic and commits its position,
+all in one transaction. Both keep a diary. What went wrong is followed by an abort, or by a new producer with the same
+transactional id.
 """
 
 import random
@@ -17,7 +18,7 @@ from typing import Final
 import click
 
 from access import Access
-from exactly_once.clients import CLIENTS, Client, Lost, Refused
+from exactly_once.clients import CLIENTS, MEMBERS, Client, Lost, Refused
 from exactly_once.diary import Diary
 from exactly_once.history import Outcome, Partition, Position, Seen
 
@@ -33,7 +34,7 @@ class Program(ABC):
     """A producer that goes on whatever happens, until it is stopped."""
 
     def __init__(self, client: str, access: Access, name: str, seed: int, partitions: int, diary: Diary) -> None:
-        self.make: Callable[[], Client] = partial(CLIENTS[client], access, name)
+        self.make: Callable[[], Client] = partial({**CLIENTS, **MEMBERS}[client], access, name)
         self.partitions = partitions
         self.name = name
         self.rng = random.Random(seed)
@@ -126,7 +127,7 @@ class Writer(Program):
 
 
 class Worker(Program):
-    """Works on one partition of the input."""
+    """Works on one partition of the input, or on those that its group assigns to it."""
 
     partition: Partition = INPUT, 0
 
@@ -148,19 +149,21 @@ class Worker(Program):
             self.give_up(client)
             raise
         if not self.end(client):
-            client.go_back_to(self.partition, seen[0].offset)
+            for partition, offset in {each.partition: each.offset for each in reversed(seen)}.items():
+                client.go_back_to(partition, offset)
 
     def answer(self, client: Client, seen: Sequence[Seen]) -> None:
         """Send something for each, and say how far that is."""
         for _ in seen:
             self.send(client, OUTPUT)
-        position = Position(GROUP, self.partition, seen[-1].offset + 1)
-        self.diary.note("position", **position._asdict())
-        client.send_position(position)
+        for partition, offset in {each.partition: each.offset for each in seen}.items():
+            position = Position(GROUP, partition, offset + 1)
+            self.diary.note("position", **position._asdict())
+            client.send_position(position)
 
 
 @click.command()
-@click.option("--client", type=click.Choice(list(CLIENTS)), required=True)
+@click.option("--client", type=click.Choice([*CLIENTS, *MEMBERS]), required=True)
 @click.option(
     "--access",
     type=click.Path(path_type=Path),

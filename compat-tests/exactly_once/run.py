@@ -11,10 +11,10 @@ from confluent_kafka.admin import AdminClient
 from access import Access
 from clusters import Nodes
 from exactly_once.checker import Anomaly, check
-from exactly_once.clients import CLIENTS, TRANSACTION_TIMEOUT_MS
+from exactly_once.clients import CLIENTS, MEMBERS, TRANSACTION_TIMEOUT_MS
 from exactly_once.diary import Diary, committed_of, lines_of, polls_of, transactions_of
 from exactly_once.history import History, Outcome, Partition
-from exactly_once.processes import JAVA, PARTITIONS, Program, wait_for_commits
+from exactly_once.processes import JAVA, JAVA_MEMBER, PARTITIONS, Program, wait_for_commits
 from exactly_once.program import INPUT, OUTPUT
 from exactly_once.trouble import Trouble
 from exactly_once.watching import Asker, Reader, read_to_the_end
@@ -22,6 +22,8 @@ from oracle import BrokerProcess
 from topics import create_topic
 
 ALL_CLIENTS: Final = (*CLIENTS, JAVA)
+ALL_MEMBERS: Final = (*MEMBERS, JAVA_MEMBER)
+"""The workers that form a group of the consumer protocol (KIP-848). They are not mixed with others."""
 FIRST_COMMITS_S: Final = 180.0
 """For every program to commit something, also where a JVM starts on a machine that does something else."""
 LEAST_DRAIN_S: Final = TRANSACTION_TIMEOUT_MS / 1000 + 2

@@ -25,11 +25,11 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * What exactly_once/program.py does, by the Java clients: a writer, or a worker on one partition, that keeps a diary
- * (exactly_once/diary.py) and goes on with a new producer after any trouble.
+ * What exactly_once/program.py does, by the Java clients: a writer, or a worker on one partition or as a member of a
+ * group, that keeps a diary (exactly_once/diary.py) and goes on with a new producer after any trouble.
  *
  * Arguments: file of properties by which the brokers are reached, transactional id, seed, partitions, partition to work on or -1, file whose
- * appearance ends it, diary, transaction timeout in ms.
+ * appearance ends it, diary, transaction timeout in ms, the protocol of the group that assigns partitions or nothing.
  */
 public final class ExactlyOnceProgram {
     private static final String INPUT = "in";
@@ -43,6 +43,7 @@ public final class ExactlyOnceProgram {
     private final int partitions;
     private final int worksOn;
     private final int timeoutMs;
+    private final boolean isMember;
     private final Random random;
     private final FileOutputStream diary;
     private final List<Future<RecordMetadata>> sent = new ArrayList<>();
@@ -63,6 +64,7 @@ public final class ExactlyOnceProgram {
         worksOn = Integer.parseInt(arguments[4]);
         diary = new FileOutputStream(arguments[6], true);
         timeoutMs = Integer.parseInt(arguments[7]);
+        isMember = arguments[8].equals("consumer");
         random = new Random(seed);
     }
 
@@ -108,8 +110,12 @@ public final class ExactlyOnceProgram {
                 with(
                     "group.id", GROUP, "isolation.level", "read_committed",
                     "enable.auto.commit", false, "max.poll.records", 20, "reconnect.backoff.max.ms", 500,
-                    "auto.offset.reset", "earliest"),
+                    "auto.offset.reset", "earliest", "group.protocol", isMember ? "consumer" : "classic"),
                 new StringDeserializer(), new StringDeserializer());
+            if (isMember) {
+                consumer.subscribe(Set.of(INPUT));
+                return;
+            }
             TopicPartition input = new TopicPartition(INPUT, worksOn);
             consumer.assign(Set.of(input));
             OffsetAndMetadata committed = consumer.committed(Set.of(input)).get(input);
@@ -167,20 +173,28 @@ public final class ExactlyOnceProgram {
                 + ", \"value\": \"" + record.value() + "\"");
         }
         producer.beginTransaction();
-        TopicPartition input = new TopicPartition(INPUT, worksOn);
+        Map<TopicPartition, Long> first = new HashMap<>();
+        Map<TopicPartition, OffsetAndMetadata> next = new HashMap<>();
+        for (ConsumerRecord<String, String> record : seen) {
+            TopicPartition input = new TopicPartition(record.topic(), record.partition());
+            first.putIfAbsent(input, record.offset());
+            next.put(input, new OffsetAndMetadata(record.offset() + 1));
+        }
         try {
             for (int count = 0; count < seen.size(); count++) {
                 send(OUTPUT);
             }
-            long next = seen.get(seen.size() - 1).offset() + 1;
-            note("position", "\"group\": \"" + GROUP + "\", " + place(INPUT, worksOn) + ", \"offset\": " + next);
-            producer.sendOffsetsToTransaction(Map.of(input, new OffsetAndMetadata(next)), consumer.groupMetadata());
+            for (Map.Entry<TopicPartition, OffsetAndMetadata> each : next.entrySet()) {
+                note("position", "\"group\": \"" + GROUP + "\", " + place(INPUT, each.getKey().partition())
+                    + ", \"offset\": " + each.getValue().offset());
+            }
+            producer.sendOffsetsToTransaction(next, consumer.groupMetadata());
         } catch (KafkaException error) {
             giveUp();
             throw error;
         }
         if (!end()) {
-            consumer.seek(input, seen.get(0).offset());
+            first.forEach(consumer::seek);
         }
     }
 

@@ -11,6 +11,13 @@ from kpybroker.client.client import Spot
 from kpybroker.client.group_requests import Group, Member
 
 AWAY_EPOCH = -2
+CLASSIC = {
+    "PreparingRebalance": "it waits until its members have joined again, at most for their rebalance timeout; "
+    "kpybroker's console names those that have not",
+    "CompletingRebalance": "it waits until its leader has sent the assignment, and its members have asked for it; "
+    "kpybroker's console names those that have not",
+}
+"""Why a group of the classic protocol is not stable. Its description does not say who is missing."""
 
 
 class Blocker(NamedTuple):
@@ -55,7 +62,7 @@ def _waits(member: Member, holders: dict[Spot, str]) -> bool:
 def explained(group: Group, waits: Mapping[str, str] | None = None) -> list[str]:
     """Why the group is not stable, in lines; none if it is. ``waits`` has how long each member is where it is."""
     if group.epoch is None or group.target_epoch is None or not group.members:
-        return []
+        return [CLASSIC[group.state]] if group.kind == "classic" and group.state in CLASSIC else []
     lines = []
     waits = waits or {}
     if group.epoch > group.target_epoch:

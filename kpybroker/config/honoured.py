@@ -363,6 +363,11 @@ HONOURED_GROUP: Final = frozenset(
         "share.record.lock.duration.ms",
         "share.renew.acknowledge.enable",
         "share.session.timeout.ms",
+        "streams.assignment.interval.ms",
+        "streams.heartbeat.interval.ms",
+        "streams.initial.rebalance.delay.ms",
+        "streams.num.standby.replicas",
+        "streams.session.timeout.ms",
     }
 )
 

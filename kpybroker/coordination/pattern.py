@@ -7,7 +7,9 @@ from collections.abc import Callable
 from functools import lru_cache
 
 _MAX_BYTES = 1 << 20
-"""The memory that a pattern may use."""
+"""The memory that a compiled pattern may use."""
+_MOST_CLASSES = 100
+"""The most classes of Unicode, such as ``\\pL``: RE2 takes 30 KB to read each, before it looks at the size."""
 
 
 class InvalidPattern(Exception):
@@ -20,6 +22,8 @@ def whole_match(pattern: str) -> Callable[[str], bool]:
 
     The last patterns are cached: a request goes to every shard, and compiling a large pattern takes milliseconds.
     """
+    if pattern.count("\\p") + pattern.count("\\P") > _MOST_CLASSES:
+        raise InvalidPattern("pattern too large")
     import re2
 
     options = re2.Options()

@@ -82,6 +82,13 @@ def test_a_group_says_what_else_it_waits_for() -> None:
     assert group_view.heading(moving(member("a", 3, [0], [0]), state="Stable")).count("\n") == 0
 
 
+def test_a_classic_group_that_rebalances_says_what_it_waits_for() -> None:
+    heading, why = group_view.heading(GROUP._replace(state="PreparingRebalance")).splitlines()
+    assert heading == "g  PreparingRebalance, classic (range), 1 member, coordinator 1"
+    assert why.startswith("  it waits until its members have joined again")
+    assert "its leader" in group_view.heading(GROUP._replace(state="CompletingRebalance"))
+
+
 def test_a_group_that_nobody_uses_says_so() -> None:
     empty = Group("e", "classic", "Empty", "", "", 1, ())
     assert group_view.heading(empty) == "e  Empty, classic, 0 members, coordinator 1"

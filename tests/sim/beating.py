@@ -3,11 +3,14 @@
 Their work is that of `grouping`. What a member owns are partitions here, and tasks in `streaming`.
 
 Some are static: they go away and come back under another id. A member that is not answered sends everything again. Some
-send heartbeats that say nothing while they give up partitions.
+send heartbeats that say nothing while they give up partitions. Some take so long to commit that their sessions end
+meanwhile. Others commit for a partition that they have given up, at the epoch in which they had it.
 
-Invariant: a partition is not given to a member while another has it whose session cannot have ended.
+Invariants: a partition is not given to a member while another has it whose session cannot have ended; a member that has
+lost a partition does not commit what it read of it.
 """
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from kpywire import error_codes
@@ -21,6 +24,7 @@ from kpywire.uuid import to_string
 from .client import Client, NoAnswer, Refused
 from .consuming import READ_COMMITTED, Reader
 from .grouping import NAME, Group, Member, Place
+from .producing import Identity
 
 if TYPE_CHECKING:
     from .world import World
@@ -34,6 +38,12 @@ GIVING_UP_MS = 300
 BEATS_MEANWHILE = 0.3
 """How often a member sends a heartbeat itself meanwhile."""
 REBALANCE_MS = 20_000
+LATE_SHARE = 0.03
+"""How often a member takes longer than its session lasts before it commits a transaction."""
+OLD_SHARE = 0.3
+"""How often a member commits for something that it has given up."""
+LATE_MS = 500
+"""The longest time that it takes after the end of the session. The transaction is still open then."""
 JOINING, LEAVING, AWAY = 0, -1, -2
 ENDED = (error_codes.UNKNOWN_MEMBER_ID, error_codes.FENCED_MEMBER_EPOCH, error_codes.GROUP_ID_NOT_FOUND)
 
@@ -96,9 +106,16 @@ class BeatingMember(Member):
         self._given: set[Place] = set()
         """The partitions or tasks that the coordinator assigned last."""
         self._owned: set[Place] = set()
+        self._lost: dict[Place, int] = {}
+        """The partitions or tasks that it has given up, and the epoch in which it had each."""
         self._is_complete = True
         """Whether the next heartbeat says everything."""
         self._next_ms = 0.0
+
+    @property
+    def life(self) -> Life:
+        """The member that there is now, or was last."""
+        return self._life
 
     # Membership
 
@@ -115,7 +132,7 @@ class BeatingMember(Member):
         self._owners.end(self._life)
         self._life = Life(member_id)
         self._id, self._generation, self._is_complete = member_id, JOINING, True
-        self._given, self._owned = set(), set()
+        self._given, self._owned, self._lost = set(), set(), {}
 
     async def _beat(self) -> None:
         """Send a heartbeat, and take its answer. Raises as asking does."""
@@ -239,15 +256,57 @@ class BeatingMember(Member):
         """Own something from now on."""
         self._owners.take(each, self._life)
         self._owned.add(each)
+        self._lost.pop(each, None)
 
     def _give_up(self, each: Place) -> None:
         """Own something no more."""
         self._owned.discard(each)
         self._owners.give_up(each, self._life)
+        self._lost[each] = self._generation
 
     def _input_of(self, each: Place) -> Place | None:
         """The partition that an owner of this reads; None if there is none."""
         return each
+
+    async def _commit_in_transaction(self, name: str, identity: Identity, moved: dict[Place, int]) -> None:
+        if self.client.rng.random() < LATE_SHARE:
+            await asyncio.sleep(SESSION_MS / 1000.0)
+            await self.client.pause(LATE_MS)
+        await self._commit_for_lost(name, identity)
+        lost = [each for each in sorted(self._owned) if self._owners.has_another(each, self._life)]
+        await super()._commit_in_transaction(name, identity, moved)
+        for each in lost:
+            if self._input_of(each) in moved:
+                self.client.world.violated(f"{self._id} commits what it read for {each}, which another member has")
+
+    async def _commit_for_lost(self, name: str, identity: Identity) -> None:
+        """Commit at an old epoch for what another member has, now and then. Raises as asking does."""
+        for each, epoch in sorted(self._lost.items()):
+            place = self._input_of(each)
+            if place is None or epoch >= self._generation or not self._owners.has_another(each, self._life):
+                continue
+            if self.client.rng.random() < OLD_SHARE:
+                answer = await self._ask(self._commit_request(name, identity, {place: 0}, epoch))
+                if answer.topics[0].partitions[0].error_code == error_codes.NONE:
+                    what = f"for {each}, which another member has, at its old epoch {epoch}"
+                    self.client.world.violated(f"{self._id} commits {what}")
+
+    async def commit_when_gone(self) -> None:
+        """Commit in a transaction as a member that does not know that it is gone: it is refused."""
+        name = f"tx-{self.client.name}"
+        while True:
+            try:
+                identity = await self._producer._new_identity(name)
+                if identity is not None:
+                    request = self._commit_request(name, identity, {self.group.places[0]: 0}, self._generation)
+                    request.member_id = self._life.member_id
+                    answer = await self._ask(request)
+                    break
+            except (NoAnswer, Refused):
+                self._coordinator = None
+            await self.client.pause(100)
+        if answer.topics[0].partitions[0].error_code == error_codes.NONE:
+            self.client.world.violated(f"{self._life.member_id} commits, and is no member any more")
 
     async def _fetch_request(self, places: list[Place]) -> OffsetFetchRequest:
         request = await super()._fetch_request(places)

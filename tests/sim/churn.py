@@ -9,8 +9,9 @@ from .beating import BeatingMember, Owners
 from .client import Client, NoAnswer, Refused
 from .describing import Describer
 from .grouping import PATIENCE_MS, Group, Member
-from .kind import CONSUMER, STREAMS
+from .kind import STREAMS
 from .operating import change_voters, reassign
+from .parting import part
 from .passing import Passing
 from .producing import Producer
 from .records import Records
@@ -28,6 +29,8 @@ MEMBERS = 3
 REPAIR_MS = 30_000.0
 NEEDED_MS = 3_000.0
 HEAL_MS = 60_000.0
+COME_ON_MS = 20_000.0
+"""For a group of the consumer or streams protocol, whose members hear of everything with their heartbeats."""
 SETTLE_MS = 60_000.0
 LOOK_MS = 60_000.0
 TIMEOUT_MS = 2_000.0
@@ -47,7 +50,9 @@ class Churn:
         self._group: Group | None = None
         self._owners = Owners(self.world)
         self._processes = Processes(self.world)
-        self._members: list[Member] = []
+        self._members: list[BeatingMember] = []
+        self.clients: list[Client] = []
+        """The clients of a group of the consumer or streams protocol: they go on when the others have ended."""
         self._describer: Describer | None = None
         if self.kind.tunes:
             simulation.invariants.reckless.add(RECKLESS)
@@ -107,16 +112,19 @@ class Churn:
         for number in range(MEMBERS):
             client = self._client(f"member{number}", PATIENCE_MS)
             exactly = self.kind.groups == "exactly"
-            if self.kind.protocol == STREAMS:
-                streaming = StreamingMember(client, group, self._owners, self._processes, exactly=exactly)
-                self._members.append(streaming)
-                client.run(streaming.come_and_go())
-            elif self.kind.protocol == CONSUMER:
-                client.run(BeatingMember(client, group, self._owners, exactly=exactly).come_and_go())
-            else:
+            if not self.kind.protocol:
                 client.run(Member(client, group, exactly=exactly).come_and_go())
+                continue
+            if self.kind.protocol == STREAMS:
+                member: BeatingMember = StreamingMember(client, group, self._owners, self._processes, exactly=exactly)
+            else:
+                member = BeatingMember(client, group, self._owners, exactly=exactly)
+            self._members.append(member)
+            self.clients.append(client)
+            client.run(member.come_and_go())
         if self.kind.protocol == STREAMS:
             self._describer = Describer(self._client("describer"), tasks_for(places))
+            self.clients.append(self._describer.client)
             self._describer.client.run(self._describer.describe())
 
     # The end of it
@@ -148,15 +156,20 @@ class Churn:
         group = self._group
         if group is not None:
             before = group.commits
-            self.simulation.within(HEAL_MS, lambda: group.commits > before + 1, "members of a group come on")
-            if self.kind.protocol:
-                wanted = tasks_for(group.places) if self.kind.protocol == STREAMS else set(group.places)
-                all_read = lambda: self._owners.owners.keys() == wanted  # noqa: E731
-                self.simulation.within(HEAL_MS, all_read, "every partition has a member that reads it")
-        describer = self._describer
+            limit_ms = COME_ON_MS if self.kind.protocol else HEAL_MS
+            self.simulation.within(limit_ms, lambda: group.commits > before + 1, "members of a group come on")
+
+    def part(self) -> None:
+        """A member parts with its group and comes back, once nobody writes any more."""
+        group, describer = self._group, self._describer
+        if group is not None and self._members:
+            wanted = tasks_for(group.places) if self.kind.protocol == STREAMS else set(group.places)
+            part(self.simulation, group, self._members, self._owners, wanted)
         if describer is not None:
             living = lambda: describer.ids <= {member.member_id for member in self._members}  # noqa: E731
             self.simulation.within(HEAL_MS, living, "the streams group has no member that is gone")
+        for client in self.clients:
+            client.is_over = True
 
     def verdict(self, log: list[Seen]) -> str:
         """The fault that is found once everything is read and nobody writes any more; nothing if all is well."""

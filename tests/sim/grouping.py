@@ -7,6 +7,7 @@ again in the same generation, since what waits in a lost connection may arrive l
 
 import json
 from collections.abc import Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from exactly_once.history import Committed, Outcome, Position, Seen, Send, Transaction
@@ -41,6 +42,14 @@ UNDECIDED = (error_codes.REQUEST_TIMED_OUT, error_codes.COORDINATOR_NOT_AVAILABL
 Place = tuple[str, int]
 
 
+class Parting(Enum):
+    """How a membership ends."""
+
+    NONE = "does not end"
+    LEAVES = "leaves"
+    SILENT = "falls silent"
+
+
 class Group:
     """The deeds of all members."""
 
@@ -54,6 +63,8 @@ class Group:
         self.processed: set[tuple[Place, int]] = set()
         self.commits = 0
         """How many counted."""
+        self.is_calm = False
+        """Whether members stay."""
         self.generations: dict[int, tuple[str, ...]] = {}
         """The members of each generation, as the leader heard them whose assignment counted."""
 
@@ -85,6 +96,8 @@ class Member:
         self._epochs: dict[Place, int] = {}
         """The epochs in which the records it read last were written: they are committed with the positions."""
         self._ends_ms = 0.0
+        self.parting = Parting.NONE
+        """How its membership ends now. No other member follows until there is none any more."""
 
     @property
     def member_id(self) -> str:
@@ -93,7 +106,9 @@ class Member:
 
     @property
     def _is_over(self) -> bool:
-        return self.client.is_over or self.client.world.now_ms >= self._ends_ms
+        if self.client.is_over or self.parting is not Parting.NONE:
+            return True
+        return self.client.world.now_ms >= self._ends_ms and not self.group.is_calm
 
     async def come_and_go(self) -> None:
         """Members, each of which leaves after a while or is never heard of again."""
@@ -110,9 +125,13 @@ class Member:
                     client.forget()
                     self._coordinator = None
                     await client.pause(50)
-            if rng.random() < 0.5 and self._id:
+            leaves = rng.random() < 0.5 if self.parting is Parting.NONE else self.parting is Parting.LEAVES
+            if leaves and self._id:
                 await self._leave()
             await client.pause(rng.choice((10, 1_000)))
+            while self.parting is not Parting.NONE and not client.is_over:
+                self._id = ""
+                await client.pause(10)
 
     # Membership
 

@@ -68,8 +68,8 @@ SHARING_MUTATIONS = [
     _sharing(
         "locks do not end",
         PARTITION,
-        "        while self._locks and self._locks[0][0] <= now_ms:\n",
-        "        while self._locks and self._locks[0][0] <= 0:\n",
+        "            if state.lock_until_ms is None or state.lock_until_ms > now_ms:\n",
+        "            if state.lock_until_ms is None or state.lock_until_ms > 0:\n",
     ),
     _sharing(
         "locks end too soon",

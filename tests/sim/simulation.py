@@ -271,13 +271,15 @@ class Simulation:
             self.churn.get_through()
         if self.lending is not None:
             self.lending.get_through()
-        guests = [each for each in (self.protection, self.sharing) if each is not None]
+        guests = [each for each in (self.protection, self.sharing, self.churn) if each is not None]
         for client in self.clients:
             client.is_over = not any(client in each.clients for each in guests)
         if self.protection is not None:
             self.protection.get_through()
         if self.sharing is not None:
             self.sharing.get_through()
+        if self.churn is not None:
+            self.churn.part()
 
     def _read_everything(self) -> list[Seen]:
         reader = self.client("reader")

@@ -3,18 +3,14 @@
 Subtopology 0 reads the topic of the group and has a state, so each of its tasks has a standby in another process.
 Subtopology 1 reads what nobody writes: its tasks are only owned. The broker creates the internal topics of both.
 
-Two members may be threads of one process. Some take so long to commit that their sessions end meanwhile. Others commit
-for a task that they have given up, at the epoch in which they had it.
+Members may be threads of one process.
 
-Invariants: those of `beating` for active tasks; a process has a task in one role and in one thread only; a member that
-has lost a task does not commit what it read for it.
+Invariants: those of `beating` for active tasks; a process has a task in one role and in one thread only.
 """
 
-import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kpywire import error_codes
 from kpywire.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatRequestTaskIds,
@@ -23,10 +19,9 @@ from kpywire.messages.streams_group_heartbeat import (
     Topology,
 )
 
-from .beating import JOINING, LEAVING, REBALANCE_MS, SESSION_MS, BeatingMember, Life, Owners
+from .beating import JOINING, LEAVING, REBALANCE_MS, BeatingMember, Life, Owners
 from .client import Client
 from .grouping import NAME, Group, Place
-from .producing import Identity
 
 if TYPE_CHECKING:
     from .world import World
@@ -34,12 +29,6 @@ if TYPE_CHECKING:
 READING, IDLE = "0", "1"
 """The subtopologies."""
 ALONE_SHARE = 0.5
-LATE_SHARE = 0.03
-"""How often a member takes longer than its session lasts before it commits a transaction."""
-OLD_SHARE = 0.3
-"""How often a member commits for a task that it has given up."""
-LATE_MS = 500
-"""The longest time that it takes after the end of the session. The transaction is still open then."""
 
 
 def tasks_for(places: Iterable[Place]) -> set[Place]:
@@ -72,14 +61,11 @@ class StreamingMember(BeatingMember):
         self._process_id = processes.id_for_a_member()
         self._roles = processes.owners
         self._standby: set[Place] = set()
-        self._lost: dict[Place, int] = {}
-        """The tasks that it has given up, and the epoch in which it had each."""
 
     def _begin(self, member_id: str) -> None:
         self._end_roles()
         super()._begin(member_id)
         self._standby = set()
-        self._lost = {}
 
     def _departure(self) -> StreamsGroupHeartbeatRequest:
         self._end_roles()
@@ -148,40 +134,15 @@ class StreamingMember(BeatingMember):
 
     def _take(self, each: Place) -> None:
         super()._take(each)
-        self._lost.pop(each, None)
         self._roles.take(self._in_process(each), self._life)
 
     def _give_up(self, each: Place) -> None:
         super()._give_up(each)
-        self._lost[each] = self._generation
         self._roles.give_up(self._in_process(each), self._life)
 
     def _in_process(self, task: Place) -> Place:
         subtopology, index = task
         return f"{self._process_id}/{subtopology}", index
-
-    async def _commit_in_transaction(self, name: str, identity: Identity, moved: dict[Place, int]) -> None:
-        if self.client.rng.random() < LATE_SHARE:
-            await asyncio.sleep(SESSION_MS / 1000.0)
-            await self.client.pause(LATE_MS)
-        await self._commit_for_lost(name, identity)
-        lost = [each for each in sorted(self._owned) if self._owners.has_another(each, self._life)]
-        await super()._commit_in_transaction(name, identity, moved)
-        for each in lost:
-            if self._input_of(each) in moved:
-                self.client.world.violated(f"{self._id} commits what it read for {each}, which another member has")
-
-    async def _commit_for_lost(self, name: str, identity: Identity) -> None:
-        """Commit at an old epoch for a task that another member has, now and then. Raises as asking does."""
-        for each, epoch in sorted(self._lost.items()):
-            place = self._input_of(each)
-            if place is None or epoch >= self._generation or not self._owners.has_another(each, self._life):
-                continue
-            if self.client.rng.random() < OLD_SHARE:
-                answer = await self._ask(self._commit_request(name, identity, {place: 0}, epoch))
-                if answer.topics[0].partitions[0].error_code == error_codes.NONE:
-                    what = f"for {each}, which another member has, at its old epoch {epoch}"
-                    self.client.world.violated(f"{self._id} commits {what}")
 
     def _input_of(self, each: Place) -> Place | None:
         subtopology, index = each

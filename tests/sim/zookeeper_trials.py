@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 MOST = 3
 MOVING_NODES = 3
-SHARES = {"moving": 0.25, "zombies": 0.5, "blocks": 0.25, "joining": 0.25}
+SHARES = {"moving": 0.25, "zombies": 0.5, "blocks": 0.25, "joining": 0.25, "topics": 0.25}
 """How often each of the others follows."""
 MOST_AT_WORK_MS = 12.0
 NAME = "doomed"
@@ -72,6 +72,7 @@ class Trials:
                 ("zombies", 2, self._a_controller_goes_on),
                 ("blocks", 1, self._a_block_is_not_heard),
                 ("joining", 2, self._a_broker_that_left_is_to_join),
+                ("topics", 1, self._topics_follow_each_other),
             )
             if len(self.machines) >= nodes and self.world.stream(stream).random() < SHARES[stream]
         ]
@@ -309,6 +310,15 @@ class Trials:
             epoch = tree.node(paths.broker(state.leader)).czxid
             request = AlterPartitionRequest(broker_id=state.leader, broker_epoch=epoch, topics=[topic])
             self._ask(client, controller.node_id, request)
+
+    def _topics_follow_each_other(self) -> None:
+        """A topic is made, deleted and made again while one controller reigns."""
+        client = self._client()
+        self._make_topic(client)
+        self._delete_topic(client)
+        self._until(lambda: self.rules.tree.node(paths.topic(NAME)) is None)
+        self.zookeeper.come_to_rest()
+        self._make_topic(client)
 
     # Changes
 
