@@ -3,9 +3,9 @@
     python -m benchmarks.groups.reading [--records 3000000] [--rounds 5] [--kpybroker FILE]
 
 A topic is read from its start by a member of confluent-kafka in a group of its own, with one protocol and then with the
-other, in alternating rounds. The time begins with the first record. The client's queue is as long as the topic, since
-librdkafka stops fetching for a second when it is full. Prints records a second, and the ratio of the consumer protocol to
-the classic one.
+other, in alternating rounds and order. The time begins with the first record. The client's queue is as long as the
+topic, since librdkafka stops fetching for a second when it is full. Prints records a second, and the ratio of the
+consumer protocol to the classic one.
 """
 
 import tempfile
@@ -68,7 +68,7 @@ def main(records: int, rounds: int, kpybroker: Path | None) -> None:
         running.confluent_produce(side.bootstrap_servers, topic, records, shape)
         found: dict[str, list[float]] = {protocol: [] for protocol in PROTOCOLS}
         for number in range(rounds + 1):
-            for protocol in PROTOCOLS:
+            for protocol in PROTOCOLS[:: -1 if number % 2 else 1]:
                 per_s = rate(side.bootstrap_servers, topic, f"{protocol}-{number}", protocol, records)
                 print(f"{'warm' if number == 0 else number:>4}  {protocol:8}  {per_s:12,.0f} records/s")
                 if number:
