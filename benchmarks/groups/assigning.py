@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from benchmarks.groups.members import Group, Member, broker, ready
+from benchmarks.groups.members import Group, Member, broker, ready, timed
 from kpywire import api, error_codes
 from kpywire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -94,9 +94,7 @@ def main(members: int, partitions: int, rounds: int) -> None:
         print(f"{'':28} {'seconds':>8}  {'owned':>6}  loop lag of the broker")
 
         def phase(title: str, work: Callable[[], int]) -> int:
-            began = time.perf_counter()
-            owned = work()
-            took_s = time.perf_counter() - began
+            owned, took_s = timed(work)
             print(f"{title:28} {took_s:8.3f}  {owned:6}  {lag()}")
             return owned
 

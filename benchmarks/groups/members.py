@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -62,6 +62,7 @@ asyncio.set_event_loop(loop)
 loop.run_until_complete(main())
 """
 CLIENT_ID = "bench"
+Result = TypeVar("Result")
 
 
 class Member:
@@ -192,6 +193,13 @@ def ready(port: int) -> None:
         time.sleep(0.1)
 
 
+def timed(work: Callable[[], Result]) -> tuple[Result, float]:
+    """The result of a phase, and the seconds that it took."""
+    began_s = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - began_s
+
+
 @click.command()
 @click.option("--members", default=1_000, show_default=True)
 @click.option("--rounds", default=5, show_default=True)
@@ -208,9 +216,7 @@ def main(members: int, rounds: int, topics: int) -> None:
         print(f"{'':28} {'seconds':>8}  loop lag of the broker")
 
         def phase(title: str, work: Callable[[], Any]) -> Any:
-            began = time.perf_counter()
-            result = work()
-            took_s = time.perf_counter() - began
+            result, took_s = timed(work)
             print(f"{title:28} {took_s:8.3f}  {lag()}")
             return result
 
