@@ -23,7 +23,7 @@ def owner_of(message: CreateDelegationTokenRequest, requester: Principal) -> Pri
 def times_of(
     message: CreateDelegationTokenRequest, max_lifetime_ms: int, expiry_time_ms: int, now_ms: int
 ) -> tuple[int, int]:
-    """When a new token expires if nobody renews it, and when it ends whatever happens; by the wall clock."""
+    """The times, by the wall clock, when a new token expires if nobody renews it, and when it ends whatever happens."""
     if message.max_lifetime_ms > 0:
         max_lifetime_ms = min(max_lifetime_ms, message.max_lifetime_ms)
     max_ms = later(now_ms, max_lifetime_ms)
@@ -31,7 +31,7 @@ def times_of(
 
 
 def renewers_of(message: CreateDelegationTokenRequest) -> list[str]:
-    """Who else may renew a new token."""
+    """The principals that may renew a new token beside its owner."""
     return [f"{each.principal_type}:{each.principal_name}" for each in message.renewers]
 
 
