@@ -1,7 +1,7 @@
 """What TLS costs a broker's thread at least, and what the channel costs it: ``python -m benchmarks.encryption``.
 
-The same bytes come over loopback to a socket, to the fewest calls of Python's ``ssl`` that decrypt and encrypt them, and
-to a channel. What a client sends is encrypted and has arrived before the clock starts, so only the broker's part is
+The same bytes come over loopback to a socket, to the fewest calls of Python's ``ssl`` that decrypt and encrypt them,
+and to a channel. What a client sends is encrypted and has arrived before the clock starts, so only the broker's part is
 timed, in CPU time of its thread, and other processes disturb it little.
 """
 
@@ -21,7 +21,8 @@ from rich.table import Table
 
 from certificates import Authority
 from kpybroker.server.channel import PlainChannel
-from kpybroker.server.tls_channel import Terms, TlsListener
+from kpybroker.server.tls_channel import TlsListener
+from kpybroker.server.tls_mistakes import Terms
 
 ROUNDS: Final = 9
 CONNECTIONS: Final = (1, 20, 100)
@@ -40,11 +41,15 @@ class Receiver(Protocol):
     """The broker's side of a connection."""
 
     sock: socket.socket
-    receive: Callable[[memoryview], int]
-    answer: Callable[[bytes], object]
 
     def step(self) -> None:
         """Do the next step of the handshake."""
+
+    @property
+    def receive(self) -> Callable[[memoryview], int]: ...
+
+    @property
+    def answer(self) -> Callable[[bytes], object]: ...
 
 
 class OverChannel:
@@ -53,9 +58,10 @@ class OverChannel:
     def __init__(self, sock: socket.socket, listener: TlsListener | None) -> None:
         self.sock = sock
         self._soon: list[Callable[[], object]] = []
-        channel: Any = PlainChannel(sock, self) if listener is None else listener(sock, self, self._call_soon)
-        self.receive = channel.recv_into
-        self.answer = channel.send
+        poller: Any = self
+        channel: Any = PlainChannel(sock, poller) if listener is None else listener(sock, poller, self._call_soon)
+        self.receive: Callable[[memoryview], int] = channel.recv_into
+        self.answer: Callable[[bytes], object] = channel.send
         channel.watch(self._nothing)
 
     def _call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
@@ -73,7 +79,8 @@ class OverChannel:
     def count(self) -> None:
         """Do nothing."""
 
-    discount = count
+    def discount(self) -> None:
+        """Do nothing."""
 
     def step(self) -> None:
         self._found(1)
@@ -98,7 +105,7 @@ class Bare:
         self.sock = sock
         self._received = memoryview(bytearray(BUFFER_BYTES))
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._tls: Any = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
 
     def step(self) -> None:
         self._incoming.write(self.sock.recv(BUFFER_BYTES))

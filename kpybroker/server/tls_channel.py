@@ -1,11 +1,12 @@
 """TLS: a channel that encrypts, and the part of a listener that its channels share.
 
 A channel is a socket, an ``ssl.SSLObject`` and two buffers of encrypted bytes, so that no call of the library touches
-the socket. All channels of a listener share the buffer of received bytes, which is empty between calls. Decrypted bytes that the poller does not see are announced with ``call_soon``. Bytes are encrypted in
+the socket. The buffer of received bytes belongs to the listener, and is empty between the calls of its channels, so it
+may be large. Decrypted bytes that the poller does not see are announced with ``call_soon``. Bytes are encrypted in
 bounded pieces, and only when all earlier ones have left: a client that does not read costs one piece, which counts as
 held memory. A piece that has not left as a whole is not reported as sent; the same bytes are offered again, and then
-it is. OpenSSL gets whole records; the beginning of another one is kept. A handshake does one step in a turn of the
-loop, and ends within `HANDSHAKE_PATIENCE_MS`.
+it is. OpenSSL gets whole records; the beginning of another one is kept, and so are records that find no room. A
+handshake does one step in a turn of the loop, and ends within `HANDSHAKE_PATIENCE_MS`.
 """
 
 import os
@@ -29,7 +30,7 @@ from kpybroker.server.tls_records import MOST_RECORD_BYTES, whole_records
 HANDSHAKE_PATIENCE_MS = 10_000
 RECEIVED_BYTES: Final = 256 * 1024
 LEAST_RECEIVED_BYTES: Final = 20 * 1024
-"""A receive takes as many bytes as are wanted, but never fewer than fit the largest record. What is left over is kept."""
+"""No receive asks for fewer bytes, so that it may bring the largest record. What finds no room is kept."""
 MOST_RECEIVES: Final = 4
 """The most receives for one call of `recv_into`: not all that a client sends becomes data."""
 PIECE_BYTES: Final = 128 * 1024
@@ -204,7 +205,8 @@ class TlsChannel:
         return filled
 
     def _read(self, tls: Any, view: memoryview, filled: int, records: int) -> int:
-        """Decrypt records into a buffer, behind its filled part, as far as it goes. Return the size of that part then."""
+        """Decrypt records into a buffer, behind its filled part, as far as there is room. Return the size of that part
+        then."""
         most = len(view)
         self._has_rest = False
         try:
