@@ -248,13 +248,13 @@ class TlsChannel:
 
     def _receive(self, wanted: int) -> tuple[int, int]:
         """Take encrypted bytes from the socket. Return their number, and that of the bytes which ``received`` has now:
-        kept ones are among them, and are no longer kept. Kept whole records come first, as if they were all wanted."""
+        kept ones are among them, and are no longer kept. If these had whole records, nothing is taken yet, and the
+        first number is ``wanted``: there may be more."""
         received, tail = self._listener.received, self._tail
         held = len(tail)
         if self._has_whole:
             self._has_whole = False
-            count = wanted
-            end = held
+            count, end = wanted, held
         else:
             try:
                 count = self._sock.recv_into(received[held:] if held else received, wanted)
