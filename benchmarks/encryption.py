@@ -1,4 +1,4 @@
-"""What TLS costs a broker's thread at least, and what the channel costs it: ``python -m benchmarks.encryption``.
+"""The least that TLS costs a broker's thread, and what the channel costs it: ``python -m benchmarks.encryption``.
 
 The same bytes come over loopback to a socket, to the fewest calls of Python's ``ssl`` that decrypt and encrypt them,
 and to a channel. What a client sends is encrypted and has arrived before the clock starts, so only the broker's part is

@@ -36,7 +36,7 @@ MOST_RECEIVES: Final = 4
 PIECE_BYTES: Final = 128 * 1024
 MOST_ANSWERS_BYTES: Final = 256 * 1024
 """The most encrypted bytes that wait for a client which asks for new keys and does not read."""
-MOST_AWAITED_BYTES: Final = 192 * 1024
+MOST_AWAITED_BYTES: Final = 64 * 1024
 """The most bytes that a socket keeps until it is reported as readable, while a large frame comes in. A client that
 encrypts sends each record of 16 KB by itself."""
 LEAST_AWAITED_BYTES: Final = 16 * 1024
