@@ -14,7 +14,7 @@ from grafana_page import bundle, draw, served
 from browser import Browser
 
 pytestmark = pytest.mark.slow
-SERIES = {"lag": ("billing", "search"), "memory": ("node-1",), "nothing": ()}
+SERIES = {"lag": ("billing", "search"), "memory": ("node-1",), "nothing": (), "undefined": ("node-1",)}
 FROM, TO, STEP = 1_700_000_000, 1_700_000_060, 3
 VALUE = 1536
 
@@ -24,9 +24,10 @@ class _Answers(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         words = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
-        points: dict[str, Any] = {"value": [TO, str(VALUE)]}
+        text = "NaN" if words["query"] == "undefined" else str(VALUE)
+        points: dict[str, Any] = {"value": [TO, text]}
         if "step" in words:
-            points = {"values": [[when, str(VALUE + when % 7)] for when in range(FROM, TO, STEP)]}
+            points = {"values": [[when, text] for when in range(FROM, TO, STEP)]}
         result = [{"metric": {"name": name}, **points} for name in SERIES.get(words["query"], ())]
         answer = {"status": "success", "data": {"result": result}}
         if words["query"] not in SERIES:
@@ -90,8 +91,8 @@ def test_a_plot_has_each_series_in_its_legend_and_a_number_has_its_unit(drawn: D
 
 
 @pytest.mark.parametrize("kind", ["timeseries", "stat"])
-def test_a_panel_without_an_answer_shows_nothing(drawn: Drawn, kind: str) -> None:
-    assert drawn(panel(kind, "nothing")) == {1: []}
+def test_a_panel_without_numbers_shows_nothing(drawn: Drawn, kind: str) -> None:
+    assert drawn(panel(kind, "nothing"), panel(kind, "undefined")) == {1: [], 2: []}
 
 
 @pytest.mark.parametrize(

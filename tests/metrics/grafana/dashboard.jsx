@@ -82,7 +82,7 @@ function Panel({ panel, frames, range, size }) {
   return (
     <PanelChrome title={panel.title} description={panel.description} {...size}>
       {(width, height) =>
-        frames.length ? (
+        hasNumbers(frames) ? (
           <kind.Plot panel={panel} {...fields} range={range} theme={theme} width={width} height={height} />
         ) : (
           <Text>No data</Text>
@@ -90,4 +90,8 @@ function Panel({ panel, frames, range, size }) {
       }
     </PanelChrome>
   );
+}
+
+function hasNumbers(frames) {
+  return frames.some(({ fields }) => fields.some(({ name, values }) => name === 'Value' && values.some(Number.isFinite)));
 }

@@ -6,7 +6,7 @@ import { FieldType, renderLegendFormat, toDataFrame } from '@grafana/data';
 export async function framesOf(panel, prometheus, span) {
   const targets = panel.targets ?? [];
   const answers = await Promise.all(targets.map((target) => asked(target, prometheus, span)));
-  return answers.flatMap((series, index) => series.map((each) => frame(targets[index], each, span.step)));
+  return answers.flatMap((series, index) => series.map((each) => frame(targets[index], each, span)));
 }
 
 async function asked(target, prometheus, { from, to, step }) {
@@ -21,24 +21,26 @@ async function asked(target, prometheus, { from, to, step }) {
   return answer.data.result;
 }
 
-function frame(target, { metric, values, value }, step) {
-  const points = values ?? [value];
+function frame(target, { metric, values, value }, span) {
+  const points = values ? withGaps(values, span) : [value];
   return toDataFrame({
     refId: target.refId,
     fields: [
-      {
-        name: 'Time',
-        type: FieldType.time,
-        values: points.map(([when]) => when * 1000),
-        config: { interval: step * 1000 },
-      },
+      { name: 'Time', type: FieldType.time, values: points.map(([when]) => when * 1000) },
       {
         name: 'Value',
         type: FieldType.number,
-        values: points.map(([, text]) => Number(text)),
+        values: points.map(([, text]) => (text === null ? null : Number(text))),
         labels: metric,
         config: { displayNameFromDS: renderLegendFormat(target.legendFormat, metric) },
       },
     ],
   });
+}
+
+/** The points of every step: where Prometheus has none there is null, which Grafana draws as a gap. */
+function withGaps(values, { from, to, step }) {
+  const found = new Map(values);
+  const count = Math.floor((to - from) / step) + 1;
+  return Array.from({ length: count }, (_, index) => from + index * step).map((when) => [when, found.get(when) ?? null]);
 }
