@@ -33,7 +33,7 @@ ROOMS = {
     "kpybroker.hosting": 15,
     "kpybroker.http": 3,
     "kpybroker.io": 8,
-    "kpybroker.leases": 4,
+    "kpybroker.leases": 3,
     "kpybroker.metadata": 17,
     "kpybroker.metrics": 4,
     "kpybroker.network": 6,
@@ -49,7 +49,7 @@ ROOMS = {
     "kpywire.metadata_records": 28,
 }
 """The number of modules that a start may import of each package, itself included. Of others it imports none."""
-MOST = 389
+MOST = 388
 """The number of all modules of ours."""
 NOT_OF_A_START = {
     "_hashlib": "the digests of OpenSSL",
