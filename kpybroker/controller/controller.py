@@ -153,7 +153,7 @@ class Controller:
             migration.check_request(self.state, type(request.message))
             if has_no_time(request.message):
                 raise KafkaError(error_codes.REQUEST_TIMED_OUT)
-            decision = decider_of(type(request.message))(self.state, request, now_ms)
+            decision = decider_of(type(request.message).__name__)(self.state, request, now_ms)
             records, response = decision if isinstance(decision, tuple) else (yield from decision)
         except KafkaError as error:
             from kpybroker.controller.error_responses import error_response

@@ -52,9 +52,9 @@ _WITH_TIMEOUT: Final = ("CreatePartitionsRequest", "CreateTopicsRequest", "Delet
 
 
 @cache
-def decider_of(request_class: type) -> Decider:
-    """The function that decides requests of this class. Raises KeyError if there is none."""
-    module, _, function = DECIDERS[request_class.__name__].partition(".")
+def decider_of(name: str) -> Decider:
+    """The function that decides requests whose class has this name. Raises KeyError if there is none."""
+    module, _, function = DECIDERS[name].partition(".")
     decider: Decider = getattr(import_module(f"kpybroker.controller.{module}"), function)
     return decider
 

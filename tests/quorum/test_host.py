@@ -235,7 +235,7 @@ def test_a_flush_that_somebody_else_began_is_waited_for(monkeypatch: pytest.Monk
 def test_a_decision_that_cannot_be_applied_stops_the_node_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     world = HostWorld().start().with_broker()
     twice = [TopicRecord(name="orders", topic_id=b"t" * 16)] * 2
-    monkeypatch.setattr("kpybroker.controller.controller.decider_of", lambda _class: lambda *_: (twice, None))
+    monkeypatch.setattr("kpybroker.controller.controller.decider_of", lambda _name: lambda *_: (twice, None))
     answer = world.create("orders")
     assert answer.topics[0].error_code == error_codes.NOT_CONTROLLER
     (line,) = [line for line in world.failures if line.startswith("The metadata cannot be applied")]
