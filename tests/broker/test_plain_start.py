@@ -48,8 +48,10 @@ ROOMS = {
     "kpywire.messages": 28,
     "kpywire.metadata_records": 28,
 }
-"""The number of modules that a start may import of each package, itself included. Of others it imports none."""
-MOST = 388
+"""The number of modules that a start may import of each package, itself included. Of others it imports none.
+
+Where one more is worth its time and memory, the number grows with it."""
+MOST = 395
 """The number of all modules of ours."""
 NOT_OF_A_START = {
     "_hashlib": "the digests of OpenSSL",
