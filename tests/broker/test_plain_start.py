@@ -27,7 +27,7 @@ ROOMS = {
     "kpybroker.console": 2,
     "kpybroker.controller": 16,
     "kpybroker.coordination": 2,
-    "kpybroker.dispatching": 6,
+    "kpybroker.dispatching": 7,
     "kpybroker.fairness": 9,
     "kpybroker.fetch": 4,
     "kpybroker.hosting": 15,
