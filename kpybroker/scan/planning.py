@@ -15,8 +15,8 @@ SMALL_PART: Final = 8
 as long as starting a task."""
 MOST_TASKS: Final = 100_000
 ENOUGH_TASKS: Final = 16
-"""A plan of more tasks than that has larger ones, up to ``largest_task_bytes``: to start and end one takes Spark 12 ms of
-CPU."""
+"""A plan of more tasks than that has larger ones, up to ``largest_task_bytes``: Spark takes 12 ms of CPU to start and
+end one."""
 
 
 class Sizes(NamedTuple):
