@@ -106,6 +106,14 @@ class HostedShard:
             self.replica.changed()
         self._set_timer(now_ms)
 
+    def answer_again(self, message: Any) -> Any | None:
+        """The machine's answer to a message that changes nothing, if it knows the answer and all its records are
+        committed; otherwise None."""
+        journal = self.journal
+        if self._untold or journal.waiting_gates or not (journal.is_open and self.leads and self.has_enough_in_sync):
+            return None
+        return self.machine.answer_again(message, int(self._scheduler.monotonic_ms()))
+
     def _begin_anew(self) -> None:
         """End this shard and let another one begin: an appended record could not be applied, so the machine differs
         from its log."""
