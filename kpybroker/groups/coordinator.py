@@ -199,8 +199,8 @@ class GroupCoordinator:
         return _new(Effects, (decision.records, producer, decision.replies, (), decision.then))
 
     def answer_again(self, message: Any, now_ms: int) -> Any | None:
-        """The answer to a heartbeat of a member at rest, which nothing follows from. None if a message is to be decided.
-        Asked only while all records are committed."""
+        """The answer to a heartbeat of a member at rest, from which nothing follows. None if a message is to be
+        decided. Asked only while all records are committed."""
         shard = self.shard
         if type(message) is HeartbeatRequest:
             answer = classic_heartbeat.alive(shard, message, now_ms)

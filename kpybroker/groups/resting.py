@@ -1,5 +1,5 @@
-"""Members at rest: the answer to a heartbeat that changed nothing is given again, for as long as a decision would give it.
-Pure.
+"""Members at rest: the answer to a heartbeat that changed nothing is given again, for as long as a decision would give
+it. Pure.
 
 A member at rest sends the same heartbeat every few seconds. Its message is the same object then
 (`kpybroker.dispatching.repeated`), so it is from the same sender. Such a heartbeat begins the session of the member

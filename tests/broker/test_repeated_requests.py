@@ -76,7 +76,8 @@ def test_a_reply_that_is_given_again_has_the_same_bytes_and_counts_the_same(vers
     repeated = Repeated()
     served = served_with(heartbeat, api.HEARTBEAT, version)
     plain = served_with(heartbeat, api.HEARTBEAT, version)
-    alive, rebalancing = HeartbeatResponse(error_code=0), HeartbeatResponse(error_code=error_codes.REBALANCE_IN_PROGRESS)
+    alive = HeartbeatResponse(error_code=error_codes.NONE)
+    rebalancing = HeartbeatResponse(error_code=error_codes.REBALANCE_IN_PROGRESS)
     for number, response in enumerate([alive, alive, rebalancing, rebalancing, alive, alive, alive]):
         correlation_id = number << 24 | number
         assert repeated.encode(served, correlation_id, response) == encode(plain, correlation_id, response)

@@ -1,5 +1,5 @@
-"""Members at rest: the answer to a repeated heartbeat is known as long as a decision would give it. `GroupWorld` decides
-on every heartbeat all the same, and compares."""
+"""Members at rest: the answer to a repeated heartbeat is known for as long as a decision would give it. `GroupWorld`
+decides on every heartbeat all the same, and compares."""
 
 from collections.abc import Callable
 from typing import Any
