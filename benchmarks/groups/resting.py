@@ -1,6 +1,6 @@
 """The CPU time of a heartbeat of a group at rest, beside Apache Kafka in one run.
 
-    PYTHONPATH=.:compat-tests python -m benchmarks.groups.resting [--members 1000] [--rounds 5] [--kpybroker FILE]
+    python -m benchmarks.groups.resting [--members 1000] [--rounds 5] [--kpybroker FILE]
 
 A group of each protocol lives on each broker. Its members are sockets in this process. When all have their partitions
 and nothing has changed for a while, all of them send heartbeats in step, in alternating rounds. The time is that of all
@@ -92,6 +92,7 @@ def main(members: int, beats: int, rounds: int, warm: int, sides: str, kpybroker
             playing = []
             for side in running:
                 side.directory.mkdir()
+                side.broker.start_timeout_s = LONGEST_S
                 side.__enter__()
                 ready(side.address.port)
                 for protocol, of in zip(PROTOCOLS, (classics, consumers), strict=True):
