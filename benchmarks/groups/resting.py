@@ -26,7 +26,7 @@ from kpywire.messages.consumer_protocol_subscription import ConsumerProtocolSubs
 
 PROTOCOLS: Final = ("classic", "consumer")
 SETTLES_S: Final = 6
-"""A little longer than a target needs to count as old."""
+"""A little longer than kpybroker's targets need to count as old."""
 PAUSE_S: Final = 0.3
 LONGEST_S: Final = 120
 
@@ -95,6 +95,7 @@ def main(members: int, beats: int, rounds: int, warm: int, sides: str, kpybroker
                 side.broker.start_timeout_s = LONGEST_S
                 side.__enter__()
                 ready(side.address.port)
+                time.sleep(SETTLES_S)  # all coordinators have loaded
                 for protocol, of in zip(PROTOCOLS, (classics, consumers), strict=True):
                     playing.append((side, protocol, of(side.address.port, members)))
             time.sleep(SETTLES_S)
