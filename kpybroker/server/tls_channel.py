@@ -1,11 +1,12 @@
 """TLS: a channel that encrypts, and the part of a listener that its channels share.
 
 A channel is a socket, an ``ssl.SSLObject`` and two buffers of encrypted bytes, so that no call of the library touches
-the socket. Decrypted bytes that the poller does not see are announced with ``call_soon``. Bytes are encrypted in
+the socket. The buffer of received bytes belongs to the listener, and is empty between the calls of its channels, so it
+may be large. Decrypted bytes that the poller does not see are announced with ``call_soon``. Bytes are encrypted in
 bounded pieces, and only when all earlier ones have left: a client that does not read costs one piece, which counts as
 held memory. A piece that has not left as a whole is not reported as sent; the same bytes are offered again, and then
-it is. OpenSSL gets whole records; the beginning of another one is kept. A handshake does one step in a turn of the
-loop, and ends within `HANDSHAKE_PATIENCE_MS`.
+it is. OpenSSL gets whole records; the beginning of another one is kept, and so are records that find no room. A
+handshake does one step in a turn of the loop, and ends within `HANDSHAKE_PATIENCE_MS`.
 """
 
 import os
@@ -24,13 +25,12 @@ from kpybroker.server.channel import Channel
 from kpybroker.server.poller import GONE, READABLE, WRITABLE, OnEvent, Poller
 from kpybroker.server.time_limit import TimeLimit
 from kpybroker.server.tls_mistakes import Terms
-from kpybroker.server.tls_records import MOST_RECORD_BYTES, whole_end
+from kpybroker.server.tls_records import MOST_RECORD_BYTES, whole_records
 
 HANDSHAKE_PATIENCE_MS = 10_000
-FED_BYTES: Final = 20 * 1024
-"""The most that OpenSSL is given at once. Its buffers keep the size that they once had, so it is little more than the
-largest record."""
-RECEIVED_BYTES: Final = 128 * 1024
+RECEIVED_BYTES: Final = 256 * 1024
+LEAST_RECEIVED_BYTES: Final = 20 * 1024
+"""No receive asks for fewer bytes, so that it may bring the largest record. What finds no room is kept."""
 MOST_RECEIVES: Final = 4
 """The most receives for one call of `recv_into`: not all that a client sends becomes data."""
 PIECE_BYTES: Final = 128 * 1024
@@ -64,6 +64,8 @@ class TlsListener:
         self.received = memoryview(bytearray(RECEIVED_BYTES + MOST_RECORD_BYTES))
         """The buffer into which every channel receives; it is empty between calls. ``copied`` is that for files."""
         self.copied = memoryview(bytearray(PIECE_BYTES))
+        self.incoming = ssl.MemoryBIO()
+        """The encrypted bytes that OpenSSL is given, of whichever channel; they too are taken back within the call."""
         self._lined_up: deque[TlsChannel] = deque()
         self.time_limit: TimeLimit[TlsChannel] = TimeLimit(HANDSHAKE_PATIENCE_MS, TlsChannel.lose_patience)
 
@@ -91,7 +93,7 @@ class TlsChannel:
 
     __slots__ = (
         "_ahead", "_asked", "_authenticated", "_awaited_bytes", "_call_soon", "_error", "_has_ended", "_has_rest",
-        "_incoming", "_is_closed", "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing",
+        "_has_whole", "_is_closed", "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing",
         "_poller", "_sock", "_tail", "_taken", "_tls", "_unsent", "_wanted",
     )  # fmt: skip
 
@@ -102,7 +104,6 @@ class TlsChannel:
         self._poller = poller
         self._call_soon = call_soon
         self._listener = listener
-        self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
         """Made when the first record has come as a whole: its buffers are far larger than the beginning of one."""
@@ -113,7 +114,9 @@ class TlsChannel:
         self._ahead = b""
         """Decrypted bytes that were peeked at."""
         self._tail = b""
-        """The beginning of a record, as far as it was received."""
+        """Bytes that were received, and not decrypted yet: the beginning of a record, as far as it has come."""
+        self._has_whole = False
+        """Whether whole records are before it, which found no room in a buffer."""
         self._unsent = memoryview(b"")
         """Encrypted bytes that the socket has not accepted yet."""
         self._taken = 0
@@ -184,39 +187,39 @@ class TlsChannel:
         tls, most = self._tls, len(view)
         if tls is None or not self._is_open:
             return 0
-        received, receives = self._listener.received, MOST_RECEIVES
-        filled = self._read(tls, view, 0) if self._has_rest or self._incoming.pending else 0
+        filled, receives = 0, MOST_RECEIVES
+        if self._has_rest:
+            filled = self._read(tls, view, 0, 1)
         while filled < most and receives and not self._has_ended and self._error is None:
-            wanted = min(max(most - filled, FED_BYTES), RECEIVED_BYTES)
+            wanted = min(max(most - filled, LEAST_RECEIVED_BYTES), RECEIVED_BYTES)
             count, end = self._receive(wanted)
             receives = receives - 1 if count == wanted else 0
-            position = 0
-            while position < end:
-                stop = whole_end(received, position, end, FED_BYTES)
-                if stop == position:
-                    self._tail = bytes(received[position:end])
-                    break
-                self._incoming.write(received[position:stop])
-                position = stop
-                if filled < most:
-                    filled = self._read(tls, view, filled)
+            records = self._give(end)
+            if records:
+                try:
+                    filled = self._read(tls, view, filled, records)
+                finally:
+                    self._take_back()
         if self._outgoing.pending:
             self._answer()
         return filled
 
-    def _read(self, tls: Any, view: memoryview, filled: int) -> int:
-        """Decrypt what OpenSSL was given into a buffer, behind its filled part. Return the size of that part then."""
-        incoming, most = self._incoming, len(view)
+    def _read(self, tls: Any, view: memoryview, filled: int, records: int) -> int:
+        """Decrypt records into a buffer, behind its filled part, as far as there is room. Return the size of that part
+        then."""
+        most = len(view)
+        self._has_rest = False
         try:
-            while filled < most and self._error is None and (self._has_rest or incoming.pending):
+            while records and filled < most:
                 count: int = tls.read(most - filled, view[filled:] if filled else view)
                 if not count:
                     self._has_ended = True  # the client has said goodbye
                     break
                 filled += count
-                self._has_rest = filled == most and tls.pending() > 0
+                records -= 1
+            self._has_rest = filled == most and tls.pending() > 0
         except ssl.SSLWantReadError:
-            pass  # these records have no data
+            pass  # some of these records have no data
         except ssl.SSLZeroReturnError:
             self._has_ended = True
         except ssl.SSLError as error:
@@ -225,28 +228,49 @@ class TlsChannel:
             self._error = error
         return filled
 
+    def _give(self, end: int) -> int:
+        """Give OpenSSL the whole records that were received, and keep the beginning of another one. Return how many
+        these are. `_take_back` is to be called then."""
+        received = self._listener.received
+        stop, records = whole_records(received, end)
+        if stop < end:
+            self._tail = bytes(received[stop:end])
+        if records:
+            self._listener.incoming.write(received[:stop])
+        return records
+
+    def _take_back(self) -> None:
+        """Keep the records that OpenSSL has not read: the buffer is empty for the next channel."""
+        incoming = self._listener.incoming
+        if incoming.pending:
+            self._tail = incoming.read() + self._tail
+            self._has_whole = True
+
     def _receive(self, wanted: int) -> tuple[int, int]:
         """Take encrypted bytes from the socket. Return their number, and that of the bytes which ``received`` has now:
-        the kept beginning of a record is among them, and is no longer kept."""
+        kept ones are among them, and are no longer kept. If these had whole records, nothing is taken yet, and the
+        first number is ``wanted``: there may be more."""
         received, tail = self._listener.received, self._tail
         held = len(tail)
-        try:
-            if held:
-                count = self._sock.recv_into(received[held:], wanted)
-                received[:held] = tail
-            else:
-                count = self._sock.recv_into(received, wanted)
-        except (BlockingIOError, InterruptedError):
-            return 0, 0
-        except OSError as error:
-            self._error = error
-            return 0, 0
-        if count == 0:
-            self._has_ended = True
-            return 0, 0
+        if self._has_whole:
+            self._has_whole = False
+            count, end = wanted, held
+        else:
+            try:
+                count = self._sock.recv_into(received[held:] if held else received, wanted)
+            except (BlockingIOError, InterruptedError):
+                return 0, 0
+            except OSError as error:
+                self._error = error
+                return 0, 0
+            if count == 0:
+                self._has_ended = True
+                return 0, 0
+            end = held + count
         if held:
+            received[:held] = tail
             self._tail = b""
-        return count, held + count
+        return count, end
 
     def _answer(self) -> None:
         """Send what the protocol itself answers, such as new keys."""
@@ -416,7 +440,7 @@ class TlsChannel:
 
     @property
     def _has_something(self) -> bool:
-        if self._ahead or self._has_rest or self._incoming.pending or self._has_ended or self._error is not None:
+        if self._ahead or self._has_rest or self._has_whole or self._has_ended or self._error is not None:
             return self._is_open
         return False
 
@@ -435,23 +459,20 @@ class TlsChannel:
         if self._is_closed or self._is_open:
             return
         try:
-            count, end = self._receive(FED_BYTES)
+            count, end = self._receive(LEAST_RECEIVED_BYTES)
             if self._error is not None:
                 raise self._error
             if count and self._tls is None:
                 self._check_first_byte()
-            whole = whole_end(self._listener.received, 0, end, end)
-            if whole < end:
-                self._tail = bytes(self._listener.received[whole:end])
-            if whole:
+            if self._give(end):
                 tls = self._tls or self._begin()
-                self._incoming.write(self._listener.received[:whole])
                 try:
                     tls.do_handshake()
-                    self._opened(tls)
                 finally:
+                    self._take_back()
                     with suppress(OSError):
                         self._flush()  # also the alert of a failure
+                self._opened(tls)
             if self._has_ended and not self._is_open:
                 raise tls_mistakes.left_early(self._listener.terms) if self._has_begun else ConnectionError
         except ssl.SSLWantReadError:
@@ -475,7 +496,7 @@ class TlsChannel:
             raise tls_mistakes.without_tls(self._listener.terms, first_byte)
 
     def _begin(self) -> ssl.SSLObject:
-        self._tls = self._listener.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._tls = self._listener.context.wrap_bio(self._listener.incoming, self._outgoing, server_side=True)
         return self._tls
 
     def _opened(self, tls: ssl.SSLObject) -> None:

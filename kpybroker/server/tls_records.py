@@ -14,18 +14,19 @@ _VERSION: Final = 3
 _HEADER_BYTES: Final = 5
 
 
-def whole_end(buffer: memoryview, start: int, end: int, most_bytes: int) -> int:
-    """The end of the whole records that begin at ``start``: of ``most_bytes`` at most, but of one if there is one.
+def whole_records(buffer: memoryview, end: int) -> tuple[int, int]:
+    """The end of the whole records with which a buffer begins, and their number.
 
-    Where no record can begin, it is ``end``: OpenSSL finds the damage.
+    Where no record can begin, the rest up to ``end`` is one: OpenSSL finds the damage.
     """
-    position = start
+    position = count = 0
     while end - position >= _HEADER_BYTES:
         version, length = _HEADER.unpack_from(buffer, position)
         stop: int = position + _HEADER_BYTES + length
         if version != _VERSION or stop - position > MOST_RECORD_BYTES:
-            return end
-        if stop > end or (stop - start > most_bytes and position > start):
+            return end, count + 1
+        if stop > end:
             break
         position = stop
-    return position
+        count += 1
+    return position, count

@@ -8,9 +8,10 @@ import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import test_connection as behaviours
@@ -24,6 +25,9 @@ from conftest_server import (
     request,
     running_servers,
 )
+from hypothesis import given
+from hypothesis import settings as given_settings
+from hypothesis import strategies as st
 
 from certificates import Authority, Certificate
 from kpybroker.calls.principal import ANONYMOUS, Principal
@@ -284,6 +288,86 @@ def test_records_that_arrive_in_any_pieces_are_put_together(start_with: Callable
             while to_client.pending or client.pending():
                 answers += client.read(65_536)
     assert [struct.unpack_from(">i", answers, at * 22 + 4)[0] for at in range(6)] == [1, 11, 2, 12, 3, 13]
+
+
+class Talk:
+    """A client and its channel, which the test calls in the place of a poller."""
+
+    def __init__(self, listener: TlsListener) -> None:
+        self._sock, mine = socket.socketpair()
+        for sock in (self._sock, mine):
+            sock.setblocking(False)
+        nobody: Any = MagicMock()
+        self.channel: Any = listener(mine, nobody, nobody)
+        self._from, self._to = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._client = client_context(settings(None, AUTHORITY)).wrap_bio(
+            self._from, self._to, server_hostname="localhost"
+        )
+        self._unsent = self.sent = self.received = b""
+
+    def shake_hands(self) -> None:
+        with suppress(ssl.SSLWantReadError):
+            self._client.do_handshake()
+        self.push()
+        self.channel.shake_hands()
+        self._from.write(self._sock.recv(65_536))
+        self._client.do_handshake()
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+        while data:
+            data = data[self._client.write(data) :]
+
+    def push(self) -> None:
+        self._unsent += self._to.read()
+        with suppress(BlockingIOError):
+            self._unsent = self._unsent[self._sock.send(self._unsent) :]
+
+    def read(self, size: int) -> bool:
+        """Whether there was anything to receive into a buffer of this size."""
+        buffer = bytearray(size)
+        try:
+            self.received += buffer[: self.channel.recv_into(buffer)]
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        self.channel.forsake()
+        self._sock.close()
+
+
+SIZES_OF_RECORDS = st.integers(1, 20) | st.integers(900, 1100) | st.integers(16_000, 40_000)
+
+
+@given(
+    turns=st.lists(
+        st.tuples(st.integers(0, 2), st.lists(SIZES_OF_RECORDS, max_size=6), st.integers(1, 70) | st.just(100_000)),
+        max_size=12,
+    )
+)
+@given_settings(max_examples=25, deadline=None)
+def test_each_channel_of_a_listener_decrypts_what_its_own_client_sent(turns: list[tuple[int, list[int], int]]) -> None:
+    """Whatever of it finds no room in a buffer: they share the one from which OpenSSL reads."""
+    listener = TlsListener(server_context(settings(BROKER, AUTHORITY)), TERMS, MagicMock())
+    talks = [Talk(listener) for _ in range(3)]
+    with ExitStack() as stack:
+        for number, talk in enumerate(talks):
+            stack.callback(talk.close)
+            talk.shake_hands()
+            talk.write(bytes([number]) * 30)  # it comes with the end of the handshake
+            talk.push()
+            talk.channel.shake_hands()
+        for which, sizes, room in turns:
+            for size in sizes:
+                talks[which].write(os.urandom(size))
+            talks[which].push()
+            talks[which].read(room)
+            assert not listener.incoming.pending
+        for talk in talks:
+            while talk.read(50_000) or talk._unsent:
+                talk.push()
+            assert talk.received == talk.sent
 
 
 def test_handshakes_and_ends_are_no_requests_for_the_queue(
