@@ -54,7 +54,7 @@ def written_c() -> Path:
 
 
 def runtime() -> Path:
-    """Where mypyc has the C that all its modules need."""
+    """The directory with the C that all of mypyc's modules need."""
     found = importlib.util.find_spec("mypyc")
     assert found is not None
     assert found.origin is not None
