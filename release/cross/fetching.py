@@ -1,4 +1,4 @@
-"""The tools that build and try wheels of other platforms: fetched into build/cross, where they stay. Nothing is installed.
+"""The tools for wheels of other platforms: fetched into build/cross, where they stay. Nothing is installed.
 
 Debian's packages come by apt-get, which checks their signatures, with lists and a cache of its own. Zig, a C compiler
 for every platform, comes from the package index by its checksum.
