@@ -340,6 +340,13 @@ INTERPRETERS ?= $(CURDIR)/$(BIN)/python $(wildcard $(HOME)/.pyenv/versions/3.1[2
 wheels-here: setup ## build the wheels with every Python of this machine, and try each: its tests, its broker with real clients
 	$(PYTEST) tests/project/test_packaging.py tests/project/test_compiled_wheel.py $(INTERPRETERS:%=--interpreter %)
 
+# Wheels for other platforms, compiled by zig with a Python of the platform; all of it is fetched into build/cross.
+ELSEWHERE ?= manylinux-aarch64
+
+.PHONY: wheels-elsewhere
+wheels-elsewhere: setup ## compile wheels for platforms that this machine is not, and try each with a Python of its own
+	$(PYTEST) tests/project/test_cross_wheels.py -o timeout=0 $(ELSEWHERE:%=--cross %)
+
 .PHONY: site
 site: setup ## the documents as a site, with its links checked, into build/site
 	$(BIN)/python release/site.py build/site-pages && $(BIN)/python -m mkdocs build --strict

@@ -276,8 +276,7 @@ class CompiledModules(BuildHookInterface):
             return
         self.copy = TemporaryDirectory(prefix="kpybroker-")
         directory = Path(self.copy.name)
-        for package in PACKAGES:
-            shutil.copytree(Path(self.root, package), directory / Path(package).name)
+        lay_out(Path(self.root), directory)
         compiled = compile_modules(directory)
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
@@ -289,15 +288,21 @@ class CompiledModules(BuildHookInterface):
             self.copy.cleanup()
 
 
+def lay_out(root: Path, directory: Path) -> None:
+    """Copy the packages of a checkout, and write beside them a setup.py that compiles their modules."""
+    for package in PACKAGES:
+        shutil.copytree(root / package, directory / Path(package).name)
+    paths = [f"{module.replace('.', '/')}.py" for module in MODULES]
+    (directory / "exported").write_text(EXPORTED)
+    (directory / "setup.py").write_text(SETUP.format(paths=paths))
+
+
 def compile_modules(directory: Path) -> list[Path]:
-    """Compile the modules in a directory that holds the three packages; the files to add to them.
+    """Compile the modules in a directory that was laid out; the files to add to the packages.
 
     Raises:
         RuntimeError: there is no C compiler, or one of the compilers refuses a module.
     """
-    paths = [f"{module.replace('.', '/')}.py" for module in MODULES]
-    (directory / "exported").write_text(EXPORTED)
-    (directory / "setup.py").write_text(SETUP.format(paths=paths))
     command = [sys.executable, "setup.py", "build_ext", "--inplace"]
     done = subprocess.run(
         command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False

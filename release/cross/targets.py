@@ -1,0 +1,54 @@
+"""The platforms that a wheel is compiled for on this machine, and a Python of each that runs here.
+
+The Python has the version of the one that runs this program: mypyc writes C for its own version.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from release.cross.fetching import debian
+
+VERSION = "{}.{}".format(*sys.version_info)
+
+
+@dataclass(frozen=True)
+class TargetPython:
+    """A Python of another platform: the words that start it, and where its headers are."""
+
+    command: tuple[Path | str, ...]
+    headers: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A platform, as the compiler, Python's modules and wheels call it."""
+
+    triple: str
+    suffix: str
+    platforms: tuple[str, ...]
+    """The first is the wheel's own tag. The others are older ones, whose wheels run there too."""
+    python: Callable[[], TargetPython]
+
+
+def debian_on_arm64() -> TargetPython:
+    """Debian's Python for arm64, which QEMU runs process by process on x86-64."""
+    qemu = debian("qemu", "amd64", alone=("qemu-user-static",)) / "usr" / "bin" / "qemu-aarch64-static"
+    needed = (f"python{VERSION}-minimal", f"libpython{VERSION}-stdlib")
+    root = debian(f"python{VERSION}-arm64", "arm64", packages=needed, alone=(f"libpython{VERSION}-dev",))
+    includes = root / "usr" / "include"
+    # Without -S it finds this system's own packages.
+    command = (qemu, "-L", root, root / "usr" / "bin" / f"python{VERSION}", "-S")
+    return TargetPython(command, (includes / f"python{VERSION}", includes))
+
+
+CPYTHON = "cpython-{}{}".format(*sys.version_info)
+TARGETS = {
+    "manylinux-aarch64": Target(
+        "aarch64-linux-gnu.2.28",
+        f".{CPYTHON}-aarch64-linux-gnu.so",
+        ("manylinux_2_28_aarch64", "manylinux_2_26_aarch64", "manylinux2014_aarch64"),
+        debian_on_arm64,
+    ),
+}
