@@ -18,8 +18,8 @@ from kpywire import error_codes as kafka_errors
 
 
 async def catch_up(client: Client) -> None:
-    """Wait until this broker's ZooKeeper server has all that was written. Without it, a change of configs would undo one
-    that another broker has just acknowledged."""
+    """Wait until this broker's ZooKeeper server has all that was written. Without it, a change of configs would undo
+    one that another broker has just acknowledged."""
     await client.answers([Sync(paths.CONFIGS)])
 
 
