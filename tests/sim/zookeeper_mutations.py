@@ -124,13 +124,6 @@ ZOOKEEPER_MUTATIONS = [
         "broker_epoch != UNKNOWN_EPOCH and broker_epoch < known.epoch:",
         "broker_epoch < UNKNOWN_EPOCH:",
     ),
-    # Servers that lag
-    _zookeeper(
-        "the configs of a new topic are read from a server that lags",
-        ZOOKEEPER + "broker/followed_configs.py",
-        "[Sync(paths.CONFIGS), *(",
-        "[Get(paths.CONFIGS), *(",
-    ),
     # Requests whose answer was lost, and watches
     _zookeeper(
         "a request that lost its connection is not sent again",
