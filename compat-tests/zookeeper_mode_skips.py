@@ -6,6 +6,9 @@ from typing import Final
 
 SKIPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "share groups (KIP-932) need KRaft mode": ("test_share_groups.py",),
+    "streams groups (KIP-1071) need KRaft mode": (
+        "test_streams.py::test_totals_are_exact_though_instances_and_the_broker_are_killed[streams",
+    ),
     "there is no quorum in ZooKeeper mode": (
         "test_quorum_requests.py",
         "test_protocol_controller.py",

@@ -6,6 +6,8 @@ come from anybody. Replacements have the notation of Java's ``Matcher.appendRepl
 
 from typing import Any, Final
 
+from kpybroker import re2_patterns
+
 _DIGITS: Final = "0123456789"
 
 Replacement = tuple[str | int, ...]
@@ -18,18 +20,13 @@ class Unusable(ValueError):
 
 def compiled(text: str) -> Any:
     """The pattern. Raises Unusable."""
-    import re2
-
     refusal = f"the pattern {text} cannot be used"
     if _has_nested_class(text):
         raise Unusable(f"{refusal}: Java's [a[b]] and [a&&b] are not supported; name the characters in one pair of []")
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(text, options)
-    except re2.error as error:
-        why = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else error
-        raise Unusable(f"{refusal}: {why} (RE2 has no lookahead, backreference or possessive quantifier)") from None
+        return re2_patterns.compiled(text)
+    except re2_patterns.InvalidPattern as invalid:
+        raise Unusable(f"{refusal}: {invalid} (RE2 has no lookahead, backreference or possessive quantifier)") from None
 
 
 def replaced(pattern: Any, replacement: Replacement, text: str, *, most: int = 0) -> str:

@@ -36,6 +36,7 @@ from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.zookeeper.broker.registration import RegistrationRefused
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
 from kpybroker.zookeeper.client.frames import WatchedEvent
+from kpybroker.zookeeper.client.operations import GetChildren
 from kpybroker.zookeeper.client.session import State
 from kpybroker.zookeeper.controlling.office import Office
 from kpybroker.zookeeper.tree import paths
@@ -168,7 +169,7 @@ class ZooKeeperNode:
         if self._migrating is not None:
             self._migrating.start()
         server.start()
-        await self._hear_of_cluster(joined)
+        await self._hear_of_cluster(joined, broker)
         monitoring.started()
 
     async def _join(self, disk: Disk) -> ZooKeeperMetadata:
@@ -223,15 +224,25 @@ class ZooKeeperNode:
         broker.start()
         self.platform.ends.callback(broker.stop)
 
-    async def _hear_of_cluster(self, joined: Joined) -> None:
-        """Wait until the controller has sent metadata. Before that, clients see no brokers, as with Kafka, and ask
-        again; one that saw brokers without a controller might wait for long."""
-        heard = asyncio.Event()
-        joined.metadata.subscribe(lambda *_: heard.set())
+    async def _hear_of_cluster(self, joined: Joined, broker: ZooKeeperBroker) -> None:
+        """Wait until the controller has sent metadata: a new controller sends the brokers first, and then the topics.
+        Before that, clients see no brokers and ask again; one that saw brokers without a controller or without topics
+        might wait for long."""
+        image, heard = joined.metadata.image, asyncio.Event()
+        has_topics = True
+        with suppress(NoAnswer):  # the next session begins meanwhile
+            has_topics = bool((await joined.client.ask_until_answered(GetChildren(paths.TOPICS))).names)
+
+        def hear(*_: object) -> None:
+            if image.brokers and (image.topics or not has_topics):
+                heard.set()
+
+        joined.metadata.subscribe(hear)
         timer = self.scheduler.call_later(FIRST_METADATA_WAIT_MS, heard.set)
-        if not joined.metadata.image.brokers:
-            await heard.wait()
+        hear()
+        await heard.wait()
         timer.cancel()
+        broker.knows_cluster = True
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
         self._monitoring.stage = f"recovering {directory}: {done} of {total} logs are done"

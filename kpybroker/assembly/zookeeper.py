@@ -82,6 +82,13 @@ class ZooKeeperBroker(Broker):
         self.supported_features = {}
         self.orders: Orders | None = None
         """The orders of the controller."""
+        self.knows_cluster = False
+        """Whether the controller has sent the metadata of the cluster since the start."""
+
+    def is_listed(self, broker_id: int) -> bool:
+        """Whether Metadata lists a broker. None is listed before the cluster is known: a client takes an answer without
+        brokers for no answer, and one without its topics for their end."""
+        return self.knows_cluster and super().is_listed(broker_id)
 
     def random_alive_broker(self) -> int:
         """The controller: clients send it what only it can do. If it is of a KRaft quorum, any broker will do."""

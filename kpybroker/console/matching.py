@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from kpybroker import re2_patterns
 from kpywire.record import Record
 
 WHERE: Final = ("any", "key", "value", "header")
@@ -51,15 +52,10 @@ class Matcher:
 def matcher(needle: Needle) -> Matcher:
     """The matcher of a needle. Raises ValueError for a pattern that RE2 does not take."""
     if needle.is_pattern:
-        import re2
-
-        options = re2.Options()
-        options.log_errors = False
-        options.case_sensitive = not needle.ignores_case
         try:
-            pattern = re2.compile(needle.data, options)
-        except re2.error as error:
-            raise ValueError(str(error)) from None
+            pattern = re2_patterns.compiled(needle.data, ignores_case=needle.ignores_case)
+        except re2_patterns.InvalidPattern as invalid:
+            raise ValueError(str(invalid)) from None
         return Matcher(needle, lambda data: pattern.search(data) is not None)
     wanted = needle.data
     if needle.ignores_case:

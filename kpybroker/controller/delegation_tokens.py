@@ -6,10 +6,19 @@ Times are those of the wall clock, since they are stored and shown. Brokers refu
 
 from typing import Any
 
-from kpybroker.calls.principal import USER, Principal
+from kpybroker.calls.principal import USER
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision, TokenSettings
 from kpybroker.controller.token_index import TokenIndex
-from kpybroker.controller.token_rules import REQUESTER_FROM, check_alive, check_allowed, has_expired, later
+from kpybroker.controller.token_rules import (
+    REQUESTER_FROM,
+    check_alive,
+    check_allowed,
+    has_expired,
+    later,
+    owner_of,
+    renewers_of,
+    times_of,
+)
 from kpybroker.errors import KafkaError
 from kpybroker.metadata import metadata_version
 from kpywire import error_codes, uuid
@@ -26,9 +35,8 @@ MAX_REMOVALS = 1_000
 def create_delegation_token(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
     """Create a token of the requester or of the owner that it names."""
     message: CreateDelegationTokenRequest = request.message
-    owner = requester = request.principal
-    if message.owner_principal_name:
-        owner = Principal(message.owner_principal_type or "", message.owner_principal_name)
+    requester = request.principal
+    owner = owner_of(message, requester)
     response = CreateDelegationTokenResponse(
         throttle_time_ms=0,
         error_code=error_codes.NONE,
@@ -51,17 +59,14 @@ def create_delegation_token(state: ControllerState, request: ControllerRequest, 
         response.error_code = error.code
         return [], response
     now_ms = request.wall_clock_ms
-    lifetime_ms = settings.max_lifetime_ms
-    if message.max_lifetime_ms > 0:
-        lifetime_ms = min(lifetime_ms, message.max_lifetime_ms)
-    max_ms = later(now_ms, lifetime_ms)
+    expiry_ms, max_ms = times_of(message, settings.max_lifetime_ms, settings.expiry_time_ms, now_ms)
     record = DelegationTokenRecord(
         owner=str(owner),
         requester=str(requester),
-        renewers=[f"{each.principal_type}:{each.principal_name}" for each in message.renewers],
+        renewers=renewers_of(message),
         issue_timestamp=now_ms,
         max_timestamp=max_ms,
-        expiration_timestamp=min(max_ms, later(now_ms, settings.expiry_time_ms)),
+        expiration_timestamp=expiry_ms,
         token_id=_new_id(state),
     )
     response.issue_timestamp_ms = now_ms

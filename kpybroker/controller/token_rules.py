@@ -5,11 +5,34 @@ from typing import Final
 from kpybroker.calls.principal import Principal
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
+from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kpywire.metadata_records.delegation_token_record import DelegationTokenRecord
 
 REQUESTER_FROM: Final = 3
 """The version of CreateDelegationToken from which the answer names the requester."""
 _LONG_MAX: Final = 2**63 - 1
+
+
+def owner_of(message: CreateDelegationTokenRequest, requester: Principal) -> Principal:
+    """The owner of a new token: whom the request names, else its sender (KIP-373)."""
+    if message.owner_principal_name:
+        return Principal(message.owner_principal_type or "", message.owner_principal_name)
+    return requester
+
+
+def times_of(
+    message: CreateDelegationTokenRequest, max_lifetime_ms: int, expiry_time_ms: int, now_ms: int
+) -> tuple[int, int]:
+    """When a new token expires if nobody renews it, and when it ends whatever happens; by the wall clock."""
+    if message.max_lifetime_ms > 0:
+        max_lifetime_ms = min(max_lifetime_ms, message.max_lifetime_ms)
+    max_ms = later(now_ms, max_lifetime_ms)
+    return min(max_ms, later(now_ms, expiry_time_ms)), max_ms
+
+
+def renewers_of(message: CreateDelegationTokenRequest) -> list[str]:
+    """Who else may renew a new token."""
+    return [f"{each.principal_type}:{each.principal_name}" for each in message.renewers]
 
 
 def has_expired(token: DelegationTokenRecord, now_ms: int) -> bool:

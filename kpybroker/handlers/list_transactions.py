@@ -12,7 +12,8 @@ from kpybroker.calls.call import Call
 from kpybroker.calls.gathered import gathered
 from kpybroker.calls.pending import Pending
 from kpybroker.calls.steps import Work
-from kpybroker.coordination.pattern import InvalidPattern, whole_match
+from kpybroker.coordination.pattern import whole_match
+from kpybroker.re2_patterns import InvalidPattern
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import coordinator_error
 from kpybroker.transactions.describe import listing

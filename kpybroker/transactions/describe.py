@@ -1,6 +1,7 @@
 """DescribeTransactions and ListTransactions (KIP-664, KIP-994, KIP-1152): how transactions appear to clients."""
 
-from kpybroker.coordination.pattern import InvalidPattern, whole_match
+from kpybroker.coordination.pattern import whole_match
+from kpybroker.re2_patterns import InvalidPattern
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import DescribeTransaction, ListTransactions
 from kpybroker.transactions.shard import TransactionShard

@@ -48,6 +48,12 @@ HOSTILE = {
 }
 
 
+@pytest.mark.parametrize("pattern", [b"\\pL" * 101, b"((a{1000}){1000}){1000}", b"(", b"a\\1"])
+def test_a_pattern_that_is_none_or_too_large_is_refused_with_the_reason(pattern: bytes) -> None:
+    with pytest.raises(ValueError, match=r"pattern too large|missing \)|invalid escape|repetition"):
+        matcher(Needle(pattern, "any", is_pattern=True))
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_contents_are_shown_as_what_they_are(node: ConsoleNode, name: str) -> None:
     data = HOSTILE[name]

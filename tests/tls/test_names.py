@@ -98,6 +98,7 @@ def test_a_pattern_that_would_take_forever_elsewhere_is_matched_in_linear_time()
         ("RULE:a/$1/", "refers to group 1"),
         ("RULE:a/$x/", "a $ is followed"),
         ("RULE:(a/x/", "cannot be used"),
+        ("RULE:" + "\\pL" * 101 + "/x/", "pattern too large"),
         ("RULE:a/x/Lower", "unmatched substring: `ower`"),
         ("nonsense", "Invalid rule: `nonsense`"),
     ],

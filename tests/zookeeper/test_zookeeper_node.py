@@ -28,6 +28,7 @@ from kpywire.messages.controlled_shutdown import (
     ControlledShutdownResponse,
     RemainingPartition,
 )
+from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
 from kpywire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kpywire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
@@ -143,6 +144,35 @@ def test_it_registers_leads_by_order_loses_its_session_and_leaves() -> None:
 
         await node.stop()
         assert world.znode(paths.broker(5)) is None
+
+    played(story)
+
+
+def test_a_broker_that_starts_again_lists_nobody_before_it_knows_its_topics() -> None:
+    async def story(world: World) -> None:
+        node = world.node()
+        await node.start(world.disk)
+        assert node.broker is not None
+        made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        client = SimpleNamespace(principal="User:ANONYMOUS")
+        call: Any = SimpleNamespace(api_key=CreateTopicsRequest.KEY, api_version=7, client=client)
+        node.broker.controller.forward(creation(topic_named("t", 1)), call, made.set_result)
+        assert (await asyncio.wait_for(made, 20)).topics[0].error_code == error_codes.NONE
+        await node.stop()
+
+        again = world.node()
+        start = asyncio.create_task(again.start(world.disk))
+        seen: set[tuple[bool, bool, bool]] = set()
+        while not start.done():
+            await asyncio.sleep(0)
+            if (broker := again.broker) is not None:
+                seen.add((bool(broker.image.brokers), bool(broker.image.topics), broker.is_listed(5)))
+        await start
+        assert (True, False, False) in seen, "a new controller sends the brokers before the topics"
+        assert not {(True, False, True), (False, False, True)} & seen
+        assert again.broker is not None
+        assert again.broker.is_listed(5)
+        await again.stop()
 
     played(story)
 

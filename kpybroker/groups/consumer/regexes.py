@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from kpybroker.coordination.pattern import InvalidPattern, whole_match
+from kpybroker.coordination.pattern import whole_match
 from kpybroker.groups.consumer.consumer_group import CONSUMER, ConsumerGroup, ResolvedRegex
 from kpybroker.groups.consumer.java_order import in_hash_order, in_timeline_order, string_hash
 from kpybroker.groups.consumer.member import ConsumerMember
@@ -17,6 +17,7 @@ from kpybroker.groups.consumer.refused import Refused
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.record import Record
 from kpybroker.groups.shard import GroupShard
+from kpybroker.re2_patterns import InvalidPattern
 from kpywire import error_codes
 
 LEAST_INTERVAL_MS = 10_000

@@ -9,7 +9,15 @@ from typing import Any, Final, NamedTuple
 
 from kpybroker.calls.principal import Principal
 from kpybroker.controller.state import TokenSettings
-from kpybroker.controller.token_rules import REQUESTER_FROM, check_alive, check_allowed, later
+from kpybroker.controller.token_rules import (
+    REQUESTER_FROM,
+    check_alive,
+    check_allowed,
+    later,
+    owner_of,
+    renewers_of,
+    times_of,
+)
 from kpybroker.sasl.delegation_token import TokenSecret
 from kpybroker.zookeeper.tree.tokens import Token
 from kpywire import error_codes
@@ -32,20 +40,14 @@ def created(
     message: CreateDelegationTokenRequest, requester: Principal, token_id: str, settings: TokenSettings, now_ms: int
 ) -> Token:
     """The token that a request creates, for its sender or for the owner that it names."""
-    owner = requester
-    if message.owner_principal_name:
-        owner = Principal(message.owner_principal_type or "", message.owner_principal_name)
-    lifetime_ms = settings.max_lifetime_ms
-    if message.max_lifetime_ms > 0:
-        lifetime_ms = min(lifetime_ms, message.max_lifetime_ms)
-    max_ms = later(now_ms, lifetime_ms)
+    expiry_ms, max_ms = times_of(message, settings.max_lifetime_ms, settings.expiry_time_ms, now_ms)
     return Token(
         token_id=token_id,
-        owner=str(owner),
+        owner=str(owner_of(message, requester)),
         requester=str(requester),
-        renewers=tuple(f"{each.principal_type}:{each.principal_name}" for each in message.renewers),
+        renewers=tuple(renewers_of(message)),
         issue_timestamp_ms=now_ms,
-        expiry_timestamp_ms=min(max_ms, later(now_ms, settings.expiry_time_ms)),
+        expiry_timestamp_ms=expiry_ms,
         max_timestamp_ms=max_ms,
     )
 
