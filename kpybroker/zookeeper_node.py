@@ -228,16 +228,17 @@ class ZooKeeperNode:
         """Wait until the controller has sent metadata: a new controller sends the brokers first, and then the topics.
         Before that, clients see no brokers and ask again; one that saw brokers without a controller or without topics
         might wait for long."""
-        image, heard = joined.metadata.image, asyncio.Event()
+        orders, heard = broker.orders, asyncio.Event()
+        assert orders is not None
         has_topics = True
         with suppress(NoAnswer):  # the next session begins meanwhile
             has_topics = bool((await joined.client.ask_until_answered(GetChildren(paths.TOPICS))).names)
 
-        def hear(*_: object) -> None:
-            if image.brokers and (image.topics or not has_topics):
+        def hear() -> None:
+            if joined.metadata.image.brokers and (orders.has_named_topics or not has_topics):
                 heard.set()
 
-        joined.metadata.subscribe(hear)
+        orders.when_done(hear)
         timer = self.scheduler.call_later(FIRST_METADATA_WAIT_MS, heard.set)
         hear()
         await heard.wait()

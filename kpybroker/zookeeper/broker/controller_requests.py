@@ -75,6 +75,8 @@ class ControllerRequests:
         self.controller_epoch = 0
         self.controller_id = NO_CONTROLLER
         """The sender of the last UpdateMetadata, which clients learn as the controller; -1 before the first."""
+        self.has_named_topics = False
+        """Whether any UpdateMetadata has named topics."""
         self._node_id = node_id
         self._image = image
         self._find = find
@@ -210,6 +212,7 @@ class ControllerRequests:
         if code:
             return Decision(UpdateMetadataResponse(error_code=code))
         self.controller_id, self.is_of_kraft = request.controller_id, request.is_kraft_controller
+        self.has_named_topics = self.has_named_topics or bool(request.topic_states)
         records = translation.brokers(self._image, request.live_brokers)
         if request.is_kraft_controller and request.type == FULL:
             named = {topic.topic_name for topic in request.topic_states}

@@ -41,6 +41,7 @@ class Orders:
         self._waiting: deque[tuple[Any, Pending]] = deque()
         self._is_working = False
         self._changed: Callable[[], object] = _nothing
+        self._done: Callable[[], object] = _nothing
 
     @property
     def controller_id(self) -> int:
@@ -52,6 +53,15 @@ class Orders:
     def is_of_kraft(self) -> bool:
         """Whether that controller is of a KRaft quorum to which this cluster migrates."""
         return self._requests.is_of_kraft
+
+    @property
+    def has_named_topics(self) -> bool:
+        """Whether a controller has sent clients' metadata of topics."""
+        return self._requests.has_named_topics
+
+    def when_done(self, done: Callable[[], object]) -> None:
+        """Call ``done`` after each request."""
+        self._done = done
 
     def when_sender_changes(self, changed: Callable[[], object]) -> None:
         """Call ``changed`` when the kind of that controller may be another one."""
@@ -93,6 +103,7 @@ class Orders:
         self._metadata.apply(decision.records, decision.ordered)
         for topic, index in decision.deleted:
             self._delete_log(topic, index)
+        self._done()
         return decision.response
 
     def _decide(self, request: Any) -> Decision:
