@@ -174,7 +174,7 @@ class Invariants:
         has not needed its log yet. What it answers until it learns of that may be old: reads ask nobody, in Kafka
         (``scheduleReadOperation``) and here."""
         node = self.machines[node_id - 1].node
-        topic = node.broker.replicas.topics.get(GROUPS) if node is not None and node.broker is not None else None
+        topic: Any = node.broker.replicas.topics.get(GROUPS) if node is not None and node.broker is not None else None
         replica = topic.replicas.get(partition_for(group, GROUP_PARTITIONS)) if topic is not None else None
         if replica is None or not replica.is_led_here:
             return False
