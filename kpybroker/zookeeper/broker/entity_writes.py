@@ -1,13 +1,14 @@
 """Writes of the configs of one entity, with the notice for all brokers (Kafka's ``AdminZkClient``).
 
-The last writer wins. A write is refused while there is no controller, and if a KRaft controller has taken over.
+The last writer wins. Configs and notice are written together, so that no broker misses what a writer that dies has
+written; Kafka writes one after the other. A write is refused while there is no controller, and if a KRaft controller
+has taken over.
 """
 
 from contextlib import suppress
 
 from kpybroker.errors import KafkaError
 from kpybroker.zookeeper.broker.layout import Acls, make_path
-from kpybroker.zookeeper.broker.notices import give_notice
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.client import Client, ZooKeeperError
 from kpybroker.zookeeper.client.operations import Check, Create, Delete, Get, GetChildren, Multi, Set, Sync
@@ -39,24 +40,26 @@ async def write_configs(client: Client, acls: Acls, entity: ConfigEntity, values
     """Replace the configs of an entity. A client, user or address without any leaves no znode behind. Raises
     STALE_CONTROLLER_EPOCH, ZooKeeperError and InvalidZnode."""
     is_cleaned = not values and entity.kind in (configs.CLIENTS, configs.USERS, configs.ADDRESSES)
-    if not (is_cleaned and await _clean(client, entity)):
-        await _set_or_create(client, acls, entity, configs.encode_configs(values))
     prefix = f"{paths.CONFIG_CHANGES}/{configs.CHANGE_PREFIX}"
-    await give_notice(client, prefix, configs.encode_change(entity), acls.of(prefix))
+    notice = Create(prefix, configs.encode_change(entity), acls.of(prefix), is_sequential=True)
+    if is_cleaned and await _clean(client, entity):
+        await client.ask_until_answered(notice)
+    else:
+        await _set_or_create(client, acls, entity, configs.encode_configs(values), notice)
 
 
-async def _set_or_create(client: Client, acls: Acls, entity: ConfigEntity, content: bytes) -> None:
+async def _set_or_create(client: Client, acls: Acls, entity: ConfigEntity, content: bytes, notice: Create) -> None:
     found = await client.ask_if_there(Get(paths.CONTROLLER))
     if found is None:
         raise _moved(entity, "there is no controller")
     if ElectedController.decode(found.data).is_kraft:
         raise _moved(entity, "a KRaft controller has the cluster")
     check = Check(paths.CONTROLLER, found.stat.version)
-    replaced = Multi((check, Set(entity.path, content)))
+    replaced = Multi((check, Set(entity.path, content), notice))
     if await _done(client, replaced, error_codes.NO_NODE):
         return
     await make_path(client, acls, entity.path.rpartition("/")[0])
-    created = Multi((check, Create(entity.path, content, acls.of(entity.path))))
+    created = Multi((check, Create(entity.path, content, acls.of(entity.path)), notice))
     if not await _done(client, created, error_codes.NODE_EXISTS):
         # another broker was faster, or an attempt of this one whose answer was lost
         await client.ask_until_answered(replaced)
