@@ -170,7 +170,7 @@ class Invariants:
         return {place[1]: each.epoch for place, each in self.committed.items() if place[::2] == (GROUPS, index)}
 
     def coordinates_no_more(self, node_id: int, group: str, newest_epochs: Mapping[bytes, int]) -> bool:
-        """Whether a node takes itself for the coordinator of a group in an older epoch than the newest, be it that it
+        """Whether a node takes itself for the coordinator of a group in an older epoch than the newest, even if it
         has not needed its log yet. What it answers until it learns of that may be old: reads ask nobody, in Kafka
         (``scheduleReadOperation``) and here."""
         node = self.machines[node_id - 1].node

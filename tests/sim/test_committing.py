@@ -52,7 +52,7 @@ class Cluster:
 
 
 class Asking:
-    """A client whose commit is acknowledged, and that is told that nothing was committed."""
+    """A client whose commit is acknowledged, and that hears that nothing was committed."""
 
     def __init__(self, before_it_answers: Callable[[], object]) -> None:
         self.name, self.now_s, self.is_over = "committer", 0.0, False
