@@ -3,7 +3,7 @@
 (What waits in a connection that was given up may still arrive behind what was sent later, as in life.)
 """
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from exactly_once.history import Committed, Outcome, Position, Transaction
 from kpywire import error_codes
@@ -13,10 +13,11 @@ from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequest
 from .client import GROUP, Client, NoAnswer, Refused
 from .records import Records
 
+if TYPE_CHECKING:
+    from .invariants import Invariants
 
-async def commit(
-    client: Client, records: Records, place: tuple[str, int], coordinates_no_more: Callable[[int, str], bool]
-) -> None:
+
+async def commit(client: Client, records: Records, place: tuple[str, int], rules: "Invariants") -> None:
     """Commit ever larger offsets, and look what is committed: not at a coordinator that has been replaced."""
     number, offset = 0, 0
     while not client.is_over:
@@ -30,7 +31,7 @@ async def commit(
                 Transaction(group, began_s, began_s, client.now_s, outcome, positions=(position,))
             )
             if outcome is Outcome.COMMITTED and client.rng.random() < 0.5:
-                await _look(client, records, group, place, coordinates_no_more)
+                await _look(client, records, group, place, rules)
         except (NoAnswer, Refused):
             client.forget()
             number += outcome is Outcome.UNKNOWN
@@ -59,24 +60,23 @@ async def _commit(client: Client, node_id: int, group: str, place: tuple[str, in
     return Outcome.ABORTED if code else Outcome.COMMITTED
 
 
-async def _look(
-    client: Client,
-    records: Records,
-    group: str,
-    place: tuple[str, int],
-    coordinates_no_more: Callable[[int, str], bool],
-) -> None:
-    """Ask how far the group has come. Raises NoAnswer or Refused."""
+async def _look(client: Client, records: Records, group: str, place: tuple[str, int], rules: "Invariants") -> None:
+    """Ask how far the group has come. Raises NoAnswer or Refused.
+
+    Nothing follows from the answer of a node that coordinates in an older epoch than the newest when this began. It may
+    do so when it is asked, or only when it answers: who stood still obeys an order to lead that waited all the while.
+    """
     topic, partition = place
     found = client.topics.get(topic)
     wanted = OffsetFetchRequestTopics(
         name=topic, topic_id=found.id if found else bytes(16), partition_indexes=[partition]
     )
-    began_s = client.now_s
+    began_s, newest_epochs = client.now_s, rules.newest_epochs(group)
     node_id = await client.coordinator(group, GROUP)
-    is_old = coordinates_no_more(node_id, group)
+    was_old = rules.coordinates_no_more(node_id, group, newest_epochs)
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])])
     answer = await client.ask(node_id, request)
+    is_old = was_old or rules.coordinates_no_more(node_id, group, newest_epochs)
     (of_group,) = answer.groups
     if of_group.error_code == error_codes.NONE:
         (one,) = of_group.topics[0].partitions

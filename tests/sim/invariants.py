@@ -5,6 +5,7 @@ committed everywhere with the same bytes, and every later leader has it; in-sync
 metadata image at one offset.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
@@ -163,17 +164,21 @@ class Invariants:
         """The nodes whose replica of a partition is damaged."""
         return {each.node_id for each in self.machines if name in each.damaged}
 
-    def coordinates_no_more(self, node_id: int, group: str) -> bool:
-        """Whether a node takes itself for the coordinator of a group that another has taken over from it. What it
-        answers until it learns of that may be old: reads ask nobody, in Kafka (``scheduleReadOperation``) and here."""
-        node = self.machines[node_id - 1].node
-        topic = node.broker.replicas.topics.get(GROUPS) if node is not None and node.broker is not None else None
-        if topic is None:
-            return False
+    def newest_epochs(self, group: str) -> dict[bytes, int]:
+        """By the id of the groups' topic: the newest epoch in which somebody has led the partition of a group."""
         index = partition_for(group, GROUP_PARTITIONS)
-        replica, committed = topic.replicas.get(index), self.committed.get((GROUPS, topic.id, index))
-        leader = replica.leader if replica is not None else None
-        return leader is not None and committed is not None and leader.epoch < committed.epoch
+        return {place[1]: each.epoch for place, each in self.committed.items() if place[::2] == (GROUPS, index)}
+
+    def coordinates_no_more(self, node_id: int, group: str, newest_epochs: Mapping[bytes, int]) -> bool:
+        """Whether a node takes itself for the coordinator of a group in an older epoch than the newest, even if it
+        has not needed its log yet. What it answers until it learns of that may be old: reads ask nobody, in Kafka
+        (``scheduleReadOperation``) and here."""
+        node = self.machines[node_id - 1].node
+        topic: Any = node.broker.replicas.topics.get(GROUPS) if node is not None and node.broker is not None else None
+        replica = topic.replicas.get(partition_for(group, GROUP_PARTITIONS)) if topic is not None else None
+        if replica is None or not replica.is_led_here:
+            return False
+        return bool(replica.partition.leader_epoch < newest_epochs.get(topic.id, -1))
 
     # The metadata
 

@@ -241,7 +241,7 @@ class Simulation:
         poser = self.client_with("poser", 1_000.0)
         poser.run(Poser(poser, self.machines).pose())
         committer = self.client("committer")
-        committer.run(commit(committer, self.records, self.partitions[0], self.invariants.coordinates_no_more))
+        committer.run(commit(committer, self.records, self.partitions[0], self.invariants))
         for number in range(2):
             consumer = self.client(f"consumer{number}")
             consumer.run(consume(consumer, self.records, self.partitions))
