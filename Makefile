@@ -201,8 +201,15 @@ readme-figures: setup $(BENCHED)/bin/kpybroker ## play the rows that README.md s
 	    --rows $$($(BIN)/python -m benchmarks.readme --rows) --output build/bench/readme
 	$(BIN)/python -m benchmarks.readme --take build/bench/readme
 
+.PHONY: grafana
+grafana: ## fetch the components that Grafana draws panels with, and what they need, into build/ with npm; nothing is installed
+	@if cmp -s tests/metrics/grafana/package-lock.json build/grafana/node_modules/fetched.json; then exit 0; fi; \
+	command -v npm > /dev/null || { echo "no npm: Grafana's components are not fetched"; exit 0; }; \
+	mkdir -p build/grafana && cp tests/metrics/grafana/package*.json build/grafana/ && cd build/grafana && \
+	npm ci --ignore-scripts --no-audit --no-fund && cp package-lock.json node_modules/fetched.json
+
 .PHONY: pictures
-pictures: setup prometheus ## takes the pictures of docs/console.md again, with Chromium, and draws those of the dashboards, with Prometheus
+pictures: setup prometheus grafana ## takes the pictures of docs/console.md and of the dashboards again, with Chromium
 	PYTHONPATH=compat-tests $(BIN)/python tests/console/pictures.py
 	PYTHONPATH=.:compat-tests $(BIN)/python tests/metrics/dashboard_pictures.py
 

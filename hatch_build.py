@@ -70,6 +70,7 @@ MODULES = (
     "kpybroker.counters",
     "kpybroker.dispatching.dispatcher",
     "kpybroker.dispatching.login",
+    "kpybroker.dispatching.repeated",
     "kpybroker.dispatching.replies",
     "kpybroker.dispatching.served",
     "kpybroker.fairness.account",
@@ -82,6 +83,7 @@ MODULES = (
     "kpybroker.fetch.remembered",
     "kpybroker.fetch.session",
     "kpybroker.fetch.sessions",
+    "kpybroker.groups.beats",
     "kpybroker.groups.classic.asleep",
     "kpybroker.groups.classic.classic_group",
     "kpybroker.groups.classic.heartbeat",
@@ -102,6 +104,7 @@ MODULES = (
     "kpybroker.groups.offsets.committed",
     "kpybroker.groups.offsets.replay",
     "kpybroker.groups.record",
+    "kpybroker.groups.resting",
     "kpybroker.groups.share.share_group",
     "kpybroker.groups.shard",
     "kpybroker.groups.streams.streams_group",
@@ -109,6 +112,7 @@ MODULES = (
     "kpybroker.guards.records",
     "kpybroker.guards.stage",
     "kpybroker.handlers.add_partitions_to_txn",
+    "kpybroker.handlers.consumer_group_heartbeat",
     "kpybroker.handlers.end_txn",
     "kpybroker.handlers.fetch",
     "kpybroker.handlers.heartbeat",
@@ -153,6 +157,7 @@ MODULES = (
     "kpybroker.server.time_limit",
     "kpybroker.server.tls_channel",
     "kpybroker.server.tls_records",
+    "kpybroker.serving.consumer_protocol",
     "kpybroker.serving.group_requests",
     "kpybroker.serving.permissions",
     "kpybroker.serving.reading.answer_budget",
@@ -227,6 +232,7 @@ MODULES = (
 )
 SETUP = """
 import os
+import sys
 from pathlib import Path
 
 from mypyc.build import mypycify
@@ -237,13 +243,19 @@ level = os.environ.get("MYPYC_OPT_LEVEL", "3")
 modules = mypycify([*options, *{paths}], debug_level="0", opt_level=level, group_name="kpywire.compiled")
 # Nobody reads warnings about generated code, and looking for them (-Wall) takes gcc ten minutes. mypyc indents deeper
 # from class to class: four fifths of 110 MB are spaces.
+# Nobody but Python's import calls a compiled module by name. Without the names of all functions, which would be looked
+# up at the start, a process is a megabyte smaller.
 for module in modules:
     module.extra_compile_args = [*module.extra_compile_args, "-Wno-all"]
+    if sys.platform == "linux":
+        module.extra_link_args = [*module.extra_link_args, "-Wl,--version-script=exported"]
 for source in {{source for module in modules for source in module.sources}}:
     lines = Path(source).read_text().splitlines(keepends=True)
     Path(source).write_text("".join(line.lstrip(" ") for line in lines))
 setup(name="kpybroker", packages=[], ext_modules=modules)
 """
+EXPORTED = "{ global: PyInit_*; local: *; };\n"
+"""The names that linkers keep in a compiled module."""
 SAID_LAST_LINES = 30
 
 
@@ -281,6 +293,7 @@ def lay_out(root: Path, directory: Path) -> None:
     for package in PACKAGES:
         shutil.copytree(root / package, directory / Path(package).name)
     paths = [f"{module.replace('.', '/')}.py" for module in MODULES]
+    (directory / "exported").write_text(EXPORTED)
     (directory / "setup.py").write_text(SETUP.format(paths=paths))
 
 

@@ -90,7 +90,8 @@ class Member:
 class Group:
     """All members, asking the same at the same time."""
 
-    def __init__(self, port: int, subscription: bytes) -> None:
+    def __init__(self, port: int, subscription: bytes, group_id: str = "many") -> None:
+        self.group_id = group_id
         self.port = port
         self.subscription = subscription
         self.members: list[Member] = []
@@ -119,7 +120,7 @@ class Group:
 
     def join_request(self, member: Member) -> JoinGroupRequest:
         return JoinGroupRequest(
-            group_id="many",
+            group_id=self.group_id,
             session_timeout_ms=120_000,
             rebalance_timeout_ms=120_000,
             member_id=member.id,
@@ -144,7 +145,7 @@ class Group:
         def request(member: Member) -> SyncGroupRequest:
             mine = assigned if member.id == leader else []
             return SyncGroupRequest(
-                group_id="many", generation_id=member.generation, member_id=member.id, assignments=mine
+                group_id=self.group_id, generation_id=member.generation, member_id=member.id, assignments=mine
             )
 
         for answer in self.ask(self.members, request, api.SYNC_GROUP, 3).values():
@@ -152,7 +153,7 @@ class Group:
 
     def heartbeat(self, members: Sequence[Member]) -> set[int]:
         def request(member: Member) -> HeartbeatRequest:
-            return HeartbeatRequest(group_id="many", generation_id=member.generation, member_id=member.id)
+            return HeartbeatRequest(group_id=self.group_id, generation_id=member.generation, member_id=member.id)
 
         return {answer.error_code for answer in self.ask(members, request, api.HEARTBEAT, 3).values()}
 

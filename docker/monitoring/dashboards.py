@@ -25,6 +25,13 @@ REPLICAS = "kafka_server_replicamanager"
 TRAFFIC = "kafka_server_brokertopicmetrics"
 
 
+Step = tuple[float | None, str]
+"""The value from which on a number has a colour. The first step has none."""
+PLAIN: tuple[Step, ...] = ((None, "text"),)
+NONE_IS_GOOD: tuple[Step, ...] = ((None, "green"), (1, "red"))
+ONE_IS_GOOD: tuple[Step, ...] = ((None, "red"), (1, "green"), (2, "red"))
+
+
 class Panel(NamedTuple):
     """A plot, or a number for each series if ``is_stat``. ``queries`` are pairs of PromQL and legend."""
 
@@ -33,14 +40,16 @@ class Panel(NamedTuple):
     queries: tuple[tuple[str, str], ...]
     is_stat: bool = False
     description: str = ""
+    steps: tuple[Step, ...] = ()
+    """The colours of a number."""
 
 
 Rows = dict[str, tuple[Panel, ...]]
 
 
-def stat(title: str, query: str) -> Panel:
+def stat(title: str, query: str, steps: tuple[Step, ...] = NONE_IS_GOOD, description: str = "") -> Panel:
     """A number for each cluster."""
-    return Panel(title, "none", ((query, "{{job}}"),), is_stat=True)
+    return Panel(title, "none", ((query, "{{job}}"),), True, description, steps)
 
 
 def plot(title: str, unit: str, query: str, legend: str = "{{instance}}", description: str = "") -> Panel:
@@ -50,12 +59,16 @@ def plot(title: str, unit: str, query: str, legend: str = "{{instance}}", descri
 
 CLUSTER_ROWS: Rows = {
     "Health": (
-        stat("Active controllers", f"sum by (job) ({CONTROLLER}_activecontrollercount{{OF}})"),
-        stat("Brokers alive", f"max by (job) ({CONTROLLER}_activebrokercount{{OF}})"),
+        stat("Active controllers", f"sum by (job) ({CONTROLLER}_activecontrollercount{{OF}})", ONE_IS_GOOD),
+        stat("Brokers alive", f"max by (job) ({CONTROLLER}_activebrokercount{{OF}})", PLAIN),
         stat("Brokers fenced", f"max by (job) ({CONTROLLER}_fencedbrokercount{{OF}})"),
         stat("Partitions without a leader", f"max by (job) ({CONTROLLER}_offlinepartitionscount{{OF}})"),
         stat("Partitions under-replicated", f"sum by (job) ({REPLICAS}_underreplicatedpartitions{{OF}})"),
-        stat("Partitions that refuse acks=all", f"sum by (job) ({REPLICAS}_underminisrpartitioncount{{OF}})"),
+        stat(
+            "Refusing acks=all",
+            f"sum by (job) ({REPLICAS}_underminisrpartitioncount{{OF}})",
+            description="Partitions with fewer in-sync replicas than min.insync.replicas",
+        ),
     ),
     "Replication": (
         plot("Partitions led", "none", f"{REPLICAS}_leadercount{{OF}}"),
@@ -88,7 +101,7 @@ CLUSTER_ROWS: Rows = {
 def reader_rows(readers: str) -> Rows:
     """Lag and progress of groups or readers without a group, by topic. ``readers`` is the label that selects them."""
     labels = f"{{OF,{readers},TOPIC}}"
-    legend = "{{consumergroup}} {{topic}}"
+    legend = "{{topic}}: {{consumergroup}}"
     by_topic = "max by (consumergroup, topic)"
     return {
         "Lag": (
@@ -104,7 +117,7 @@ def reader_rows(readers: str) -> Rows:
                 "Worst partitions, lag in records",
                 "none",
                 f"topk by (consumergroup) (3, kafka_consumergroup_lag{labels})",
-                "{{consumergroup}} {{topic}}-{{partition}}",
+                "{{topic}}-{{partition}}: {{consumergroup}}",
             ),
         ),
         "Progress": (
@@ -123,9 +136,9 @@ def reader_rows(readers: str) -> Rows:
             plot(
                 "Held back by open transactions",
                 "none",
-                "max by (topic, partition) (kafka_cluster_partition_laststableoffsetlag{OF,TOPIC})",
-                "{{topic}}-{{partition}}",
-                "Records between the last stable offset and the high watermark",
+                "max by (topic) (kafka_cluster_partition_laststableoffsetlag{OF,TOPIC})",
+                "{{topic}}",
+                "Most records of a partition between the last stable offset and the high watermark",
             ),
         ),
     }
@@ -196,6 +209,10 @@ def panel(number: int, found: Panel, place: tuple[int, int], width: int) -> dict
     }
     if found.is_stat:
         options = {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "value"}
+    defaults: dict[str, Any] = {"unit": found.unit, "min": 0}
+    if found.steps:
+        steps = [{"value": value, "color": colour} for value, colour in found.steps]
+        defaults["thresholds"] = {"mode": "absolute", "steps": steps}
     return {
         "id": number,
         "type": "stat" if found.is_stat else "timeseries",
@@ -203,7 +220,7 @@ def panel(number: int, found: Panel, place: tuple[int, int], width: int) -> dict
         "description": found.description,
         "datasource": SOURCE,
         "targets": targets,
-        "fieldConfig": {"defaults": {"unit": found.unit, "min": 0}, "overrides": []},
+        "fieldConfig": {"defaults": defaults, "overrides": []},
         "options": options,
         "gridPos": {"h": 4 if found.is_stat else 8, "w": width, "x": place[0], "y": place[1]},
     }

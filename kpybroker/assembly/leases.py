@@ -10,18 +10,21 @@ from kpybroker.replicas.replicas import Replicas
 from kpystorage.disk import Disk
 
 if TYPE_CHECKING:
-    from kpybroker.leases.lender import Lender
+    from kpybroker.leases.answers import LeaseAnswers
 
 
 def build_lease_routes(
     config: BrokerConfig, platform: Platform, cluster_id: str, broker: Broker, disk: Disk
 ) -> LeaseRoutes:
-    """The routes of leases; what lends is imported when it is first needed."""
+    """The routes of leases."""
     replicas: Replicas = broker.replicas
 
-    def new_lender() -> "Lender":
+    def new_answers() -> "LeaseAnswers":
+        from kpybroker.leases.answers import LeaseAnswers
         from kpybroker.leases.lender import Lender
 
-        return Lender((cluster_id, config.node_id), broker.leases, replicas, disk, platform.scheduler, platform.rng)
+        node = cluster_id, config.node_id
+        lender = Lender(node, broker.leases, replicas, disk, platform.scheduler, platform.rng)
+        return LeaseAnswers(lender, broker.authorizer)
 
-    return LeaseRoutes(new_lender, broker.authorizer)
+    return LeaseRoutes(new_answers)

@@ -23,7 +23,7 @@ class Client:
         self.listener_name = listener_name
         self.security_protocol = security_protocol
         self.software = UNKNOWN_SOFTWARE
-        """The name and version of its library, from ApiVersions (KIP-511)."""
+        """The name and version of its library, from ApiVersions (KIP-511). To be changed by `introduced` only."""
         self.principal: Principal = ANONYMOUS
         """Its identity. To be changed by `authenticated` only."""
         self.calls: dict[tuple[int, int], Any] = {}
@@ -46,6 +46,12 @@ class Client:
         """Its identity is known from now on."""
         self.principal = principal
         self.calls.clear()  # they name the principal that it had before
+
+    def introduced(self, software: tuple[str, str]) -> None:
+        """Its library is known from now on."""
+        if software != self.software:
+            self.software = software
+            self.calls.clear()  # answers to its repeated requests may depend on the library
 
     def gone(self) -> None:
         """Release everything, when the connection has closed."""

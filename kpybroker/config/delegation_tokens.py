@@ -1,11 +1,19 @@
 """The secret of delegation tokens in a configuration."""
 
+from typing import TYPE_CHECKING
+
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import Password
-from kpybroker.sasl.delegation_token import TokenSecret
+
+if TYPE_CHECKING:
+    from kpybroker.sasl.delegation_token import TokenSecret
 
 
-def token_secret(config: BrokerConfig) -> TokenSecret | None:
+def token_secret(config: BrokerConfig) -> "TokenSecret | None":
     """``delegation.token.secret.key``; None if there is none, so that there are no tokens."""
     key = config["delegation.token.secret.key"]
-    return TokenSecret(key.value) if isinstance(key, Password) and key.value else None
+    if not isinstance(key, Password) or not key.value:
+        return None
+    from kpybroker.sasl.delegation_token import TokenSecret  # not of a plain start
+
+    return TokenSecret(key.value)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from kpybroker.controller import migration
-from kpybroker.controller.configs import one_min_insync_replicas
 from kpybroker.controller.state import ControllerState
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.image import ELR_VERSION, PRE_MIGRATION
@@ -30,6 +29,8 @@ def activation_records(state: ControllerState, bootstrap_records: list[Any]) -> 
     if state.settings.migrates_from_zookeeper:
         records.append(ZkMigrationStateRecord(zk_migration_state=PRE_MIGRATION))
     if bootstrap_levels(bootstrap_records).get(ELR_VERSION, 0) > 0:
+        from kpybroker.controller.configs import one_min_insync_replicas  # only for an empty log
+
         records += one_min_insync_replicas(state)
     if in_transaction:
         records.append(EndTransactionRecord())

@@ -4,57 +4,19 @@ Requests come as :class:`~kpybroker.controller.state.ControllerRequest`, timers 
 events below. Exists on the active controller only, made from the committed image when its epoch has begun.
 """
 
-from collections.abc import Callable, Generator
-from inspect import isgeneratorfunction
+from collections.abc import Generator
 from typing import Any, NamedTuple
 
-from kpybroker.controller import (
-    acls,
-    brokers,
-    client_quotas,
-    configs,
-    delegation_tokens,
-    directories,
-    features,
-    migration,
-    partitions,
-    producer_ids,
-    reassignments,
-    scram,
-    topics,
-)
+from kpybroker.controller import brokers, migration
 from kpybroker.controller.activation import activation_records
-from kpybroker.controller.error_responses import error_response, plain_error_response
+from kpybroker.controller.deciders import decider_of, has_no_time
 from kpybroker.controller.large_batch import LARGE_RECORDS, LargeBatch, large_batch
-from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Decision, Steps
+from kpybroker.controller.state import STEP, ControllerRequest, ControllerState
 from kpybroker.errors import KafkaError
 from kpybroker.journal import NOTHING, Effects, ProducerEpoch, TooLarge
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.image import InvalidMetadata
 from kpywire import error_codes
-from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from kpywire.messages.alter_client_quotas import AlterClientQuotasRequest
-from kpywire.messages.alter_configs import AlterConfigsRequest
-from kpywire.messages.alter_partition import AlterPartitionRequest
-from kpywire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
-from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from kpywire.messages.broker_registration import BrokerRegistrationRequest
-from kpywire.messages.controller_registration import ControllerRegistrationRequest
-from kpywire.messages.create_acls import CreateAclsRequest
-from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest
-from kpywire.messages.create_partitions import CreatePartitionsRequest
-from kpywire.messages.create_topics import CreateTopicsRequest
-from kpywire.messages.delete_acls import DeleteAclsRequest
-from kpywire.messages.delete_topics import DeleteTopicsRequest
-from kpywire.messages.elect_leaders import ElectLeadersRequest
-from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from kpywire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from kpywire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
-from kpywire.messages.unregister_broker import UnregisterBrokerRequest
-from kpywire.messages.update_features import UpdateFeaturesRequest
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from kpywire.metadata_records.end_transaction_record import EndTransactionRecord
 from kpywire.metadata_records.no_op_record import NoOpRecord
@@ -98,56 +60,6 @@ class ElectUncleanLeaders(NamedTuple):
     """Give leaderless partitions of topics that allow it any leader."""
 
 
-_DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decision | Steps]] = {
-    AllocateProducerIdsRequest: producer_ids.allocate_producer_ids,
-    AlterClientQuotasRequest: client_quotas.alter_client_quotas,
-    AlterConfigsRequest: configs.alter_configs,
-    AlterPartitionReassignmentsRequest: reassignments.alter_partition_reassignments,
-    AlterPartitionRequest: partitions.alter_partition,
-    AlterUserScramCredentialsRequest: scram.alter_user_scram_credentials,
-    AssignReplicasToDirsRequest: directories.assign_replicas_to_dirs,
-    BrokerHeartbeatRequest: brokers.heartbeat,
-    BrokerRegistrationRequest: brokers.register_broker,
-    ControllerRegistrationRequest: brokers.register_controller,
-    CreateAclsRequest: acls.create_acls,
-    CreateDelegationTokenRequest: delegation_tokens.create_delegation_token,
-    CreatePartitionsRequest: partitions.create_partitions,
-    CreateTopicsRequest: topics.create_topics,
-    DeleteAclsRequest: acls.delete_acls,
-    DeleteTopicsRequest: topics.delete_topics,
-    ElectLeadersRequest: partitions.elect_leaders,
-    ExpireDelegationTokenRequest: delegation_tokens.expire_delegation_token,
-    IncrementalAlterConfigsRequest: configs.incremental_alter_configs,
-    ListPartitionReassignmentsRequest: reassignments.list_partition_reassignments,
-    RenewDelegationTokenRequest: delegation_tokens.renew_delegation_token,
-    UnregisterBrokerRequest: brokers.unregister_broker,
-    UpdateFeaturesRequest: features.update_features,
-}
-_OF_THIS_PROCESS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decision]] = {
-    migration.Copied: migration.copied
-}
-"""Decisions about things that stand in the place of a request, and never come over the network."""
-
-_WITH_TIMEOUT = (CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, ElectLeadersRequest)
-
-
-_OF_COMPILED_MODULES = (CreateTopicsRequest, DeleteTopicsRequest)
-"""Requests that are decided in steps by functions of a compiled module, which do not look like generators then."""
-_IN_STEPS = frozenset(
-    (*_OF_COMPILED_MODULES, *(message for message, decide in _DECIDERS.items() if isgeneratorfunction(decide)))
-)
-
-
-def decides_in_steps(message: Any) -> bool:
-    """Whether a request may be large enough to be decided in steps (`Controller.deliberate`)."""
-    return type(message) in _IN_STEPS
-
-
-def serves(request_class: type) -> bool:
-    """Whether the controller serves requests of this class."""
-    return request_class in _DECIDERS
-
-
 class Controller:
     """The machine that decides on the state it was given."""
 
@@ -176,10 +88,16 @@ class Controller:
         if isinstance(event, FenceStaleBrokers):
             return self._fence_stale_brokers(now_ms)
         if isinstance(event, ElectPreferredLeaders):
+            from kpybroker.controller import partitions
+
             return self._write(partitions.elect_preferred_leaders(self.state, MAX_ELECTIONS_AT_ONCE))
         if isinstance(event, ElectUncleanLeaders):
+            from kpybroker.controller import partitions
+
             return self._write(partitions.elect_unclean_leaders(self.state, MAX_ELECTIONS_AT_ONCE))
         if isinstance(event, SweepExpiredTokens):
+            from kpybroker.controller import delegation_tokens
+
             records, more = delegation_tokens.sweep_expired_tokens(self.state, event.wall_clock_ms)
             return self._write(records)._replace(then=event if more else None)
         raise TypeError(f"No decision on {type(event).__name__}")
@@ -233,13 +151,13 @@ class Controller:
     def _answer_in_steps(self, request: ControllerRequest, now_ms: int) -> Generator[None, None, Effects]:
         try:
             migration.check_request(self.state, type(request.message))
-            if isinstance(request.message, _WITH_TIMEOUT) and request.message.timeout_ms <= 0:
-                raise KafkaError(error_codes.REQUEST_TIMED_OUT)  # whose time is up before it began is not begun
-            kind = type(request.message)
-            decide = _DECIDERS.get(kind) or _OF_THIS_PROCESS[kind]
-            decision = decide(self.state, request, now_ms)
+            if has_no_time(request.message):
+                raise KafkaError(error_codes.REQUEST_TIMED_OUT)
+            decision = decider_of(type(request.message).__name__)(self.state, request, now_ms)
             records, response = decision if isinstance(decision, tuple) else (yield from decision)
         except KafkaError as error:
+            from kpybroker.controller.error_responses import error_response
+
             return Effects(
                 replies=[
                     (request.ticket, error_response(request.message, request.api_version, error.code, error.message))
@@ -263,6 +181,8 @@ class Controller:
             event = event.request
         if not isinstance(event, ControllerRequest):
             return NOTHING
+        from kpybroker.controller.error_responses import plain_error_response
+
         return Effects(
             replies=[
                 (

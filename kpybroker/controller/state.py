@@ -16,7 +16,6 @@ from kpybroker.controller.heartbeats import Heartbeats, Session
 from kpybroker.controller.kraft_version import KRaftVersion
 from kpybroker.controller.partition_change import PartitionChange
 from kpybroker.controller.placement import UsableBroker
-from kpybroker.controller.token_index import TokenIndex
 from kpybroker.controller.topic_bounds import TopicBounds
 from kpybroker.errors import KafkaError
 from kpybroker.journal import ProducerEpoch
@@ -39,11 +38,12 @@ from kpybroker.metadata.topic import (
     directory_is_online,
 )
 from kpybroker.metadata.topic_name import may_collide, unify_collisions
-from kpybroker.sasl.delegation_token import TokenSecret
 from kpywire import error_codes, uuid
 
 if TYPE_CHECKING:
+    from kpybroker.controller.token_index import TokenIndex
     from kpybroker.quotas.mutations import MutationQuota, MutationQuotas
+    from kpybroker.sasl.delegation_token import TokenSecret
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
@@ -52,7 +52,7 @@ UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 class TokenSettings(NamedTuple):
     """The secret of delegation tokens, and the longest times that they live and are not renewed."""
 
-    secret: TokenSecret
+    secret: "TokenSecret"
     max_lifetime_ms: int
     expiry_time_ms: int
 
@@ -111,6 +111,12 @@ class Unlimited:
 UNLIMITED: Final = Unlimited()
 
 
+def _index_of(settings: TokenSettings, image: MetadataImage) -> "TokenIndex":
+    from kpybroker.controller.token_index import TokenIndex
+
+    return TokenIndex(settings.secret, image)
+
+
 class ControllerState:
     """The state of the active controller."""
 
@@ -136,7 +142,7 @@ class ControllerState:
         """None until a client quota is set."""
         self.reported_configs: tuple[object, list[Any]] | None = None
         """The configs that CreateTopics last reported for a topic, with the settings that they were made from."""
-        self.tokens = None if settings.tokens is None else TokenIndex(settings.tokens.secret, image)
+        self.tokens = None if settings.tokens is None else _index_of(settings.tokens, image)
         self.existing_acls = ExistingAcls(image.acls)
         self._names_by_unified: dict[str, dict[str, None]] = {}
         for topic in image.topics.values():

@@ -23,9 +23,10 @@ from kpybroker.calls.pending import Pending
 from kpybroker.calls.steps import LARGE_BYTES, Work, at_once
 from kpybroker.counters import BRIEF_NS, UNCOUNTED, ApiCounters, Due
 from kpybroker.dispatching.newcomers import Newcomers
+from kpybroker.dispatching.repeated import Repeated
 from kpybroker.dispatching.replies import encode, encode_in_steps, encode_late
 from kpybroker.dispatching.served import HEADER, Intercept, KnownCall, Served, serve
-from kpybroker.dispatching.traits import TRAITS
+from kpybroker.dispatching.traits import REPEATED, TRAITS
 from kpybroker.errors import AuthorizerNotReady
 from kpybroker.fairness.times import PIECE_NS
 from kpybroker.fairness.trait import ORDINARY, Trait
@@ -101,16 +102,20 @@ class Dispatcher:
         """Serve one frame, through all stages. Raises `CloseConnection` where Kafka closes the connection."""
         started_ns = _now_ns()
         served: Served | None
+        repeated: Repeated | None = None
         try:
             api_key, api_version, correlation_id, id_bytes = _header_from(frame)
             known: KnownCall | None = connection.client.calls.get((api_key, api_version))
             if known is not None and known.id_bytes == id_bytes and frame[10 : known.header_end] == known.header_rest:
-                served, call, position = known.served, known.call, known.header_end
+                served, call, position, repeated = known.served, known.call, known.header_end, known.repeated
             else:
                 served, call, correlation_id, position = self._read_header(connection, frame)
             if served is None or (len(frame) > LARGE_BYTES and not served.is_whole):
                 return self._begin(connection, frame, call, correlation_id, position, started_ns)
-            request, _ = served.decode(frame, position)
+            if repeated is None:
+                request, _ = served.decode(frame, position)
+            else:
+                request = repeated.decode(served, frame, position)
         except (Malformed, StructError, IndexError) as why:
             raise CloseConnection(f"a request that cannot be read: {why}") from None
         counters = served.counters
@@ -124,8 +129,12 @@ class Dispatcher:
             if isinstance(response, Pending):
                 _encode_later(response, served, correlation_id, connection)
                 reply: Reply | Pending | None = response
+            elif response is None:
+                reply = None
+            elif repeated is None or self.stage is not None:  # the stage measures the encoder
+                reply = encode(served, correlation_id, response)
             else:
-                reply = None if response is None else encode(served, correlation_id, response)
+                reply = repeated.encode(served, correlation_id, response)
         except CloseConnection:
             counters.failures += 1
             raise
@@ -296,7 +305,8 @@ def _remember(served: Served, call: Call, frame: memoryview, header_end: int) ->
     """Remember the header, to recognise the connection's next request of this kind by it."""
     known = call.client.calls
     if header_end <= LONGEST_KNOWN_HEADER_BYTES and len(known) < MOST_KNOWN_CALLS:
-        known[call.api_key, call.api_version] = KnownCall(served, call, frame, header_end)
+        repeated = Repeated() if call.api_key in REPEATED else None
+        known[call.api_key, call.api_version] = KnownCall(served, call, frame, header_end, repeated)
 
 
 def _encode_later(response: Pending, served: Served, correlation_id: int, connection: Connection) -> None:

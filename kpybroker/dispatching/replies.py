@@ -23,7 +23,7 @@ def encode(served: Served, correlation_id: int, response: Any, encoded: list[Any
     """Encode the reply. ``encoded`` is the response, if it was already encoded in steps."""
     if encoded is None:
         if served.errors_in is not None:
-            _count_errors(served, served.errors_in, response)
+            count_errors(served, served.errors_in, response)
         parts: list[Any] = []
         served.encode(response, parts)
     else:
@@ -51,7 +51,7 @@ def encode_in_steps(served: Served, correlation_id: int, response: Any, call: Ca
     """Encode the reply, in steps if the response has many elements."""
     if served.errors_in is None:
         return encode(served, correlation_id, response)
-    _count_errors(served, served.errors_in, response)
+    count_errors(served, served.errors_in, response)
     yield None
     encode_response = encoder_in_steps(type(response), call.api_version)
     yield None
@@ -72,7 +72,8 @@ def encode_late(served: Served, correlation_id: int, response: Any, connection: 
         return None
 
 
-def _count_errors(served: Served, errors: Errors, response: Any) -> None:
+def count_errors(served: Served, errors: Errors, response: Any) -> None:
+    """Count the error codes in a response."""
     codes: list[int] = []
     errors(response, codes)
     for code in codes:

@@ -6,7 +6,7 @@ They are compiled, in steps, when a (key, version) is first used.
 from collections.abc import Callable, Generator
 from inspect import isgeneratorfunction
 from struct import Struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.answered_errors import Errors, errors_in
 from kpybroker.calls.call import Call, Handle
@@ -16,6 +16,9 @@ from kpybroker.dispatching.traits import TRAITS
 from kpywire import api
 from kpywire.codec import decoder, encoder
 from kpywire.header import response_header_version
+
+if TYPE_CHECKING:
+    from kpybroker.dispatching.repeated import Repeated
 
 Intercept = Callable[[int, Handle], Handle]
 """(api key, its handler) -> the function that is called in place of the handler."""
@@ -72,14 +75,18 @@ class KnownCall:
     ``header_rest`` holds the bytes after the length of the client id: the id itself and the header's tagged fields.
     """
 
-    __slots__ = ("call", "header_end", "header_rest", "id_bytes", "served")
+    __slots__ = ("call", "header_end", "header_rest", "id_bytes", "repeated", "served")
 
-    def __init__(self, served: Served, call: Call, frame: memoryview, header_end: int) -> None:
+    def __init__(
+        self, served: Served, call: Call, frame: memoryview, header_end: int, repeated: "Repeated | None"
+    ) -> None:
+        """``repeated`` keeps the body, if clients repeat requests of this kind."""
         self.served = served
         self.call = call
         self.id_bytes: int = HEADER.unpack_from(frame)[3]
         self.header_end = header_end
         self.header_rest = bytes(frame[10:header_end])
+        self.repeated = repeated
 
 
 def serve(

@@ -11,3 +11,8 @@ TRAITS: Final = {key: Trait() for key in api.API_KEYS} | {
     api.END_TXN: Trait(goes_first=True),
 }
 """The trait of each API key."""
+
+REPEATED: Final = frozenset(
+    {api.HEARTBEAT, api.CONSUMER_GROUP_HEARTBEAT, api.SHARE_GROUP_HEARTBEAT, api.STREAMS_GROUP_HEARTBEAT}
+)
+"""The requests that clients repeat byte for byte for as long as nothing changes."""

@@ -17,6 +17,7 @@ from kpybroker.coordination.events import Loaded, MetadataChanged
 from kpybroker.coordination.sweeps import PAUSE_MS
 from kpybroker.groups import deletion, listing
 from kpybroker.groups.classic import describe, join, leave, sync
+from kpybroker.groups.classic import heartbeat as classic_heartbeat
 from kpybroker.groups.classic.asleep import AsleepGroup, wake
 from kpybroker.groups.classic.replay import take_group
 from kpybroker.groups.consumer import heartbeat as consumer_heartbeat
@@ -41,6 +42,7 @@ from kpybroker.groups.mixed import dispatch
 from kpybroker.groups.mixed.downgrade import Downgraded, downgrade, rebalance_downgraded
 from kpybroker.groups.offsets import commit, expiry, offset_deletion, offset_fetch
 from kpybroker.groups.offsets.replay import take_commit, take_marker
+from kpybroker.groups.resting import answer_again
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.share import heartbeat as share_heartbeat
 from kpybroker.groups.share import offsets as share_offsets
@@ -196,6 +198,18 @@ class GroupCoordinator:
         shard.sweeps.due_ms = now_ms + PAUSE_MS
         return _new(Effects, (decision.records, producer, decision.replies, (), decision.then))
 
+    def answer_again(self, message: Any, now_ms: int) -> Any | None:
+        """The answer to a heartbeat of a member at rest, from which nothing follows. None if a message is to be
+        decided. Asked only while all records are committed."""
+        shard = self.shard
+        if type(message) is HeartbeatRequest:
+            answer = classic_heartbeat.alive(shard, message, now_ms)
+        else:
+            answer = answer_again(shard, message, self._settings(), self._topics().version, now_ms)
+        if answer is not None:
+            shard.sweeps.due_ms = now_ms + PAUSE_MS
+        return answer
+
     def apply(self, record: Record | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""
         if type(record) is Prepared:
@@ -208,6 +222,8 @@ class GroupCoordinator:
         if kind is OffsetCommitKey or kind is LegacyOffsetCommitKey:
             take_commit(shard, record.key, record.value, offset, producer)
         else:
+            if kind is not GroupMetadataKey:
+                shard.rouse(record.key.group_id)
             _REPLAYS[kind](shard, record.key, record.value)
 
     def apply_marker(self, producer: ProducerEpoch, offset: int, *, commit: bool) -> None:

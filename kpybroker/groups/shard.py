@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from kpybroker.coordination.sweeps import Sweeps
 from kpybroker.groups.group import Group
+from kpybroker.groups.resting import Rest
 from kpybroker.groups.stories import Stories
 from kpybroker.groups.timers import Timer, Timers
 
@@ -26,6 +27,7 @@ class GroupShard:
         "open_transactions",
         "rebalances",
         "resolving_since_ms",
+        "resting",
         "stories",
         "sweeps",
         "timers",
@@ -48,6 +50,8 @@ class GroupShard:
         self.timers = Timers()
         self.member_timers: dict[tuple[str, str, str], Timer] = {}
         """The timers of members of consumer groups: by purpose, group id and member id."""
+        self.resting: dict[str, dict[str, Rest]] = {}
+        """The members at rest of each group, by their ids."""
         self.resolving_since_ms: dict[str, int] = {}
         """The groups whose regular expressions are being resolved, and since when on the clock of ``now_ms``."""
         self.initializing_since_ms: dict[str, int] = {}
@@ -58,3 +62,7 @@ class GroupShard:
         self.sweeps = Sweeps()
         self.next_offset = 0
         self.loaded_ms = 0
+
+    def rouse(self, group_id: str) -> None:
+        """Note that something has changed in a group: no member of it is at rest."""
+        self.resting.pop(group_id, None)

@@ -37,7 +37,7 @@ def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersi
         name, version = request.client_software_name, request.client_software_version
         if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
             return ApiVersionsResponse(error_code=error_codes.INVALID_REQUEST, api_keys=[])
-        call.client.software = (name, version)
+        call.client.introduced((name, version))
     image = broker.image
     features = {**image.finalized_features, KRAFT_VERSION: broker.controller.kraft_version}
     finalized = {name: level for name, level in features.items() if level > 0}

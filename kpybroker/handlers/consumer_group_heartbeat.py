@@ -27,6 +27,9 @@ def handle(broker: Context, request: ConsumerGroupHeartbeatRequest, call: Call) 
     """Pass the request to the group's coordinator."""
     if not serves_consumer_groups(broker):
         return _refused(error_codes.UNSUPPORTED_VERSION)
+    again = broker.groups.answer_again(request.group_id, request)
+    if again is not None:
+        return again
     text = _what_is_wrong(request, call.api_version)
     if text is not None:
         return _refused(error_codes.INVALID_REQUEST, text)

@@ -17,6 +17,9 @@ def handle(broker: Context, request: HeartbeatRequest, call: Call) -> Any:
     """Pass the request to the group's coordinator."""
     if not request.group_id:
         return HeartbeatResponse(error_code=error_codes.INVALID_GROUP_ID)
+    again = broker.groups.answer_again(request.group_id, request)
+    if again is not None:
+        return again
     return broker.groups.submit(request.group_id, group_request(broker, request, call), _refused, writes=False)
 
 

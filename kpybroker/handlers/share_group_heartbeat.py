@@ -25,6 +25,9 @@ def handle(broker: Context, request: ShareGroupHeartbeatRequest, call: Call) -> 
     """Pass the request to the group's coordinator, then have states initialised."""
     if not serves_share_groups(broker):
         return _refused(error_codes.UNSUPPORTED_VERSION)
+    again = broker.groups.answer_again(request.group_id, request)
+    if again is not None:
+        return again
     if not is_member_id(request.member_id):
         return _refused(error_codes.INVALID_REQUEST)
     text = _what_is_wrong(request)

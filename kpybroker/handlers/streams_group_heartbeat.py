@@ -39,6 +39,9 @@ def handle(broker: Context, request: StreamsGroupHeartbeatRequest, call: Call) -
     """Pass the request to the group's coordinator."""
     if not serves_streams_groups(broker):
         return heartbeat_error(error_codes.UNSUPPORTED_VERSION)
+    again = broker.groups.answer_again(request.group_id, request)
+    if again is not None:
+        return again
     if request.topology is not None:
         names = list(dict.fromkeys(_topics(request.topology)))
         text = _why_names_are_wrong(names)

@@ -8,7 +8,7 @@ Invariant: while it is open, no other shard decides for this partition in this l
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kpybroker.errors import KafkaError
 from kpybroker.hosting.kind import EncodedRecord, Kind
@@ -105,6 +105,14 @@ class HostedShard:
             self._appended = False
             self.replica.changed()
         self._set_timer(now_ms)
+
+    def answer_again(self, message: Any) -> Any | None:
+        """The machine's answer to a message that changes nothing, if it knows the answer and all its records are
+        committed; otherwise None."""
+        journal, machine = self.journal, cast(Any, self.machine)
+        if self._untold or journal.waiting_gates or not (journal.is_open and self.leads and self.has_enough_in_sync):
+            return None
+        return machine.answer_again(message, int(self._scheduler.monotonic_ms()))
 
     def _begin_anew(self) -> None:
         """End this shard and let another one begin: an appended record could not be applied, so the machine differs

@@ -187,6 +187,12 @@ class Shards:
             return refuse(error_codes.NOT_COORDINATOR)
         return self._submit_to(shard, key, event, refuse, answer, timeout_ms, writes=writes)
 
+    def answer_again(self, key: str, message: Any) -> Any | None:
+        """The response to a message that would be decided as it was the last time, if the machine that keeps ``key``
+        knows it; None if the message is to be submitted. Only for machines with a method of this name."""
+        shard = self.shards.get(partition_for(key, self.partitions)) if self.partitions else None
+        return None if shard is None else shard.answer_again(message)
+
     def settled(self, key: str) -> Any | None:
         """The machine that keeps ``key``, for reading only. None if it is not here, or if some of its state is not
         committed."""

@@ -10,7 +10,7 @@ import logging
 import ssl
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from kpybroker.http.request import Answer, Refused, Request, Route, body_bytes, parse_head
 
@@ -74,7 +74,9 @@ class HttpServer:
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which is the system's choice when 0 was asked for. Raises OSError."""
-        self._server = await asyncio.start_server(self._serve, host, port, limit=MOST_HEAD_BYTES)
+        # As bytes: for text the system's resolver loads the codec of international names, a megabyte.
+        name: Any = [host.encode()] if host and host.isascii() else host
+        self._server = await asyncio.start_server(self._serve, name, port, limit=MOST_HEAD_BYTES)
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 

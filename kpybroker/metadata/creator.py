@@ -4,7 +4,6 @@ Kafka's metadata do not say who has created a topic. Ids of topics are random, s
 principal instead. `kpybroker.controller.topic_bounds` writes and counts marks.
 """
 
-from hashlib import sha256
 from typing import Final
 
 MARK_BYTES: Final = 6
@@ -12,6 +11,8 @@ MARK_BYTES: Final = 6
 
 def mark_of(principal: str) -> bytes:
     """The mark of a principal, such as ``User:alice``, in the ids of its topics."""
+    from hashlib import sha256  # it loads OpenSSL's digests
+
     return sha256(f"creator {principal}".encode()).digest()[:MARK_BYTES]
 
 

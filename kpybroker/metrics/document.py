@@ -86,36 +86,37 @@ The `job` of the scrape config is the cluster. `promtool test rules tests/metric
 cluster where every alert fires, and one where none does. A test asks a real Prometheus, which scrapes a node, for every
 panel of the dashboards.
 
-The pictures are drawn from the dashboard files and from the answers of a real Prometheus (`make pictures`), **not by
-Grafana**, which shows the same panels, queries, units and legends in its own style. Three nodes serve producers, two
-groups, transactions and a query of Spark; one node dies and comes back.
+The pictures are drawn by **Grafana's own panel components** (`@grafana/ui` 13.2.3, Apache-2.0) from the dashboard files
+and the answers of a real Prometheus (`make pictures`), in both of Grafana's themes. Grafana's server was not there: the
+page around the panels is ours, and the font is that of the machine. As in Grafana, a long legend scrolls. Three nodes
+serve producers, two groups, transactions and a query of Spark; one node dies and comes back.
 
 A node:
 
 <picture>
-  <source media="(prefers-color-scheme: dark)" srcset="figures/dashboards/kpybroker-dark.svg">
-  <img alt="The dashboard of a node" src="figures/dashboards/kpybroker-light.svg">
+  <source media="(prefers-color-scheme: dark)" srcset="figures/dashboards/kpybroker-dark.png">
+  <img alt="The dashboard of a node" src="figures/dashboards/kpybroker-light.png">
 </picture>
 
 A cluster:
 
 <picture>
-  <source media="(prefers-color-scheme: dark)" srcset="figures/dashboards/kpybroker-cluster-dark.svg">
-  <img alt="The dashboard of a cluster" src="figures/dashboards/kpybroker-cluster-light.svg">
+  <source media="(prefers-color-scheme: dark)" srcset="figures/dashboards/kpybroker-cluster-dark.png">
+  <img alt="The dashboard of a cluster" src="figures/dashboards/kpybroker-cluster-light.png">
 </picture>
 
 Groups:
 
 <picture>
-  <source media="(prefers-color-scheme: dark)" srcset="figures/dashboards/kpybroker-groups-dark.svg">
-  <img alt="The dashboard of groups" src="figures/dashboards/kpybroker-groups-light.svg">
+  <source media="(prefers-color-scheme: dark)" srcset="figures/dashboards/kpybroker-groups-dark.png">
+  <img alt="The dashboard of groups" src="figures/dashboards/kpybroker-groups-light.png">
 </picture>
 
 Spark's readers:
 
 <picture>
-  <source media="(prefers-color-scheme: dark)" srcset="figures/dashboards/kpybroker-spark-dark.svg">
-  <img alt="The dashboard of Spark's readers" src="figures/dashboards/kpybroker-spark-light.svg">
+  <source media="(prefers-color-scheme: dark)" srcset="figures/dashboards/kpybroker-spark-dark.png">
+  <img alt="The dashboard of Spark's readers" src="figures/dashboards/kpybroker-spark-light.png">
 </picture>
 
 ## What the values mean

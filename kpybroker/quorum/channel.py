@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from kpybroker.answered_errors import names_no_controller
 from kpybroker.calls.call import Call
 from kpybroker.calls.principal import ANONYMOUS, Principal
-from kpybroker.controller.error_responses import plain_error_response
 from kpybroker.network.peer import Peer, Unanswered
 from kpybroker.network.peers import Peers
 from kpybroker.raft.local_state import LocalState
@@ -275,5 +274,7 @@ class ControllerChannel:
 
     @staticmethod
     def _failed(call: _Call, error_code: int) -> Any:
+        from kpybroker.controller.error_responses import plain_error_response
+
         version = type(call.request).VERSIONS[-1] if call.api_version is None else call.api_version
         return plain_error_response(call.request, version, error_code)

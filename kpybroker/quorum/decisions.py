@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kpybroker.controller.controller import Controller, decides_in_steps
+from kpybroker.controller.controller import Controller
+from kpybroker.controller.deciders import decides_in_steps
 from kpybroker.controller.state import ControllerRequest
 from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest

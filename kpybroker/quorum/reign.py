@@ -23,7 +23,6 @@ from kpybroker.controller.controller import (
     Idle,
     SweepExpiredTokens,
 )
-from kpybroker.controller.error_responses import plain_error_response
 from kpybroker.controller.heartbeats import Session
 from kpybroker.controller.large_batch import LargeBatch
 from kpybroker.controller.state import ControllerRequest, ControllerState, Settings
@@ -77,6 +76,8 @@ class Call:
 
     def fail(self, error_code: int) -> None:
         """Send a response that holds only this error."""
+        from kpybroker.controller.error_responses import plain_error_response  # knows the messages of all requests
+
         self._reply(plain_error_response(self._request, self._api_version, error_code))
 
 

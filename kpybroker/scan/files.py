@@ -19,7 +19,7 @@ from kpywire.aborted import Aborted
 from kpywire.batch import batch_headers
 from kpywire.errors import Malformed
 
-PIECE_BYTES: Final = 1024 * 1024
+PIECE_BYTES: Final = 2 * 1024 * 1024
 MOST_FILES: Final = 16
 """The files that a transport keeps open."""
 

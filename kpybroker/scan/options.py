@@ -15,10 +15,12 @@ from kpybroker.scan.errors import BadOption
 from kpybroker.scan.filter_text import parse_filter
 from kpybroker.scan.filters import Filter, columns_of
 from kpybroker.scan.given_options import flag, lowered, number, properties_of, unknown_options, whole, word
+from kpybroker.scan.planning import Sizes
 from kpybroker.scan.ranges import Spot, Wanted
 from kpybroker.scan.topics import Assigned, Subscribed, Topics, matching
 
 TASK_BYTES: Final = 32 * 1024 * 1024
+LARGEST_TASK_BYTES: Final = 128 * 1024 * 1024
 NARROW_TASK_BYTES: Final = 256 * 1024 * 1024
 """The bytes of a task that needs no values. It takes about as long as one of ``TASK_BYTES`` that needs them."""
 TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
@@ -68,9 +70,7 @@ class Options(NamedTuple):
     starting: Bound | None
     ending: Bound | None
     wanted: Wanted
-    min_partitions: int | None = None
-    max_records_per_partition: int | None = None
-    task_bytes: int = TASK_BYTES
+    sizes: Sizes = Sizes(TASK_BYTES, LARGEST_TASK_BYTES)
     max_offsets: int | None = None
     min_offsets: int | None = None
     max_bytes: int | None = None
@@ -111,9 +111,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         starting=_bound(said, "starting"),
         ending=_bound(said, "ending"),
         wanted=wanted,
-        min_partitions=number(said, "minPartitions"),
-        max_records_per_partition=number(said, "maxRecordsPerPartition"),
-        task_bytes=number(said, "taskBytes") or _usual_task_bytes(wanted),
+        sizes=_sizes(said, wanted),
         max_offsets=max_offsets,
         min_offsets=min_offsets,
         max_bytes=number(said, "maxBytesPerTrigger"),
@@ -128,9 +126,15 @@ def read_options(given: Mapping[str, str]) -> Options:
     )
 
 
-def _usual_task_bytes(wanted: Wanted) -> int:
-    needed = {*wanted.columns, *columns_of(wanted.filter)}
-    return TASK_BYTES if needed & {"value", names_of_columns.HEADERS} else NARROW_TASK_BYTES
+def _sizes(said: Mapping[str, str], wanted: Wanted) -> Sizes:
+    needs_values = not {"value", names_of_columns.HEADERS}.isdisjoint((*wanted.columns, *columns_of(wanted.filter)))
+    given = number(said, "taskBytes")
+    return Sizes(
+        task_bytes=given or (TASK_BYTES if needs_values else NARROW_TASK_BYTES),
+        largest_task_bytes=given or LARGEST_TASK_BYTES,
+        min_tasks=number(said, "minPartitions"),
+        max_records=number(said, "maxRecordsPerPartition"),
+    )
 
 
 def for_batch(options: Options, given: Mapping[str, str]) -> Options:

@@ -14,7 +14,7 @@ from kpybroker.scan.errors import OffsetsLost
 from kpybroker.scan.filters import all_of
 from kpybroker.scan.lent_files import borrowed
 from kpybroker.scan.options import Options
-from kpybroker.scan.planning import Sizes, tasks
+from kpybroker.scan.planning import tasks
 from kpybroker.scan.pruning import earliest_times_ms, from_times, pruned
 from kpybroker.scan.ranges import Range, Spot, shown
 from kpybroker.spark.one_line import one_line
@@ -56,11 +56,10 @@ class Reader(DataSourceReader):
         ]
         parts = pruned(parts, condition)
         parts = from_times(parts, cluster.at_times(earliest_times_ms(parts, condition)))
-        sizes = Sizes(options.task_bytes, options.min_partitions, options.max_records_per_partition)
         read_logs = {part.spot: logs[part.spot] for part in parts}
         offset_bytes = cluster.offset_bytes(ids, read_logs)
         lent = borrowed(options, cluster.client, parts, offset_bytes)
-        return [Task(each, lent) for each in tasks(parts, offset_bytes, sizes)]
+        return [Task(each, lent) for each in tasks(parts, offset_bytes, options.sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read(partition, self._options, self._wanted)

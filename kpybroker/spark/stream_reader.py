@@ -19,7 +19,7 @@ from kpybroker.scan.connecting import cluster_of
 from kpybroker.scan.errors import OffsetsLost
 from kpybroker.scan.lent_files import borrowed
 from kpybroker.scan.options import Options
-from kpybroker.scan.planning import Sizes, tasks
+from kpybroker.scan.planning import tasks
 from kpybroker.scan.pruning import pruned
 from kpybroker.scan.ranges import Spot
 from kpybroker.scan.stream_offsets import (
@@ -107,13 +107,10 @@ class StreamReader(DataSourceStreamReader):
             firsts = self._asked.firsts(unknown(begun, ended))
             self._check(begun, ended, firsts)
             parts = pruned(ranges(begin(begun, ended, firsts), ended), self._options.wanted.filter)
-            sizes = Sizes(
-                self._options.task_bytes, self._options.min_partitions, self._options.max_records_per_partition
-            )
             offset_bytes = self._offset_bytes(ended)
             self._give_back()
             self._lent = borrowed(self._options, self._asked.client, parts, offset_bytes)
-            return [Task(each, self._lent) for each in tasks(parts, offset_bytes, sizes)]
+            return [Task(each, self._lent) for each in tasks(parts, offset_bytes, self._options.sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read(partition, self._options, self._options.wanted)

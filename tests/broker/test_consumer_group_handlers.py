@@ -33,6 +33,9 @@ class Groups:
         self.machine = GroupCoordinator(GroupSettings, lambda: topics, Random(1))
         self.offset = 0
 
+    def answer_again(self, _key: str, message: Any) -> Any:
+        return self.machine.answer_again(message, 0)
+
     def submit(self, _key: str, event: Any, _refuse: Any, *, answer: Any = None, **_options: Any) -> Any:
         effects = self.machine.decide(event(None), 0)
         for record in effects.records:

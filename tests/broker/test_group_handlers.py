@@ -70,6 +70,9 @@ class Refusing:
     def __init__(self, code: int) -> None:
         self.code = code
 
+    def answer_again(self, _key: str, _message: Any) -> None:
+        return None
+
     def submit(self, _key: str, _event: Any, refuse: Any, **_options: Any) -> Any:
         return refuse(self.code)
 

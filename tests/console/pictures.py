@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import sleep, time
 
-from browser import Browser
 from console_node import console_node
 from stage import Stage, flight
 
+from browser import Browser
 from kpybroker.console.pages import PAGES, Page
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.record import Record

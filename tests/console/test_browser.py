@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from browser import Browser, axe
 from console_node import console_node
 from stage import Stage
 
+from browser import Browser, axe
 from kpybroker.console.pages import PAGES, Page
 
 pytestmark = pytest.mark.slow

@@ -8,12 +8,12 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from browser import Browser
 from console_node import console_node
 from likeness import Likeness, likeness, sketch
 from pictures import FIGURES, HEIGHTS, SETTINGS, WIDTH, addresses, furnish, name_of, open_all, traffic
 from stage import Stage
 
+from browser import Browser
 from kpybroker.console.pages import PAGES
 from waiting import eventually
 

@@ -1,5 +1,8 @@
 """The controller as a machine: every request is answered, replay equals live, and large changes are atomic."""
 
+import re
+from importlib import import_module
+from inspect import isgeneratorfunction
 from random import Random
 from typing import Any
 
@@ -13,16 +16,16 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.activation import activation_records, bootstrap_level
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.controller.controller import (
-    _DECIDERS,
     Activate,
     Controller,
     ElectPreferredLeaders,
     ElectUncleanLeaders,
     FenceStaleBrokers,
     Idle,
-    serves,
 )
+from kpybroker.controller.deciders import DECIDERS, decider_of, decides_in_steps
 from kpybroker.controller.error_responses import plain_error_response
+from kpybroker.controller.migration import Copied, copied
 from kpybroker.controller.state import ControllerRequest, ControllerState, Settings
 from kpybroker.journal import ProducerEpoch, TooLarge
 from kpybroker.metadata.delta import MetadataDelta
@@ -40,15 +43,33 @@ from kpywire.metadata_records.end_transaction_record import EndTransactionRecord
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 from kpywire.metadata_records.no_op_record import NoOpRecord
 
+REQUESTS = sorted(set(DECIDERS) - {Copied.__name__})
 
-@pytest.mark.parametrize("request_class", list(_DECIDERS), ids=lambda each: each.__name__)
-def test_every_request_can_fail_as_a_whole_at_every_version(request_class: Any) -> None:
+
+def request_class_of(name: str) -> Any:
+    module = re.sub(r"(?<!^)(?=[A-Z])", "_", name.removesuffix("Request")).lower()
+    return getattr(import_module(f"kpywire.messages.{module}"), name)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_every_request_can_fail_as_a_whole_at_every_version(name: str) -> None:
+    request_class = request_class_of(name)
     request = request_class.__new__(request_class)
     request.__init__(**{field: _plain(request_class, field) for field in request_class.FIELDS})
     for version in request_class.VERSIONS:
         assert encode(plain_error_response(request, version, error_codes.NOT_CONTROLLER), version)
-    assert serves(request_class)
-    assert not serves(FetchRequest)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_requests_that_are_decided_by_generators_are_decided_in_steps(name: str) -> None:
+    request_class = request_class_of(name)
+    assert decides_in_steps(request_class.__new__(request_class)) == isgeneratorfunction(decider_of(name))
+
+
+def test_no_function_decides_what_the_controller_does_not_serve() -> None:
+    with pytest.raises(KeyError):
+        decider_of(FetchRequest.__name__)
+    assert decider_of(Copied.__name__) is copied
 
 
 def _plain(request_class: Any, field: str) -> Any:

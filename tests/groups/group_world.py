@@ -103,6 +103,10 @@ class GroupWorld:
         self.refuses_appends = False
         self.rng = Random(4)
         self.tickets: list[Ticket] = []
+        self.sent: dict[tuple[str, ...], Any] = {}
+        """The last message of each sender and text: who repeats a request is known by the object."""
+        self.given_again = 0
+        """How many answers were known before they were decided."""
         self._open([])
 
     def _open(self, log: Sequence[Entry]) -> None:
@@ -206,8 +210,12 @@ class GroupWorld:
         require_stable: bool = False,
         software: str = "",
     ) -> Ticket:
+        """Send a request. If its answer is known beforehand, a decision must come to the same, and write nothing."""
         ticket = Ticket()
         self.tickets.append(ticket)
+        message = self.sent.setdefault((repr(message), client_id, software), message)
+        again = self._answer_again(message)
+        log_end = len(self.log)
         request = GroupRequest(
             ticket,
             message,
@@ -219,7 +227,17 @@ class GroupWorld:
             software=software,
         )
         self.submit(request, ticket, getattr(message, "group_id", None))
+        if again is not None:
+            self.given_again += 1
+            assert getattr(ticket.response, "response", ticket.response) == again
+            assert len(self.log) == log_end
         return ticket
+
+    def _answer_again(self, message: Any) -> Any | None:
+        """The answer that a coordinator knows to a heartbeat, as its shell asks for it."""
+        if not type(message).__name__.endswith("HeartbeatRequest") or not self.journal.is_open:
+            return None
+        return None if self.journal.waiting_gates else self.coordinator.answer_again(message, self.now_ms)
 
     def join(
         self,

@@ -1,9 +1,11 @@
-"""Draws the pictures of the dashboards: ``make pictures``. Grafana is not asked; its files and a real Prometheus are.
+"""Takes the pictures of the dashboards: ``make pictures``. Grafana's components draw them, without its server.
 
 Three nodes in processes of their own serve producers, groups, a transaction that is open for a while and a query of
 Spark. One of the nodes dies and comes back. Prometheus scrapes them all the while, and answers the query of each panel.
+``shown.json`` says what each panel of the pictures shows.
 """
 
+import json
 import math
 import threading
 import time
@@ -16,16 +18,16 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from drawn import PAPERS, Series, Window, drawn
-from panels import Panel, dashboards, filled, legend
+from grafana_page import FIGURES, SHOWN, THEMES, bundle, draw, served
+from panels import MONITORING, dashboards, filled
 from prometheus_server import Prometheus
 
+from browser import Browser
 from clusters import Cluster, kpybroker_node
 from oracle import free_port
 from spark_session import small_spark
 from waiting import eventually
 
-FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures" / "dashboards"
 WARM_S, WATCHED_S = 60, 180
 """Quantiles are those of the last minute, so the first minute of all is not shown."""
 STEP_S = 3
@@ -128,19 +130,8 @@ def traffic(servers: str, directory: Path) -> Iterator[None]:
             query.stop()
 
 
-def answers_of(prometheus: Prometheus, panel: Panel, window: Window) -> list[Series]:
-    """The lines of a panel."""
-    span = {"start": window.first, "end": window.last, "step": STEP_S}
-    found = []
-    for query, form in panel.queries:
-        for each in prometheus.ask("query_range", query=filled(query, RATE_INTERVAL, CHOSEN), **span)["result"]:
-            points = [(when, float(value)) for when, value in each["values"]]
-            found.append(Series(legend(form, each["metric"]), points))
-    return found
-
-
 def main() -> None:
-    """Draw all pictures."""
+    """Take all pictures."""
     FIGURES.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as name:
         directory = Path(name)
@@ -159,18 +150,33 @@ def main() -> None:
             time.sleep(WATCHED_S * 0.1)
             cluster.start()
             time.sleep(WATCHED_S * 0.3)
-            draw_all(prometheus)
+            time.sleep((30 - time.time()) % 60)  # a full minute at the edge of a plot would have its label cut
+            draw_all(prometheus, directory)
 
 
-def draw_all(prometheus: Prometheus) -> None:
-    """Write the pictures of all dashboards."""
+def draw_all(prometheus: Prometheus, directory: Path) -> None:
+    """Take the pictures of all dashboards in both of Grafana's themes, and say what they show."""
     now_s = time.time() // STEP_S * STEP_S
-    for each in dashboards():
-        chosen = "  ·  ".join(f"{label}: {CHOSEN.get(name, 'All')}" for name, label, _ in each.variables)
-        window = Window(now_s - WATCHED_S, now_s, STEP_S, chosen)
-        answers = {panel: answers_of(prometheus, panel, window) for panel in each.panels if panel.queries}
-        for paper, colours in PAPERS.items():
-            (FIGURES / f"{each.name}-{paper}.svg").write_text(drawn(each, answers, window, colours), encoding="utf-8")
+    span = {"prometheus": prometheus.address, "from": now_s - WATCHED_S, "to": now_s, "step": STEP_S}
+    record = {}
+    with served(bundle()) as page, Browser(directory / "profile") as browser:
+        for each in dashboards():
+            dashboard = json.loads((MONITORING / f"{each.name}.json").read_text(encoding="utf-8"))
+            for target in (target for panel in dashboard["panels"] for target in panel.get("targets", ())):
+                target["expr"] = filled(target["expr"], RATE_INTERVAL, CHOSEN)
+            for theme in THEMES:
+                request = {
+                    "dashboard": dashboard,
+                    "chosen": {**CHOSEN, "datasource": "Prometheus"},
+                    "theme": theme,
+                    **span,
+                }
+                shown = draw(browser, page, request)
+                empty = [panel["title"] for panel in dashboard["panels"] if not shown[panel["id"]]]
+                assert not empty, f"{each.name}: no data in {empty}"
+                (FIGURES / f"{each.name}-{theme}.png").write_bytes(browser.picture())
+            record[each.name] = [[panel["title"], len(shown[panel["id"]])] for panel in dashboard["panels"]]
+    SHOWN.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

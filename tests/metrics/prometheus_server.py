@@ -42,11 +42,11 @@ class Prometheus:
             json.dumps({**settings, "scrape_configs": [{"job_name": JOB, "static_configs": targets}]})
         )  # JSON is YAML
         self.log = directory / "prometheus.log"
-        self._address = f"127.0.0.1:{free_port()}"
+        self.address = f"http://127.0.0.1:{free_port()}"
         words = {
             "config.file": config,
             "storage.tsdb.path": directory / "tsdb",
-            "web.listen-address": self._address,
+            "web.listen-address": self.address.removeprefix("http://"),
         }
         command = [program("prometheus"), *(f"--{name}={value}" for name, value in words.items())]
         with self.log.open("wb") as log:
@@ -67,14 +67,14 @@ class Prometheus:
     def _is_ready(self) -> bool:
         assert self._process.poll() is None, self.log.read_text(errors="replace")
         try:
-            with urlopen(f"http://{self._address}/-/ready", timeout=10):
+            with urlopen(f"{self.address}/-/ready", timeout=10):
                 return True
         except OSError:
             return False
 
     def ask(self, path: str, **parameters: object) -> Any:
         """The data of an answer; parameters are as in Prometheus' HTTP API."""
-        with urlopen(f"http://{self._address}/api/v1/{path}?{urlencode(parameters, doseq=True)}", timeout=60) as answer:
+        with urlopen(f"{self.address}/api/v1/{path}?{urlencode(parameters, doseq=True)}", timeout=60) as answer:
             return json.load(answer)["data"]
 
     def now(self, expression: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import pytest
 from sources import ROOT, SHIPPED, project_files, python_files, relative, text_files, tree_of
 
 from kpybroker import handlers
+from kpybroker.controller.deciders import DECIDERS
 from kpybroker.handlers import forwarded, quorum
 from kpywire.api import API_KEYS
 
@@ -201,9 +202,10 @@ def test_every_shipped_module_is_used() -> None:
     """By another one, by name at run time, as a program, or as a stand-in that tests put in place of a real part."""
     graph = grimp.build_graph(*(Path(package).name for package in SHIPPED), cache_dir=None)
     programs = {path.stem for path in python_files(*SHIPPED) if '__name__ == "__main__"' in path.read_text()}
+    decide = {f"kpybroker.controller.{place.partition('.')[0]}" for place in DECIDERS.values()}
     unused = {
         module
-        for module in graph.modules - FOR_TESTS
+        for module in graph.modules - FOR_TESTS - decide
         if not graph.find_modules_that_directly_import(module)
         and not graph.find_children(module)
         and not module.startswith(LOADED_BY_NAME)

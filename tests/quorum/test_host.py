@@ -7,7 +7,6 @@ from random import Random
 import pytest
 from host_world import PATH, HostWorld, SlowScheduler, batches_of, create_request
 
-from kpybroker.controller.controller import _DECIDERS
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.quorum.formatter import Formatting, format_directories
 from kpybroker.quorum.host import Timings
@@ -21,7 +20,6 @@ from kpystorage.sim_disk import SimDisk, SimulatedCrash
 from kpystorage.snapshot import SnapshotId
 from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 from kpywire.metadata_records.topic_record import TopicRecord
@@ -237,7 +235,7 @@ def test_a_flush_that_somebody_else_began_is_waited_for(monkeypatch: pytest.Monk
 def test_a_decision_that_cannot_be_applied_stops_the_node_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     world = HostWorld().start().with_broker()
     twice = [TopicRecord(name="orders", topic_id=b"t" * 16)] * 2
-    monkeypatch.setitem(_DECIDERS, CreateTopicsRequest, lambda *_: (twice, None))
+    monkeypatch.setattr("kpybroker.controller.controller.decider_of", lambda _name: lambda *_: (twice, None))
     answer = world.create("orders")
     assert answer.topics[0].error_code == error_codes.NOT_CONTROLLER
     (line,) = [line for line in world.failures if line.startswith("The metadata cannot be applied")]

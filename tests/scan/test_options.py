@@ -42,7 +42,7 @@ def test_what_is_not_said_has_the_defaults_of_sparks_source() -> None:
     ],
 )
 def test_tasks_that_need_no_values_have_more_bytes(said: dict[str, str], expected: int) -> None:
-    assert read_options(BASE | said).task_bytes == expected
+    assert read_options(BASE | said).sizes.task_bytes == expected
 
 
 def test_names_have_any_case() -> None:

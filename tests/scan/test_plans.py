@@ -60,6 +60,13 @@ def test_large_partitions_are_cut_and_small_ones_put_together() -> None:
     assert sum(len(task) for task in made[4:]) == 99
 
 
+@pytest.mark.parametrize(("offsets", "expected"), [(100, 2), (1_000, 16), (4_000, 16), (10_000, 25)])
+def test_a_large_plan_has_larger_tasks(offsets: int, expected: int) -> None:
+    ranges = [part(0, 0, offsets // 2), part(1, 0, offsets // 2)]
+    made = tasks(ranges, {each.spot: 100.0 for each in ranges}, Sizes(5_000, largest_task_bytes=40_000))
+    assert len(made) == expected + expected % 2  # the two partitions have whole numbers of them
+
+
 def test_spark_can_ask_for_more_tasks_or_for_smaller_ones() -> None:
     ranges = [part(0, 0, 90), part(1, 0, 10)]
     assert len(tasks(ranges, {}, Sizes(task_bytes=1, min_tasks=7))) == 7
@@ -72,6 +79,7 @@ LENGTHS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 500)), max_size=
 SIZES = st.builds(
     Sizes,
     task_bytes=st.integers(1, 5000),
+    largest_task_bytes=st.integers(0, 10_000),
     min_tasks=st.none() | st.integers(1, 40),
     max_records=st.none() | st.integers(1, 200),
 )

@@ -23,11 +23,12 @@ from kpybroker.groups.consumer.records import (
 from kpybroker.groups.consumer.refused import Refused, tell_refusal
 from kpybroker.groups.consumer.regexes import Change, update_regex
 from kpybroker.groups.consumer.target import MemberTarget, assign, last_target, may_assign
-from kpybroker.groups.consumer.timeouts import fence, limit_rebalance, renew_session
+from kpybroker.groups.consumer.timeouts import SESSION, fence, limit_rebalance, renew_session
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.group import Group
 from kpybroker.groups.record import Record
+from kpybroker.groups.resting import Beat, keep_answer
 from kpybroker.groups.settings import GroupSettings
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.stories import JOINED, LEFT
@@ -137,30 +138,42 @@ def _stay(
         and message.topic_partitions is not None
     )
     is_told = message.member_epoch == JOINING_EPOCH or is_full or member.assigned != updated.assigned
-    return ConsumerGroupHeartbeatResponse(
+    usual_ms, unsettled_ms = _intervals_ms(settings, request.software)
+    rests = target.is_old and group.rests_with(updated, target.epoch)
+    response = ConsumerGroupHeartbeatResponse(
         throttle_time_ms=0,
         error_code=error_codes.NONE,
         member_id=member_id,
         member_epoch=updated.member_epoch,
-        heartbeat_interval_ms=_interval_ms(shard, group, updated, target, settings, request.software),
+        heartbeat_interval_ms=_interval_ms(shard, group, usual_ms, unsettled_ms, rests=rests),
         assignment=_assignment(updated.assigned) if is_told else None,
+    )
+    if rests and not group.regex_members and _only_beats(message):
+        session = (SESSION, group.group_id, member_id)
+        beat = Beat(session, settings.consumer_session_timeout_ms, usual_ms, unsettled_ms)
+        keep_answer(shard, message, response, beat, decision)
+    return response
+
+
+def _only_beats(message: Any) -> bool:
+    """Whether a heartbeat says only that its member is alive."""
+    return (
+        message.subscribed_topic_names is None
+        and message.subscribed_topic_regex is None
+        and message.topic_partitions is None
     )
 
 
-def _interval_ms(
-    shard: GroupShard,
-    group: ConsumerGroup,
-    member: ConsumerMember,
-    target: MemberTarget,
-    settings: GroupSettings,
-    software: str,
-) -> int:
+def _intervals_ms(settings: GroupSettings, software: str) -> tuple[int, int]:
+    """The configured interval, and that of a group that is not settled: 0 if the library may not beat often."""
+    unsettled_ms = settings.consumer_unsettled_heartbeat_interval_ms if software in BEATING_OFTEN else 0
+    return settings.consumer_heartbeat_interval_ms, unsettled_ms
+
+
+def _interval_ms(shard: GroupShard, group: ConsumerGroup, usual_ms: int, unsettled_ms: int, *, rests: bool) -> int:
     """The time to the next heartbeat. If the library may beat often, it is short: while the group is not settled as far
     as the group is small, and afterwards as far as the node has few members."""
-    usual_ms, unsettled_ms = settings.consumer_heartbeat_interval_ms, settings.consumer_unsettled_heartbeat_interval_ms
-    if not unsettled_ms or software not in BEATING_OFTEN:
-        return usual_ms
-    if target.is_old and group.rests_with(member, target.epoch):
+    if rests or not unsettled_ms:
         return at_rest_ms(usual_ms, unsettled_ms, shard.members_of_node())
     return min(usual_ms, max(unsettled_ms, len(group.members) * MS_OF_A_MEMBER))
 

@@ -17,7 +17,7 @@ from kpybroker.groups.consumer.target import MemberTarget, is_same
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.record import Record
-from kpybroker.groups.settings import GroupSettings
+from kpybroker.groups.resting import Beat, keep_answer
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.share.events import Initialize
 from kpybroker.groups.share.leave import fence
@@ -26,7 +26,7 @@ from kpybroker.groups.share.records import current_record, epoch_record, states_
 from kpybroker.groups.share.share_group import SHARE, ShareGroup
 from kpybroker.groups.share.state_topics import StateTopic, StateTopics, merged
 from kpybroker.groups.share.target import assign, has_unassigned, may_assign, subscribed
-from kpybroker.groups.share.timeouts import end_session, renew_session
+from kpybroker.groups.share.timeouts import SESSION, end_session, renew_session
 from kpybroker.groups.stories import JOINED, LEFT
 from kpywire import error_codes
 from kpywire.messages.share_group_heartbeat import Assignment, ShareGroupHeartbeatResponse, TopicPartitions
@@ -131,28 +131,23 @@ def _stay(shard: GroupShard, request: GroupRequest, decision: Decision) -> Initi
     renew_session(shard, group.group_id, updated.member_id, decision)
     offsets = _initialize(shard, group, by_name, decision)
     is_told = message.member_epoch == JOINING_EPOCH or message.subscribed_topic_names is not None
+    usual_ms, unsettled_ms = settings.share_heartbeat_interval_ms, settings.share_unsettled_heartbeat_interval_ms
+    at_rest = usual_ms, unsettled_ms if request.software in BEATING_OFTEN else 0
+    rests = not offsets and target.epoch == epoch and not (group.states and group.states.initializing)
     response = ShareGroupHeartbeatResponse(
         throttle_time_ms=0,
         error_code=error_codes.NONE,
         member_id=updated.member_id,
         member_epoch=moved.member_epoch,
-        heartbeat_interval_ms=_interval_ms(
-            shard, group, settings, request.software, is_settled=not offsets and target.epoch == epoch
-        ),
+        heartbeat_interval_ms=at_rest_ms(*at_rest, shard.members_of_node())
+        if rests
+        else min(usual_ms, unsettled_ms or usual_ms),
         assignment=_assignment(moved) if is_told or not is_same(moved.assigned, member.assigned) else None,
     )
+    if rests and not is_told:
+        session = (SESSION, group.group_id, updated.member_id)
+        keep_answer(shard, message, response, Beat(session, settings.share_session_timeout_ms, *at_rest), decision)
     return Initialize(response, epoch, offsets)
-
-
-def _interval_ms(
-    shard: GroupShard, group: ShareGroup, settings: GroupSettings, software: str, *, is_settled: bool
-) -> int:
-    """The time until the next heartbeat: short while partitions wait for their states or for a target. Afterwards it is
-    short for a library that may beat often, as far as the node has few members."""
-    usual_ms, unsettled_ms = settings.share_heartbeat_interval_ms, settings.share_unsettled_heartbeat_interval_ms
-    if not is_settled or (group.states and group.states.initializing):
-        return min(usual_ms, unsettled_ms or usual_ms)
-    return at_rest_ms(usual_ms, unsettled_ms, shard.members_of_node()) if software in BEATING_OFTEN else usual_ms
 
 
 def _member(group: ShareGroup, message: Any) -> ShareMember:

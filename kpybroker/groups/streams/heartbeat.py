@@ -8,9 +8,11 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from kpybroker.groups.consumer.refused import Refused, tell_refusal
+from kpybroker.groups.consumer.timeouts import SESSION
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.record import Record
+from kpybroker.groups.resting import Beat, keep_answer
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.stories import JOINED, LEFT
 from kpybroker.groups.streams.configured import ConfiguredTopology, InternalTopic, configure
@@ -97,6 +99,7 @@ def _leave(shard: GroupShard, message: Any, decision: Decision) -> HeartbeatAnsw
         raise _of_another_kind(message.group_id)
     if message.shutdown_application:
         group.membership.ask_for_shutdown(message.member_id)
+        shard.rouse(message.group_id)
     member = _known_member(group.membership, message.member_id)
     detail = "it asked for the end of the application" if message.shutdown_application else ""
     decision.tell(message.group_id, LEFT, member, detail)
@@ -155,8 +158,10 @@ class _Heartbeat:
         renew_session(self.shard, self.group_id, updated.member_id, self.decision)
         if message.shutdown_application:
             group.ask_for_shutdown(updated.member_id)
+            self.shard.rouse(self.group_id)
         response = _response(updated.member_id, updated.member_epoch)
-        response.heartbeat_interval_ms = self.decision.settings_of(self.group_id).streams_heartbeat_interval_ms
+        settings = self.decision.settings_of(self.group_id)
+        response.heartbeat_interval_ms = settings.streams_heartbeat_interval_ms
         if joins or member.assigned != updated.assigned:
             response.active_tasks = _listed(updated.assigned.active)
             response.standby_tasks = _listed(updated.assigned.standby)
@@ -164,6 +169,7 @@ class _Heartbeat:
             group.endpoint_cache.pop(updated.member_id, None)
             if updated.user_endpoint is not None:
                 group.endpoint_epoch += 1
+                self.shard.rouse(self.group_id)
         if group.endpoint_epoch != message.endpoint_information_epoch:
             response.partitions_by_user_endpoint = endpoints_of(group, updated, self.decision.topics)
         if self.is_known:
@@ -178,7 +184,25 @@ class _Heartbeat:
             self._note(SHUTDOWN_APPLICATION, text)
         response.status = self.statuses
         self.decision.records += self.records
+        if not (joins or self.statuses or configured.missing) and self._only_beats():
+            session = (SESSION, self.group_id, updated.member_id)
+            beat = Beat(session, settings.streams_session_timeout_ms, settings.streams_heartbeat_interval_ms)
+            keep_answer(self.shard, message, response, beat, self.decision)
         return HeartbeatAnswer(response, configured.missing)
+
+    def _only_beats(self) -> bool:
+        """Whether the heartbeat says only that its member is alive, and asks for nothing."""
+        message = self.message
+        told = (
+            message.topology,
+            message.active_tasks,
+            message.standby_tasks,
+            message.warmup_tasks,
+            message.user_endpoint,
+            message.client_tags,
+        )
+        knows_endpoints = self.group.endpoint_epoch == message.endpoint_information_epoch
+        return knows_endpoints and not message.shutdown_application and all(each is None for each in told)
 
     def _note(self, code: int, text: str) -> None:
         self.statuses.append(Status(status_code=code, status_detail=text))

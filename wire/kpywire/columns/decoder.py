@@ -33,9 +33,9 @@ MICROSECONDS: Final = 1000
 LATEST_MS: Final = NO_END // MICROSECONDS
 
 MOST_ROWS: Final = 32_768
-MOST_BYTES: Final = 1024 * 1024
+MOST_BYTES: Final = 2 * 1024 * 1024
 """A record batch is made of about this many rows or bytes, and is at most about twice as large. They are few enough to
-stay in a core's cache until they are rows."""
+stay in the processor's cache until they are rows, and enough to make the cost of a record batch itself small."""
 READ_FROM_RECORDS: Final = frozenset((KEY, VALUE, TIMESTAMP, HEADERS))
 """The columns whose values are in the bytes of a section that has a layout."""
 LARGE_BYTES: Final = 16 * 1024

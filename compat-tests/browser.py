@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 AXE_VERSION = "4.14.1"
-TOOLS = Path(__file__).parents[2] / "build" / "console"
+TOOLS = Path(__file__).parents[1] / "build" / "console"
 AXE = TOOLS / "node_modules" / "axe-core" / "axe.min.js"
 FLAGS = (
     "--headless=new",

@@ -1,0 +1,62 @@
+"""A request that a connection sends again byte for byte, such as the heartbeat of a member at rest: it is decoded once,
+and its response is encoded once.
+
+Only the bytes are the same. Each request is counted, authorized, charged to quotas and handled as ever; the handler
+gets the same message object again, and may know it by that. If it returns the same response object again, the same
+bytes are sent.
+
+Invariant: no message of these kinds is changed after it was decoded, and no response after a handler returned it.
+"""
+
+from struct import Struct
+from typing import Any, Final
+
+from kpybroker.dispatching.replies import count_errors, encode
+from kpybroker.dispatching.served import Served
+from kpybroker.server.outbox import Reply
+
+LONGEST_BYTES: Final = 512
+"""Longer requests and replies are not kept."""
+_CORRELATION_ID: Final = Struct(">i")
+
+
+class Repeated:
+    """The last request of one kind on one connection, and the last response."""
+
+    __slots__ = ("_body", "_end", "_request", "_response", "_response_bytes", "_start")
+
+    def __init__(self) -> None:
+        self._body = b""
+        self._request: Any = None
+        self._response: Any = None
+        self._start = self._end = b""
+        """The bytes of the reply before its correlation id, and after it."""
+        self._response_bytes = 0
+
+    def decode(self, served: Served, frame: memoryview, position: int) -> Any:
+        """The request whose body begins at ``position``. Raises Malformed, like the decoder."""
+        if len(frame) - position > LONGEST_BYTES:
+            self._request = None
+            return served.decode(frame, position)[0]
+        body = bytes(frame[position:])
+        if self._request is None or body != self._body:
+            self._request = served.decode(frame, position)[0]
+            self._body = body
+        return self._request
+
+    def encode(self, served: Served, correlation_id: int, response: Any) -> Reply:
+        """The reply with this response."""
+        counters = served.counters
+        if response is self._response:
+            if served.errors_in is not None:
+                count_errors(served, served.errors_in, response)
+            counters.response_bytes += self._response_bytes
+            return self._start + _CORRELATION_ID.pack(correlation_id) + self._end
+        counted_bytes = counters.response_bytes
+        reply = encode(served, correlation_id, response)
+        self._response = None
+        if type(reply) is bytes and len(reply) <= LONGEST_BYTES:
+            self._response = response
+            self._start, self._end = reply[:4], reply[8:]
+            self._response_bytes = counters.response_bytes - counted_bytes
+        return reply

@@ -1,0 +1,95 @@
+"""A request that is repeated byte for byte is decoded once, and a response that is given again is encoded once."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kpybroker.calls.steps import at_once
+from kpybroker.counters import ApiCounters
+from kpybroker.dispatching.repeated import LONGEST_BYTES, Repeated
+from kpybroker.dispatching.replies import encode
+from kpybroker.dispatching.served import Served, serve
+from kpybroker.handlers import consumer_group_heartbeat, heartbeat
+from kpywire import api, error_codes
+from kpywire.codec import encode as encode_message
+from kpywire.errors import Malformed
+from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kpywire.messages.heartbeat import HeartbeatResponse
+
+
+def served_with(module: Any, api_key: int, version: int) -> Served:
+    served = at_once(serve(module, api_key, version, ApiCounters(), None, SimpleNamespace(authorizer=None)))
+    assert isinstance(served, Served)
+    return served
+
+
+@pytest.fixture
+def served() -> Served:
+    return served_with(consumer_group_heartbeat, api.CONSUMER_GROUP_HEARTBEAT, 1)
+
+
+def frame(**fields: Any) -> memoryview:
+    message = ConsumerGroupHeartbeatRequest(**{"group_id": "g", "member_id": "m", "member_epoch": 3, **fields})
+    return memoryview(bytearray(b"head" + encode_message(message, 1)))
+
+
+def test_the_same_bytes_are_the_same_message(served: Served) -> None:
+    repeated = Repeated()
+    first = repeated.decode(served, frame(), 4)
+    assert first.member_epoch == 3
+    assert repeated.decode(served, frame(), 4) is first
+    other = repeated.decode(served, frame(member_epoch=4), 4)
+    assert (other.member_epoch, first.member_epoch) == (4, 3)
+    again = repeated.decode(served, frame(), 4)
+    assert again == first
+    assert again is not first
+
+
+def test_the_message_does_not_change_with_the_buffer_that_it_was_read_from(served: Served) -> None:
+    repeated = Repeated()
+    buffer = frame()
+    first = repeated.decode(served, buffer, 4)
+    buffer[:] = bytes(len(buffer))
+    assert repeated.decode(served, frame(), 4) is first
+    assert first.group_id == "g"
+
+
+def test_bytes_that_cannot_be_read_are_refused_each_time(served: Served) -> None:
+    repeated = Repeated()
+    first = repeated.decode(served, frame(), 4)
+    for broken in (frame()[:-3], memoryview(b"head")):
+        for _ in range(2):
+            with pytest.raises((Malformed, IndexError)):
+                repeated.decode(served, broken, 4)
+    assert repeated.decode(served, frame(), 4) is first
+
+
+def test_a_long_request_is_not_kept(served: Served) -> None:
+    repeated = Repeated()
+    long = frame(rack_id="r" * LONGEST_BYTES)
+    assert repeated.decode(served, long, 4) is not repeated.decode(served, long, 4)
+
+
+@pytest.mark.parametrize("version", [0, 1, 4])
+def test_a_reply_that_is_given_again_has_the_same_bytes_and_counts_the_same(version: int) -> None:
+    repeated = Repeated()
+    served = served_with(heartbeat, api.HEARTBEAT, version)
+    plain = served_with(heartbeat, api.HEARTBEAT, version)
+    alive = HeartbeatResponse(error_code=error_codes.NONE)
+    rebalancing = HeartbeatResponse(error_code=error_codes.REBALANCE_IN_PROGRESS)
+    for number, response in enumerate([alive, alive, rebalancing, rebalancing, alive, alive, alive]):
+        correlation_id = number << 24 | number
+        assert repeated.encode(served, correlation_id, response) == encode(plain, correlation_id, response)
+    assert served.counters.error_codes == plain.counters.error_codes == {error_codes.REBALANCE_IN_PROGRESS: 2}
+    assert served.counters.response_bytes == plain.counters.response_bytes
+
+
+def test_a_long_reply_is_not_kept(served: Served) -> None:
+    repeated = Repeated()
+    response = ConsumerGroupHeartbeatResponse(
+        throttle_time_ms=0, error_code=1, error_message="no" * LONGEST_BYTES, member_epoch=0, heartbeat_interval_ms=0
+    )
+    first = repeated.encode(served, 1, response)
+    response.error_message = "yes"
+    assert len(repeated.encode(served, 1, response)) < len(first)
