@@ -1,4 +1,4 @@
-"""What builds and tries wheels of other platforms: fetched into build/cross, where it stays. Nothing is installed.
+"""The tools for wheels of other platforms, and sources: fetched into build/cross, where they stay, not installed.
 
 Debian's packages come by apt-get, which checks their signatures, with lists and a cache of its own. Zig, a C compiler
 for every platform, comes from the package index by its checksum.
