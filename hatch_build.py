@@ -289,7 +289,7 @@ class CompiledModules(BuildHookInterface):
 
 
 def lay_out(root: Path, directory: Path) -> None:
-    """Copy the packages of a checkout, and write a setup.py beside them that compiles their modules."""
+    """Copy the packages of a checkout, and write beside them a setup.py that compiles their modules."""
     for package in PACKAGES:
         shutil.copytree(root / package, directory / Path(package).name)
     paths = [f"{module.replace('.', '/')}.py" for module in MODULES]

@@ -5,12 +5,13 @@ of a slow follower reads what was. A server that has lost the leader goes on ans
 that its leader had not shared when it died may be lost, or may be done although nobody got an answer. Sessions expire
 by the leader's clock.
 
-Left out: the messages of the servers among themselves (they are delays here, and need an open way), and what
-``sync`` does beyond a read.
+Left out: the messages of the servers among themselves (they are delays here, and need an open way).
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from simulated import SYNC
 
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.frames import CLOSE_SESSION, CREATE_SESSION, PASSWORD_BYTES, Greeting
@@ -107,6 +108,13 @@ class Server:
             ensemble.heard(session.session_id)
         if asked.is_write:
             ensemble.tell_leader(self, ensemble.asked, asked, self, session.session_id)
+        elif asked.code == SYNC:
+            ensemble.tell_leader(self, ensemble.synced, asked, self)
+
+    def needs(self, asked: Asked, count: int) -> None:
+        """The leader has said what a sync waits for."""
+        asked.needed = count
+        self.tree.answer(asked.connection)
 
     def apply_to(self, count: int) -> None:
         """Apply entries of the log, and answer who waits for them."""
@@ -119,6 +127,12 @@ class Server:
                 for connection in [*self.tree.connections]:
                     if connection.session is not None and connection.session.session_id == entry.session_id:
                         connection.end()
+            self._answer_syncs()
+
+    def _answer_syncs(self) -> None:
+        for connection in [*self.tree.connections]:
+            if connection.waiting and connection.waiting[0].needed == self.applied:
+                self.tree.answer(connection)
 
     def _applied(self, entry: Transaction, outcome: Outcome) -> None:
         asker = entry.asker
@@ -242,6 +256,14 @@ class Ensemble:
         if asked.code == CLOSE_SESSION:
             del self.tracked[session_id]
         self._propose(session_id, asked.code, asked.body, asked)
+
+    def synced(self, asked: Asked, server: Server) -> None:
+        """At the leader: a sync, which waits until a server has all that was proposed before."""
+        count = len(self.log)
+        if server is self.leader:
+            server.needs(asked, count)
+        else:
+            self.world.later(self._delay_ms(server), server.needs, asked, count)
 
     def _expire_sessions(self) -> None:
         now_ms = self.world.now_ms

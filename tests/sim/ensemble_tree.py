@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simulated import MULTI, Connection, Refused, ServedSession, SimulatedZooKeeper
+from simulated import MULTI, SYNC, Connection, Refused, ServedSession, SimulatedZooKeeper
 
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.frames import (
@@ -72,6 +72,8 @@ class Asked:
         self.zxid = 0
         self.outcome: Outcome | None = None
         """None of a write that is not applied yet."""
+        self.needed: int | None = None
+        """The entries of the log that a sync waits for; None until the leader has said it."""
 
     @property
     def is_write(self) -> bool:
@@ -165,8 +167,10 @@ class Tree(SimulatedZooKeeper):
             asked = connection.waiting[0]
             if asked.is_write and asked.outcome is None:
                 return
-            connection.waiting.popleft()
             assert self._server is not None
+            if asked.code == SYNC and (asked.needed is None or asked.needed > self._server.applied):
+                return
+            connection.waiting.popleft()
             if not asked.is_write:
                 if self._server.loses_answer(asked):
                     connection.end()

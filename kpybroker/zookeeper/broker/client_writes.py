@@ -11,7 +11,7 @@ from kpybroker.calls.call import Call
 from kpybroker.errors import KafkaError
 from kpybroker.zookeeper.broker import client_configs
 from kpybroker.zookeeper.broker.client_configs import Names
-from kpybroker.zookeeper.broker.entity_writes import read_configs, write_configs
+from kpybroker.zookeeper.broker.entity_writes import catch_up, read_configs, write_configs
 from kpybroker.zookeeper.broker.layout import Acls
 from kpybroker.zookeeper.client.client import Client, ZooKeeperError
 from kpybroker.zookeeper.tree import configs, paths
@@ -45,6 +45,7 @@ class ClientWrites:
 
     async def alter_quotas(self, request: AlterClientQuotasRequest, _call: Call) -> AlterClientQuotasResponse:
         """Each entity succeeds or fails by itself."""
+        await catch_up(self._client)
         outcomes: dict[tuple[tuple[str, str | None], ...], tuple[Names, KafkaError | None]] = {}
         for entry in request.entries:
             names = {part.entity_type: part.entity_name for part in entry.entity}
@@ -69,6 +70,7 @@ class ClientWrites:
         refusals: dict[str, KafkaError] = client_configs.faults(request)
         names = dict.fromkeys((*(each.name for each in request.upsertions), *(each.name for each in request.deletions)))
         changed = []
+        await catch_up(self._client)
         for name in names:
             if name not in refusals:
                 refusal = await self._tried(self._alter_credentials(request, name))

@@ -14,7 +14,7 @@ from kpybroker.controller.config_rules import ConfigRules
 from kpybroker.controller.state import ControllerRequest
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
-from kpybroker.zookeeper.broker.entity_writes import write_configs
+from kpybroker.zookeeper.broker.entity_writes import catch_up, write_configs
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.zookeeper.broker.layout import Acls
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
@@ -68,6 +68,7 @@ class ConfigWrites:
             (each.resource_type, each.resource_name): _entity(each.resource_type, each.resource_name)
             for each in request.resources
         }
+        await catch_up(self._client)
         for entity in entities.values():
             if entity is not None:
                 await self._followed.read(entity)

@@ -10,11 +10,17 @@ from kpybroker.zookeeper.broker.layout import Acls, make_path
 from kpybroker.zookeeper.broker.notices import give_notice
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.client import Client, ZooKeeperError
-from kpybroker.zookeeper.client.operations import Check, Create, Delete, Get, GetChildren, Multi, Set
+from kpybroker.zookeeper.client.operations import Check, Create, Delete, Get, GetChildren, Multi, Set, Sync
 from kpybroker.zookeeper.tree import configs, paths
 from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.controller import ElectedController
 from kpywire import error_codes as kafka_errors
+
+
+async def catch_up(client: Client) -> None:
+    """Wait until this broker's ZooKeeper server has all that was written. Without it, a change of configs would undo
+    one that another broker has just acknowledged."""
+    await client.answers([Sync(paths.CONFIGS)])
 
 
 async def read_configs(client: Client, entity: ConfigEntity) -> dict[str, str]:

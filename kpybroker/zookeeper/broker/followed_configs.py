@@ -12,7 +12,7 @@ from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpybroker.zookeeper.broker.notices import Notices
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.client import Client, ZooKeeperError
-from kpybroker.zookeeper.client.operations import Failed, Get
+from kpybroker.zookeeper.client.operations import Failed, Get, Sync
 from kpybroker.zookeeper.tree import configs, paths
 from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.contents import InvalidZnode
@@ -43,10 +43,16 @@ class FollowedConfigs:
             await self.read(ConfigEntity(configs.BROKERS, name))
 
     async def read_topics(self, names: Iterable[str]) -> None:
-        """Read the configs of these topics."""
+        """Read the configs of these topics.
+
+        The controller may name a new topic before this broker's ZooKeeper server has it, and no notice follows. So the
+        server catches up first.
+        """
         entities = [ConfigEntity(configs.TOPICS, name) for name in names]
-        found = await self._client.answers([Get(each.path) for each in entities])
-        for entity, result in zip(entities, found, strict=True):
+        if not entities:
+            return
+        found = await self._client.answers([Sync(paths.CONFIGS), *(Get(each.path) for each in entities)])
+        for entity, result in zip(entities, found[1:], strict=True):
             self._found(entity, result)
 
     async def look(self) -> None:
