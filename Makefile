@@ -341,7 +341,7 @@ wheels-here: setup ## build the wheels with every Python of this machine, and tr
 	$(PYTEST) tests/project/test_packaging.py tests/project/test_compiled_wheel.py $(INTERPRETERS:%=--interpreter %)
 
 # Wheels for other platforms, compiled by zig with a Python of the platform; all of it is fetched into build/cross.
-ELSEWHERE ?= manylinux-aarch64
+ELSEWHERE ?= manylinux-aarch64 musllinux-x86_64
 
 .PHONY: wheels-elsewhere
 wheels-elsewhere: setup ## compile wheels for platforms that this machine is not, and try each with a Python of its own

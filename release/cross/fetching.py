@@ -1,9 +1,11 @@
-"""The tools for wheels of other platforms: fetched into build/cross, where they stay. Nothing is installed.
+"""The tools for wheels of other platforms, and sources: fetched into build/cross, where they stay, not installed.
 
 Debian's packages come by apt-get, which checks their signatures, with lists and a cache of its own. Zig, a C compiler
 for every platform, comes from the package index by its checksum.
 """
 
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -84,6 +86,23 @@ def debian(name: str, architecture: str, *, packages: tuple[str, ...] = (), alon
                 ran("dpkg-deb", "--extract", archive, directory)
 
     return kept(name, fetch)
+
+
+def sources(package: str, directory: Path) -> Path:
+    """The sources of a package of Debian's, as their authors released them, unpacked into an empty directory."""
+    release = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    with TemporaryDirectory(prefix="kpybroker-") as state:
+        lists = Path(state, "sources.d")
+        lists.mkdir()
+        for path in Path("/etc/apt/sources.list.d").glob("debian*.sources"):
+            (lists / path.name).write_text(re.sub(r"(?m)^Types:.*$", "Types: deb-src", path.read_text()))
+        only = (f"Dir::Etc::sourceparts={lists}", "Dir::Etc::sourcelist=/dev/null")
+        apt = (*own_apt(Path(state), "amd64"), *(word for option in only for word in ("-o", option)))
+        ran(*apt, "update")
+        ran(*apt, "source", "--download-only", f"{package}/{release}", cwd=Path(state))
+        (archive,) = (path for path in Path(state).glob("*.orig.tar.*") if path.suffix != ".asc")
+        ran("tar", "--extract", "--file", archive, "--strip-components=1", cwd=directory)
+    return directory
 
 
 def own_apt(directory: Path, architecture: str) -> tuple[str, ...]:

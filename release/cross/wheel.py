@@ -1,6 +1,6 @@
 """A compiled wheel of another platform: the pure one with its modules compiled.
 
-mypyc's C is the same on every platform. So it is written once, and only compiled and linked for each.
+mypyc's C is the same on every platform, but for the suffix of modules' names. zig compiles and links it.
 """
 
 import base64
@@ -24,6 +24,14 @@ SHARED = "kpywire.compiled__mypyc"
 """The module with the code of all others, each of which only finds itself in it."""
 OPTIONS = ("-fPIC", "-shared", "-g0", "-s", "-w", "-fno-sanitize=undefined")
 """Without the last, zig makes programs that are not optimised stop where C leaves the outcome open."""
+WRITING = """
+import runpy, sys
+from importlib.machinery import EXTENSION_SUFFIXES
+
+EXTENSION_SUFFIXES.insert(0, sys.argv.pop())
+runpy.run_path("setup.py", run_name="__main__")
+"""
+"""mypyc gives modules the first of these suffixes, which is this machine's own otherwise."""
 TAG = "cp{0}{1}-cp{0}{1}".format(*sys.version_info)
 
 
@@ -39,18 +47,18 @@ def build(target: Target, python: TargetPython, directory: Path, level: str = "3
     return finished
 
 
-def written_c() -> Path:
-    """The directory in which mypyc has written the C of these sources."""
+def written_c(suffix: str) -> Path:
+    """The directory in which mypyc has written the C of these sources, for modules with a suffix."""
     files = [path for package in hatch_build.PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-    digest = hashlib.sha256(repr((sys.version, metadata.version("mypy"))).encode())
+    digest = hashlib.sha256(repr((sys.version, metadata.version("mypy"), suffix, WRITING)).encode())
     for path in (ROOT / "hatch_build.py", *files):
         digest.update(path.read_bytes())
 
     def write(directory: Path) -> None:
         hatch_build.lay_out(ROOT, directory)
-        ran(sys.executable, "setup.py", "--name", cwd=directory)
+        ran(sys.executable, "-c", WRITING, "--name", suffix, cwd=directory)
 
-    return kept(f"c-{digest.hexdigest()[:16]}", write) / "build"
+    return kept(f"c-{digest.hexdigest()[:16]}", write)
 
 
 def runtime() -> Path:
@@ -63,11 +71,14 @@ def runtime() -> Path:
 
 def compile_modules(target: Target, python: TargetPython, directory: Path, level: str) -> dict[str, Path]:
     """Compile all modules into a directory; their files by the names that they have in a wheel."""
-    written = written_c()
+    laid_out = written_c(target.suffix)
+    written = laid_out / "build"
     sources = {name: written / f"{name.replace('.', '/')}.c" for name in hatch_build.MODULES}
     sources[SHARED] = written / "kpywire" / "__native_compiled.c"
     includes = (*python.headers, runtime(), written)
-    command = [zig(), "cc", "-target", target.triple, f"-O{level}", *OPTIONS, *(f"-I{path}" for path in includes)]
+    exported = f"-Wl,--version-script={laid_out / 'exported'}"
+    options = (f"-O{level}", *OPTIONS, exported, *(f"-I{path}" for path in includes))
+    command = [zig(), "cc", "-target", target.triple, *options]
     cache = str(KEPT / "zig-cache")
     environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
     outputs = {name: directory / f"{name}{target.suffix}" for name in sources}

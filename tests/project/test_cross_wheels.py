@@ -30,13 +30,14 @@ PATIENCE_S = 1800
 NEWEST_GLIBC = (2, 28)
 MACHINES = {"aarch64": 183, "x86_64": 62}
 """The number of a machine in the header of an ELF file."""
-# mypyc gives a module that another one imports the suffix of the machine where the C was written.
 IMPORTED = """
-import importlib, sys
-for name in sys.argv[1:]:
+import importlib, importlib.machinery, sys
+suffix, *names = sys.argv[1:]
+assert suffix == importlib.machinery.EXTENSION_SUFFIXES[0], importlib.machinery.EXTENSION_SUFFIXES
+for name in names:
     module = importlib.import_module(name)
-    assert module.__file__.endswith(".so"), module.__file__
-print(len(sys.argv) - 1)
+    assert module.__file__.endswith(suffix), module.__file__
+print(len(names))
 """
 
 
@@ -91,7 +92,7 @@ def programs(wheel: Path, target: Target, python: TargetPython, tmp_path_factory
     with zipfile.ZipFile(wheel) as opened:
         (metadata,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
         needs = message_from_bytes(opened.read(metadata)).get_all("Requires-Dist", [])
-    wanted = [need for need in needs if "extra ==" not in need]
+    wanted = [need for need in needs if "extra ==" not in need and not need.startswith(target.compiled_by_pip)]
     platforms = [word for platform in target.platforms for word in ("--platform", platform)]
     chosen = ("--only-binary=:all:", "--python-version", VERSION, *platforms)
     command = (sys.executable, "-m", "pip", "install", "--quiet", "--target", home / "packages", *chosen)
@@ -128,17 +129,19 @@ def test_its_modules_are_compiled_for_the_platform_that_its_name_says(wheel: Pat
         assert content[:4] == b"\x7fELF", name
         assert int.from_bytes(content[18:20], "little") == machine, name
         asked = {(int(major), int(minor)) for major, minor in re.findall(rb"GLIBC_(\d+)\.(\d+)", content)}
-        assert not asked or max(asked) <= NEWEST_GLIBC, name
+        assert not asked or ("gnu" in target.triple and max(asked) <= NEWEST_GLIBC), name
+        assert {*re.findall(rb"\.cpython-\d+-[\w-]+\.so", content)} <= {target.suffix.encode()}, name
 
 
 def test_it_says_that_it_is_compiled(programs: Path, tmp_path: Path) -> None:
     assert run(programs / "kpybroker", "--version", cwd=tmp_path, timeout_s=PATIENCE_S).endswith(", compiled\n")
 
 
-def test_every_compiled_module_is_imported_there(programs: Path, tmp_path: Path) -> None:
+def test_every_compiled_module_is_imported_there(programs: Path, target: Target, tmp_path: Path) -> None:
     script = tmp_path / "imported.py"
     script.write_text(IMPORTED)
-    said = run(programs / "python", script, SHARED, *hatch_build.MODULES, cwd=tmp_path, timeout_s=PATIENCE_S)
+    words = (target.suffix, SHARED, *hatch_build.MODULES)
+    said = run(programs / "python", script, *words, cwd=tmp_path, timeout_s=PATIENCE_S)
     assert int(said) == len(hatch_build.MODULES) + 1
 
 
