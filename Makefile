@@ -347,6 +347,10 @@ ELSEWHERE ?= manylinux-aarch64 musllinux-x86_64
 wheels-elsewhere: setup ## compile wheels for platforms that this machine is not, and try each with a Python of its own
 	$(PYTEST) tests/project/test_cross_wheels.py -o timeout=0 $(ELSEWHERE:%=--cross %)
 
+.PHONY: wheel-for-arm64
+wheel-for-arm64: setup ## the short form: compile a wheel for Linux on arm64, and import all of it under QEMU
+	$(PYTEST) tests/project/test_cross_wheels.py --cross manylinux-aarch64 -q -rs -k "compiled and not musl"
+
 .PHONY: site
 site: setup ## the documents as a site, with its links checked, into build/site
 	$(BIN)/python release/site.py build/site-pages && $(BIN)/python -m mkdocs build --strict
