@@ -43,7 +43,7 @@ NEEDS_KRAFT = (
     "test_kafka_version_infer",
     "test_list_config_resources",
 )
-"""Those of kafka-python that ask for APIs which a listener in ZooKeeper mode has not, or for the version 4.3."""
+"""The tests of kafka-python that ask for APIs which a listener in ZooKeeper mode has not, or for the version 4.3."""
 
 
 def test_kafka_pythons_own_tests_pass(target: str, kafka_pythons_tests: Outcomes) -> None:
