@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from kpybroker.errors import KafkaError
 from kpybroker.zookeeper.broker.layout import Acls, make_path
+from kpybroker.zookeeper.broker.notices import new_notice
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.client import Client, ZooKeeperError
 from kpybroker.zookeeper.client.operations import Check, Create, Delete, Get, GetChildren, Multi, Set, Sync
@@ -41,7 +42,7 @@ async def write_configs(client: Client, acls: Acls, entity: ConfigEntity, values
     STALE_CONTROLLER_EPOCH, ZooKeeperError and InvalidZnode."""
     is_cleaned = not values and entity.kind in (configs.CLIENTS, configs.USERS, configs.ADDRESSES)
     prefix = f"{paths.CONFIG_CHANGES}/{configs.CHANGE_PREFIX}"
-    notice = Create(prefix, configs.encode_change(entity), acls.of(prefix), is_sequential=True)
+    notice = new_notice(prefix, configs.encode_change(entity), acls.of(prefix))
     if is_cleaned and await _clean(client, entity):
         await client.ask_until_answered(notice)
     else:

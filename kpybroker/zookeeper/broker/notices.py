@@ -56,6 +56,11 @@ class Notices:
             await self._client.ask_until_answered(Delete(path))
 
 
+def new_notice(prefix: str, content: bytes, acls: Sequence[Acl]) -> Create:
+    """The operation that creates a notice. ``prefix`` is its path without the number."""
+    return Create(prefix, content, acls, is_sequential=True)
+
+
 async def give_notice(client: Client, prefix: str, content: bytes, acls: Sequence[Acl]) -> None:
-    """Create a notice. ``prefix`` is its path without the number."""
-    await client.ask_until_answered(Create(prefix, content, acls, is_sequential=True))
+    """Create a notice by itself."""
+    await client.ask_until_answered(new_notice(prefix, content, acls))
