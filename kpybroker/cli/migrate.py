@@ -31,11 +31,10 @@ def status(connect: str, controllers: str, no_brokers: bool, as_json: bool, time
 
     CONNECT is written as in zookeeper.connect. Exit code 4 if something may go wrong.
     """
-    from kpybroker.cli.zookeeper import read_znodes
+    from kpybroker.cli.zookeeper import read_snapshot
     from kpybroker.zookeeper.view.progress import progress_of
-    from kpybroker.zookeeper.view.snapshot import Snapshot
 
-    tree = Snapshot(asyncio.run(read_znodes(connect, timeout)))
+    tree = asyncio.run(read_snapshot(connect, timeout))
     brokers = {} if no_brokers else _of_brokers(tree)
     progress = progress_of(tree, brokers, [_asked(each.strip()) for each in controllers.split(",") if each.strip()])
     if as_json:

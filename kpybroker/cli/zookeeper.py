@@ -1,12 +1,15 @@
 """``kpybroker zookeeper``: the tree of a cluster in ZooKeeper, shown and explained. Nothing is written."""
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kpybroker.cli.options import NOT_IN_ORDER, NotReached
 from kpybroker.cli.tables import printable, show_json
+
+if TYPE_CHECKING:
+    from kpybroker.zookeeper.view.snapshot import Snapshot
 
 
 @click.command(name="zookeeper")
@@ -23,28 +26,29 @@ def command(connect: str, path: str, as_json: bool, no_brokers: bool, timeout: f
     for a moment, while the controller works.
     """
     from kpybroker.zookeeper.view import disagreements
-    from kpybroker.zookeeper.view.snapshot import Snapshot
 
-    tree = Snapshot(asyncio.run(read_znodes(connect, timeout)))
+    tree = asyncio.run(read_snapshot(connect, timeout))
     found = disagreements.in_the_tree(tree)
     if not no_brokers:
         found += _of_brokers(tree)
     shown = {each: node for each, node in tree.nodes.items() if _is_below(each, path)}
     if as_json:
-        show_json({"znodes": {each: _document(each, node) for each, node in shown.items()}, "disagreements": found})
+        znodes = {each: _document(each, node) for each, node in shown.items()}
+        show_json({"server": tree.server, "znodes": znodes, "disagreements": found})
     else:
         for each, node in shown.items():
             click.echo(_lines(each, node))
         if not shown:
             click.echo(f"There is no znode {printable(path)}")
         click.echo("")
+        click.echo(f"Read from {printable(tree.server)}, which had caught up with its leader.")
         click.echo("\n".join(f"! {printable(each)}" for each in found) or "Everything fits together.")
     if found:
         raise SystemExit(NOT_IN_ORDER)
 
 
-async def read_znodes(connect: str, timeout_s: float) -> dict[str, Any]:
-    """All znodes of a cluster, by path."""
+async def read_snapshot(connect: str, timeout_s: float) -> "Snapshot":
+    """All znodes of a cluster."""
     import random
 
     from kpybroker.io.scheduler import LoopScheduler
@@ -52,6 +56,7 @@ async def read_znodes(connect: str, timeout_s: float) -> dict[str, Any]:
     from kpybroker.zookeeper.client.addresses import BadConnect, parse
     from kpybroker.zookeeper.client.client import Client, NoAnswer, NotConnected, Settings, ZooKeeperError
     from kpybroker.zookeeper.view.reading import read_tree
+    from kpybroker.zookeeper.view.snapshot import Snapshot
 
     try:
         servers = parse(connect)
@@ -63,7 +68,7 @@ async def read_znodes(connect: str, timeout_s: float) -> dict[str, Any]:
     client.open()
     try:
         await client.wait_until_connected(timeout_s * 1000)
-        return await read_tree(client)
+        return Snapshot(await read_tree(client), client.server)
     except NotConnected as error:
         raise NotReached(str(error)) from None
     except ZooKeeperError as error:

@@ -21,7 +21,6 @@ from kpywire.messages import incremental_alter_configs as incremental
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 _OPERATIONS: Final = ("SET", "DELETE", "APPEND", "SUBTRACT")
-_NO_LIST_BEFORE_KAFKA_4: Final = ("log.dir",)
 STEP: Final = 32
 _CHANGED_BY_CONTROLLER: Final = (TOPIC, BROKER, CLIENT_METRICS, GROUP)
 
@@ -218,9 +217,7 @@ def _applied(stored: Mapping[str, str], resource: incremental.AlterConfigsResour
         elif operation == DELETE:
             configs.pop(name, None)
         elif operation in (APPEND, SUBTRACT):
-            key = BROKER_CONFIGS.get(name) or (ZOOKEEPER_CONFIGS.get(name) if in_zookeeper_mode else None)
-            if in_zookeeper_mode and name in _NO_LIST_BEFORE_KAFKA_4:
-                raise _no_list(name, operation)
+            key = (ZOOKEEPER_CONFIGS.get(name) if in_zookeeper_mode else None) or BROKER_CONFIGS.get(name)
             configs[name] = _edited_list(configs.get(name), name, key, value, operation)
         else:
             raise _invalid_request(f"Unknown operations type {operation}")
@@ -231,13 +228,9 @@ def _edited_list(current: str | None, name: str, key: ConfigKey | None, value: s
     if key is None:
         raise ConfigError(f"Unknown config name: {name}")
     if key.type != LIST:
-        raise _no_list(name, operation)
+        raise ConfigError(f"Config value {_OPERATIONS[operation].lower()} is not allowed for config key: {name}")
     before = to_text(key.default) or "" if current is None else current
     return edited_list(before, value, subtracts=operation == SUBTRACT)
-
-
-def _no_list(name: str, operation: int) -> ConfigError:
-    return ConfigError(f"Config value {_OPERATIONS[operation].lower()} is not allowed for config key: {name}")
 
 
 def _set_loggers(resource: incremental.AlterConfigsResource, view: View, *, validate_only: bool) -> None:

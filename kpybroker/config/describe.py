@@ -266,7 +266,7 @@ def _broker_entry(
         name,
         text,
         synonyms,
-        dynamic.key_of(name) or _known(config).get(name),
+        _known(config).get(name) or dynamic.key_of(name),
         text_of_name,
         read_only=dynamic.is_read_only(name),
     )
@@ -281,7 +281,7 @@ def _broker_synonyms(name: str, config: BrokerConfig) -> Synonyms:
     """The layers that set a broker config or one it is a synonym of, from ``name`` itself on: dynamic, static,
     default."""
     known = _known(config)
-    key = dynamic.key_of(name) or known.get(name)
+    key = known.get(name) or dynamic.key_of(name)
     sensitive = key is None or key.sensitive
     names = broker_synonyms(name, match_listener_override=True)
     layers: Sequence[tuple[Mapping[str, str], int]] = (

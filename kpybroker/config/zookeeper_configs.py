@@ -1,5 +1,5 @@
-"""The broker configs that Kafka 3.9 has and 4.0 removed: those of ZooKeeper mode. They are read only with
-``zookeeper.connect``."""
+"""The broker configs that Kafka 3.9 has and 4.0 removed, those of ZooKeeper mode, and those that Kafka 3.9 defines
+otherwise. They are read only with ``zookeeper.connect``."""
 
 from typing import Final
 
@@ -34,6 +34,7 @@ ZOOKEEPER_CONFIGS: Final = define(
         ConfigKey("zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", LOW),
         ConfigKey("zookeeper.ssl.crl.enable", BOOLEAN, False, LOW),
         ConfigKey("zookeeper.ssl.ocsp.enable", BOOLEAN, False, LOW),
+        ConfigKey("log.dir", STRING, "/tmp/kafka-logs", HIGH),
         ConfigKey("broker.id.generation.enable", BOOLEAN, True, MEDIUM),
         ConfigKey("reserved.broker.max.id", INT, 1_000, MEDIUM, at_least(0)),
         ConfigKey("inter.broker.protocol.version", STRING, NEWEST_PROTOCOL, MEDIUM),

@@ -1,13 +1,24 @@
-"""DescribeConfigs of a broker in ZooKeeper mode."""
+"""DescribeConfigs and IncrementalAlterConfigs of a broker in ZooKeeper mode."""
 
 from collections.abc import Mapping
 
 from kpybroker.calls.steps import at_once
-from kpybroker.config import describe
+from kpybroker.config import alter, describe
 from kpybroker.config.broker import BrokerConfig
-from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kpywire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 BROKER, STATIC, DEFAULT = 4, 4, 5
+STRING, LIST = 2, 7
+IN_ZOOKEEPER_MODE = {"broker.id": "1", "zookeeper.connect": "localhost:2181/kafka"}
 
 
 class OnlyAFile:
@@ -25,19 +36,35 @@ class OnlyAFile:
     def logger_levels(self) -> Mapping[str, str]:
         return {}
 
+    def set_logger_level(self, name: str, level: str | None) -> None:
+        raise AssertionError(f"nobody sets {name} to {level}")
 
-def described(properties: Mapping[str, str]) -> dict[str, tuple[str | None, int, bool]]:
+
+def described(properties: Mapping[str, str]) -> dict[str, DescribeConfigsResourceResult]:
     resource = DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=None)
     request = DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
     (result,) = at_once(describe.respond(request, OnlyAFile(properties))).results
-    return {each.name: (each.value, each.config_source, each.is_sensitive) for each in result.configs}
+    return {each.name: each for each in result.configs}
 
 
 def test_configs_of_zookeeper_are_known_in_that_mode_only() -> None:
-    found = described(
-        {"broker.id": "1", "zookeeper.connect": "localhost:2181/kafka", "password.encoder.secret": "hidden"}
-    )
+    entries = described({**IN_ZOOKEEPER_MODE, "password.encoder.secret": "hidden"})
+    found = {name: (each.value, each.config_source, each.is_sensitive) for name, each in entries.items()}
     assert found["zookeeper.connect"] == ("localhost:2181/kafka", STATIC, False)
     assert found["zookeeper.session.timeout.ms"] == ("18000", DEFAULT, False)
     assert found["password.encoder.secret"] == (None, STATIC, True)
     assert "zookeeper.session.timeout.ms" not in described({"node.id": "1"})
+
+
+def test_log_dir_is_no_list_in_that_mode_as_in_kafka_3_9() -> None:
+    assert described(IN_ZOOKEEPER_MODE)["log.dir"].config_type == STRING
+    assert described({"node.id": "1"})["log.dir"].config_type == LIST
+    appended = AlterableConfig(name="log.dir", config_operation=alter.APPEND, value="/elsewhere")
+    resource = AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=[appended])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
+    refusals = [
+        str(at_once(alter.settle_incremental(request, OnlyAFile(properties)))[0])
+        for properties in (IN_ZOOKEEPER_MODE, {"node.id": "1"})
+    ]
+    assert refusals[0] == "Config value append is not allowed for config key: log.dir"
+    assert refusals[1].startswith("Cannot update these configs dynamically: [log.dir")

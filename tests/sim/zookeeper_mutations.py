@@ -128,8 +128,9 @@ ZOOKEEPER_MUTATIONS = [
     _zookeeper(
         "a request that lost its connection is not sent again",
         CLIENT,
-        "                if lost.state in ENDED:\n                    raise\n",
-        "                raise lost\n",
+        "                if result.state in ENDED:\n                    answered.set_exception(NoAnswer(result))\n"
+        "                else:\n                    send(index)\n",
+        "                answered.set_exception(NoAnswer(result))\n",
     ),
     _zookeeper(
         "watches stay behind at the server before",

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 MOST = 3
 MOVING_NODES = 3
-SHARES = {"moving": 0.25, "zombies": 0.5, "blocks": 0.25, "joining": 0.25, "topics": 0.25}
+SHARES = {"moving": 0.25, "zombies": 0.5, "blocks": 0.25, "joining": 0.25, "topics": 0.25, "leaving": 0.25}
 """How often each of the others follows."""
 MOST_AT_WORK_MS = 12.0
 NAME = "doomed"
@@ -73,6 +73,7 @@ class Trials:
                 ("blocks", 1, self._a_block_is_not_heard),
                 ("joining", 2, self._a_broker_that_left_is_to_join),
                 ("topics", 1, self._topics_follow_each_other),
+                ("leaving", MOVING_NODES, self._a_partition_moves_slowly),
             )
             if len(self.machines) >= nodes and self.world.stream(stream).random() < SHARES[stream]
         ]
@@ -254,6 +255,26 @@ class Trials:
                 self._part(comes, other)
         self._move(client, [stays, comes])
         self.world.run(ASKED_MS)
+
+    def _a_partition_moves_slowly(self) -> None:
+        """A partition leaves a broker while the servers of ZooKeeper are slow, and records are written meanwhile."""
+        client = self._client()
+        self._make_topic(client)
+        stays, leaves, comes = self.rng.sample(self.machines, MOVING_NODES)
+        self._move(client, [stays, leaves])
+        self.zookeeper.come_to_rest()
+        for server in self.ensemble.servers:
+            server.lag_ms = LATE_MS
+        self._move(client, [stays, comes])
+        writer, end_ms = self._client(), self.world.now_ms + SOON_MS
+        while self._is_moving() and self.world.now_ms < end_ms:
+            for machine in self.machines:
+                self._write(writer, machine)
+            self.world.run(BRIEFLY_MS)
+
+    def _is_moving(self) -> bool:
+        topic = self.rules.tree.topic(NAME)
+        return topic is not None and bool(topic.removing)
 
     def _move(self, client: Client, machines: list[ZooKeeperMachine]) -> None:
         moved = ReassignablePartition(partition_index=0, replicas=[each.node_id for each in machines])

@@ -46,7 +46,7 @@ async def done(client: Client, steps: Steps[Any]) -> None:
     try:
         operations = next(steps)
         while True:
-            operations = steps.send(await client.answers(operations))
+            operations = steps.send(await client.ask_all_until_answered(operations))
     except StopIteration:
         pass
 
@@ -62,7 +62,7 @@ def test_a_controller_makes_the_znode_of_features_or_renews_it(
         if before is not None:
             await client.ask(Create(paths.FEATURES, before))
         await done(client, features.enable(Pen(0, lambda _path: OPEN_ACL)))
-        (found,) = await client.answers([features.Get(paths.FEATURES)])
+        (found,) = await client.ask_all_until_answered([features.Get(paths.FEATURES)])
         assert found.stat.version == version
         if after is not None:
             assert found.data == after

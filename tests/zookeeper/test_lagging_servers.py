@@ -25,6 +25,7 @@ from kpybroker.zookeeper.client.operations import Create
 from kpybroker.zookeeper.tree import configs, paths
 from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.controller import ElectedController
+from kpybroker.zookeeper.view.reading import read_tree
 from kpywire import error_codes
 from kpywire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -108,6 +109,26 @@ def _client(loop: asyncio.AbstractEventLoop, server: SimulatedZooKeeper) -> Clie
 
 def _written(server: SimulatedZooKeeper, entity: ConfigEntity) -> dict[str, str]:
     return configs.decode_configs(entity.path, server.nodes[entity.path].data)
+
+
+def test_the_tree_is_shown_as_the_leader_has_it_although_the_server_that_answers_lags() -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        leader = SimulatedZooKeeper(random.Random(1))
+        behind = Lagging(leader)
+        other, client = _client(loop, leader), _client(loop, behind)
+        await other.wait_until_connected(20_000)
+        await client.wait_until_connected(20_000)
+        await other.ask(Create("/new", b"content"))
+        assert "/new" not in behind.nodes
+        written = [*behind.journal]
+        assert (await read_tree(client))["/new"].data == b"content"
+        assert behind.journal == written, "a look writes nothing"
+        assert client.server == "a:2181"
+        await client.close()
+        await other.close()
+
+    play(run)
 
 
 def test_a_broker_knows_the_configs_of_a_new_topic_although_its_server_lags() -> None:

@@ -5,7 +5,6 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import pytest
 from asking import play, settings_of
 from simulated import InMemory, Line, SimulatedZooKeeper
 
@@ -14,18 +13,16 @@ from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
 from kpybroker.zookeeper.broker.config_writes import ConfigWrites
-from kpybroker.zookeeper.broker.entity_writes import write_configs
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.zookeeper.broker.known_controller import KnownController
 from kpybroker.zookeeper.broker.layout import Acls, make_top_level
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.zookeeper.broker.translation import configs
-from kpybroker.zookeeper.client.client import Client, NoAnswer
+from kpybroker.zookeeper.client.client import Client
 from kpybroker.zookeeper.client.frames import WatchedEvent
 from kpybroker.zookeeper.client.operations import Create, Delete, Multi
-from kpybroker.zookeeper.client.session import Lost, State
+from kpybroker.zookeeper.client.session import State
 from kpybroker.zookeeper.tree import paths
-from kpybroker.zookeeper.tree.configs import TOPICS, ConfigEntity
 from kpybroker.zookeeper.tree.controller import NO_CONTROLLER, ElectedController
 from kpywire import error_codes
 from kpywire.messages.incremental_alter_configs import (
@@ -124,8 +121,8 @@ class Twice:
             await self._client.ask(operation)
         return await self._client.ask(operation)
 
-    async def answers(self, operations: Sequence[Any]) -> list[Any]:
-        return await self._client.answers(operations)
+    async def ask_all_until_answered(self, operations: Sequence[Any]) -> list[Any]:
+        return await self._client.ask_all_until_answered(operations)
 
     ask_if_there = Client.ask_if_there
 
@@ -157,36 +154,3 @@ def test_configs_that_were_written_although_the_answer_was_lost_are_announced() 
 def _announced(server: SimulatedZooKeeper) -> set[bytes | None]:
     names = server.nodes[paths.CONFIG_CHANGES].children
     return {server.nodes[f"{paths.CONFIG_CHANGES}/{name}"].data for name in names}
-
-
-class Dying:
-    """A client whose session ends before the answer to its first multi that is done."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def ask_until_answered(self, operation: Any) -> Any:
-        answer = await self._client.ask(operation)
-        if isinstance(operation, Multi):
-            raise NoAnswer(Lost(is_unknown=True, state=State.EXPIRED))
-        return answer
-
-    ask_if_there = Client.ask_if_there
-
-
-@pytest.mark.parametrize("is_new", [True, False])
-def test_configs_are_announced_although_their_writer_has_died(*, is_new: bool) -> None:
-    entity = ConfigEntity(TOPICS, "orders")
-
-    async def story(server: SimulatedZooKeeper, client: Client) -> None:
-        acls = Acls(is_secure=False)
-        await make_top_level(client, acls)
-        await client.ask(Create(paths.CONTROLLER, ElectedController(5, 0).encode()))
-        if not is_new:
-            await client.ask(Create(entity.path, b"{}"))
-        with pytest.raises(NoAnswer):
-            await write_configs(Dying(client), acls, entity, {"retention.ms": "5"})  # type: ignore[arg-type]
-        assert b'"5"' in (server.nodes[entity.path].data or b"")
-        assert _announced(server) == {b'{"version":2,"entity_path":"topics/orders"}'}
-
-    played(story)

@@ -10,7 +10,7 @@ from test_view import BROKER, STATE, TOPIC, tree_of
 from kpybroker.cli import migrate, zookeeper
 from kpybroker.cli.options import NOT_IN_ORDER
 from kpybroker.zookeeper.view.progress import Asked, Phase, Progress, progress_of
-from kpybroker.zookeeper.view.snapshot import Node
+from kpybroker.zookeeper.view.snapshot import Snapshot
 
 KRAFT = {"version": 2, "brokerid": 3000, "timestamp": "1", "kraftControllerEpoch": 4}
 READY, UNREADY = Asked("c1:9093", is_ready=True), Asked("c2:9093", is_ready=False)
@@ -88,11 +88,11 @@ def test_nothing_is_wrong_with_a_whole_cluster() -> None:
 def test_the_command_prints_it_for_people_and_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = tree_of(**{"/migration": mark(9), "/controller": KRAFT})
 
-    async def read(connect: str, timeout_s: float) -> dict[str, Node]:
+    async def read(connect: str, timeout_s: float) -> Snapshot:
         assert (connect, timeout_s) == ("zk/kafka", 10.0)
-        return tree.nodes
+        return tree
 
-    monkeypatch.setattr(zookeeper, "read_znodes", read)
+    monkeypatch.setattr(zookeeper, "read_snapshot", read)
     shown = CliRunner().invoke(migrate.command, ["status", "zk/kafka", "--no-brokers"])
     assert shown.exit_code == 0, shown.output
     assert shown.output.startswith("Phase: dual write")

@@ -1,15 +1,15 @@
 """Writes of the configs of one entity, with the notice for all brokers (Kafka's ``AdminZkClient``).
 
-The last writer wins. Configs and notice are written together, so that no broker misses what a writer that dies has
-written; Kafka writes one after the other. A write is refused while there is no controller, and if a KRaft controller
-has taken over.
+The last writer wins. Configs and notice are written together. A write is refused while there is no controller, and if
+a KRaft controller has taken over.
 """
 
 from contextlib import suppress
+from typing import Final
 
 from kpybroker.errors import KafkaError
 from kpybroker.zookeeper.broker.layout import Acls, make_path
-from kpybroker.zookeeper.broker.notices import new_notice
+from kpybroker.zookeeper.broker.notices import new_notice, write_together
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.client import Client, ZooKeeperError
 from kpybroker.zookeeper.client.operations import Check, Create, Delete, Get, GetChildren, Multi, Set, Sync
@@ -18,11 +18,14 @@ from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.controller import ElectedController
 from kpywire import error_codes as kafka_errors
 
+_NOT_DELETED: Final = (error_codes.NO_NODE, error_codes.NOT_EMPTY)
+"""Another broker has deleted the znode, or made a child of it."""
+
 
 async def catch_up(client: Client) -> None:
     """Wait until this broker's ZooKeeper server has all that was written. Without it, a change of configs would undo
     one that another broker has just acknowledged."""
-    await client.answers([Sync(paths.CONFIGS)])
+    await client.ask_all_until_answered([Sync(paths.CONFIGS)])
 
 
 async def read_configs(client: Client, entity: ConfigEntity) -> dict[str, str]:
@@ -43,9 +46,7 @@ async def write_configs(client: Client, acls: Acls, entity: ConfigEntity, values
     is_cleaned = not values and entity.kind in (configs.CLIENTS, configs.USERS, configs.ADDRESSES)
     prefix = f"{paths.CONFIG_CHANGES}/{configs.CHANGE_PREFIX}"
     notice = new_notice(prefix, configs.encode_change(entity), acls.of(prefix))
-    if is_cleaned and await _clean(client, entity):
-        await client.ask_until_answered(notice)
-    else:
+    if not (is_cleaned and await _clean(client, entity, notice)):
         await _set_or_create(client, acls, entity, configs.encode_configs(values), notice)
 
 
@@ -56,25 +57,14 @@ async def _set_or_create(client: Client, acls: Acls, entity: ConfigEntity, conte
     if ElectedController.decode(found.data).is_kraft:
         raise _moved(entity, "a KRaft controller has the cluster")
     check = Check(paths.CONTROLLER, found.stat.version)
-    replaced = Multi((check, Set(entity.path, content), notice))
-    if await _done(client, replaced, error_codes.NO_NODE):
+    replaced = check, Set(entity.path, content), notice
+    if await write_together(client, replaced, 1, [error_codes.NO_NODE]) is not None:
         return
     await make_path(client, acls, entity.path.rpartition("/")[0])
-    created = Multi((check, Create(entity.path, content, acls.of(entity.path)), notice))
-    if not await _done(client, created, error_codes.NODE_EXISTS):
+    created = check, Create(entity.path, content, acls.of(entity.path)), notice
+    if await write_together(client, created, 1, [error_codes.NODE_EXISTS]) is None:
         # another broker was faster, or an attempt of this one whose answer was lost
-        await client.ask_until_answered(replaced)
-
-
-async def _done(client: Client, writes: Multi, expected_code: int) -> bool:
-    """Whether writes were done together; not if ZooKeeper refuses one with the expected error."""
-    try:
-        await client.ask_until_answered(writes)
-    except ZooKeeperError as error:
-        if error.code != expected_code:
-            raise
-        return False
-    return True
+        await client.ask_until_answered(Multi(replaced))
 
 
 def _moved(entity: ConfigEntity, why: str) -> KafkaError:
@@ -82,12 +72,12 @@ def _moved(entity: ConfigEntity, why: str) -> KafkaError:
     return KafkaError(kafka_errors.STALE_CONTROLLER_EPOCH, text)
 
 
-async def _clean(client: Client, entity: ConfigEntity) -> bool:
+async def _clean(client: Client, entity: ConfigEntity, notice: Create) -> bool:
     """Delete the znode of an entity, and those above it that only led to it (``tryCleanQuotaNodes``). Returns whether
     it is gone: a user whose clients have quotas stays."""
     if await children(client, entity.path):
         return False
-    doomed = [entity.path]
+    doomed = []
     if entity.client_id is not None:
         user = ConfigEntity(entity.kind, entity.name)
         clients = f"{user.path}/{configs.CLIENTS}"
@@ -95,6 +85,10 @@ async def _clean(client: Client, entity: ConfigEntity) -> bool:
             doomed.append(clients)
             if await children(client, user.path) == [configs.CLIENTS] and not await read_configs(client, user):
                 doomed.append(user.path)
+    if await write_together(client, (Delete(entity.path), notice), 0, _NOT_DELETED) is None:
+        if await children(client, entity.path):
+            return False
+        await client.ask_until_answered(notice)
     for path in doomed:
         with suppress(ZooKeeperError):  # another broker has deleted it, or made another child
             await client.ask_until_answered(Delete(path))

@@ -18,10 +18,10 @@ from kpybroker.zookeeper.broker import protection_records
 from kpybroker.zookeeper.broker.acl_requests import Acls as Entries
 from kpybroker.zookeeper.broker.acl_requests import Creation, Deletion
 from kpybroker.zookeeper.broker.layout import Acls, make_path
-from kpybroker.zookeeper.broker.notices import Notices, give_notice
+from kpybroker.zookeeper.broker.notices import Notices, new_notice, write_together
 from kpybroker.zookeeper.client import error_codes as zookeeper_errors
 from kpybroker.zookeeper.client.client import Client, ZooKeeperError
-from kpybroker.zookeeper.client.operations import Create, Delete, Get, GetChildren, Set
+from kpybroker.zookeeper.client.operations import Create, Delete, Get, GetChildren, Set, Stat, Write
 from kpybroker.zookeeper.tree import acls, paths
 from kpybroker.zookeeper.tree.acls import Resource
 from kpybroker.zookeeper.tree.contents import InvalidZnode
@@ -33,7 +33,7 @@ MOST_RETRIES: Final = 10
 BACKOFF_MS: Final = 100
 BACKOFF_JITTER_MS: Final = 50
 MOST_BYTES: Final = 1_000_000
-"""The largest content of a znode. A server ends the connection for more than its ``jute.maxbuffer``, 1 MiB."""
+"""The most that is written at once. A server ends the connection for more than its ``jute.maxbuffer``, 1 MiB."""
 _COMPARED_AT_ONCE: Final = 50
 NO_VERSION: Final = -2
 """The version of a znode that is not there; no delete at this version succeeds."""
@@ -177,39 +177,43 @@ class FollowedAcls:
         present = before = self._known.get(resource) or await self._read(resource)
         for _ in range(MOST_RETRIES + 1):
             wanted = changed(resource, present.entries)
-            version = await self._write(resource, wanted, present.version)
+            # `present` may have what another broker has written without a notice, and `before` what it has deleted
+            is_news = not set(wanted) == set(before.entries) == set(present.entries)
+            version = await self._write(resource, wanted, present.version, is_news=is_news)
             if version is not None:
                 self._note(resource, Versioned(wanted, version))
-                # `present` may hold an own write whose answer was lost, and `before` what others have deleted since
-                if not set(wanted) == set(before.entries) == set(present.entries):
+                if is_news:
                     log.info("Updated ACLs for %s with new version %d", resource.path, version)
-                    prefix = f"{_CHANGES[resource.pattern]}/{acls.CHANGE_PREFIX}"
-                    await give_notice(self._client, prefix, resource.encode_change(), self._znode_acls.of(prefix))
                 return
             await asyncio.sleep((BACKOFF_MS + self._rng.randrange(BACKOFF_JITTER_MS)) / 1000)
             present = await self._read(resource)
         log.error("Failed to update ACLs for %s after %d retries", resource.path, MOST_RETRIES)
         raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
 
-    async def _write(self, resource: Resource, wanted: Entries, version: int) -> int | None:
-        """The new version of the znode; None if it did not have this one any more."""
+    async def _write(self, resource: Resource, wanted: Entries, version: int, *, is_news: bool) -> int | None:
+        """Write the ACLs of a resource, with a notice if they are news. Returns the new version of the znode; None if
+        it did not have this one any more."""
+        writes = self._writes(resource, wanted, version)
+        if is_news:
+            prefix = f"{_CHANGES[resource.pattern]}/{acls.CHANGE_PREFIX}"
+            writes.append(new_notice(prefix, resource.encode_change(), self._znode_acls.of(prefix)))
+        size = sum(len(each.path.encode()) + len(getattr(each, "data", None) or b"") for each in writes)
+        if size > MOST_BYTES:
+            text = f"The ACLs of this resource would take {size} bytes, of {MOST_BYTES} at most."
+            raise KafkaError(error_codes.POLICY_VIOLATION, text)
+        if not writes:
+            return 0
+        results = await write_together(self._client, writes, 0, _OTHERS_WERE_FASTER)
+        if results is None:
+            return None
+        return results[0].version if isinstance(results[0], Stat) else 0
+
+    def _writes(self, resource: Resource, wanted: Entries, version: int) -> list[Write]:
+        """The write that makes these the ACLs of a resource; none if it has no znode and needs none."""
         path = resource.path
-        try:
-            if not wanted:
-                await self._client.ask_until_answered(Delete(path, version))
-                return 0
-            content = acls.encode_acls(list(wanted))
-            if len(content) > MOST_BYTES:
-                text = f"The ACLs of this resource would take {len(content)} bytes, of {MOST_BYTES} at most."
-                raise KafkaError(error_codes.POLICY_VIOLATION, text)
-            if version == NO_VERSION:
-                await self._client.ask_until_answered(Create(path, content, self._znode_acls.of(path)))
-                return 0
-            stat = await self._client.ask_until_answered(Set(path, content, version))
-        except ZooKeeperError as error:
-            if error.code == zookeeper_errors.NO_NODE and not wanted:
-                return 0
-            if error.code in _OTHERS_WERE_FASTER:
-                return None
-            raise
-        return int(stat.version)
+        if not wanted:
+            return [] if version == NO_VERSION else [Delete(path, version)]
+        content = acls.encode_acls(list(wanted))
+        if version == NO_VERSION:
+            return [Create(path, content, self._znode_acls.of(path))]
+        return [Set(path, content, version)]

@@ -51,7 +51,7 @@ class FollowedConfigs:
         entities = [ConfigEntity(configs.TOPICS, name) for name in names]
         if not entities:
             return
-        found = await self._client.answers([Sync(paths.CONFIGS), *(Get(each.path) for each in entities)])
+        found = await self._client.ask_all_until_answered([Sync(paths.CONFIGS), *(Get(each.path) for each in entities)])
         for entity, result in zip(entities, found[1:], strict=True):
             self._found(entity, result)
 
@@ -67,7 +67,7 @@ class FollowedConfigs:
         if self._resource(entity) is None:
             await self.others(entity)
             return
-        (found,) = await self._client.answers([Get(entity.path)])
+        (found,) = await self._client.ask_all_until_answered([Get(entity.path)])
         self._found(entity, found)
 
     def _found(self, entity: ConfigEntity, found: Any) -> None:

@@ -18,7 +18,7 @@ from kpybroker.failed_response import failed_response
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.zookeeper.broker import protection_records, token_requests
 from kpybroker.zookeeper.broker.layout import Acls, make_path
-from kpybroker.zookeeper.broker.notices import Notices, give_notice
+from kpybroker.zookeeper.broker.notices import Notices, new_notice, write_together
 from kpybroker.zookeeper.broker.token_requests import Change
 from kpybroker.zookeeper.client import error_codes as zookeeper_errors
 from kpybroker.zookeeper.client.client import Client, ZooKeeperError
@@ -159,29 +159,20 @@ class FollowedTokens:
         return record
 
     async def _write(self, token_id: str, token: Token | None) -> None:
+        """Replace, create or delete a token."""
         path = paths.token(token_id)
-        if token is None:
-            await self._client.ask_if_there(Delete(path))
-        else:
-            await self._set_or_create(path, token.encode())
-        self._note(token_id, token)
         prefix = f"{paths.TOKEN_CHANGES}/{tokens.CHANGE_PREFIX}"
-        await give_notice(self._client, prefix, token_id.encode(), self._znode_acls.of(prefix))
-
-    async def _set_or_create(self, path: str, content: bytes) -> None:
-        try:
-            await self._client.ask_until_answered(Set(path, content))
-        except ZooKeeperError as error:
-            if error.code != zookeeper_errors.NO_NODE:
-                raise
-            await self._create(path, content)
-
-    async def _create(self, path: str, content: bytes) -> None:
-        try:
-            await self._client.ask_until_answered(Create(path, content, self._znode_acls.of(path)))
-        except ZooKeeperError as error:
-            if error.code != zookeeper_errors.NODE_EXISTS:  # an own create whose answer was lost
-                raise
+        notice = new_notice(prefix, token_id.encode(), self._znode_acls.of(prefix))
+        content = b"" if token is None else token.encode()
+        write = Delete(path) if token is None else Set(path, content)
+        if await write_together(self._client, (write, notice), 0, [zookeeper_errors.NO_NODE]) is None:
+            if token is None:
+                await self._client.ask_until_answered(notice)
+            else:
+                create = Create(path, content, self._znode_acls.of(path))
+                # it exists after an own create whose answer was lost
+                await write_together(self._client, (create, notice), 0, [zookeeper_errors.NODE_EXISTS])
+        self._note(token_id, token)
 
     def _new_id(self) -> str:
         while True:

@@ -6,12 +6,12 @@ hour it is deleted by whichever broker sees it. Invariant: the parent is watched
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, Final
 
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.client import Client, ZooKeeperError
-from kpybroker.zookeeper.client.operations import Acl, Create, Delete, Get, GetChildren, Stat
+from kpybroker.zookeeper.client.operations import Acl, Create, Delete, Get, GetChildren, Multi, Stat, Write
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.contents import InvalidZnode
 
@@ -61,6 +61,20 @@ def new_notice(prefix: str, content: bytes, acls: Sequence[Acl]) -> Create:
     return Create(prefix, content, acls, is_sequential=True)
 
 
-async def give_notice(client: Client, prefix: str, content: bytes, acls: Sequence[Acl]) -> None:
-    """Create a notice by itself."""
-    await client.ask_until_answered(new_notice(prefix, content, acls))
+async def write_together(
+    client: Client, writes: Sequence[Write], place: int, expected_codes: Collection[int]
+) -> list[Any] | None:
+    """Write something together with the notice of it, so that no broker misses what a writer that dies has written;
+    Kafka writes one after the other.
+
+    Returns the results, or None if ZooKeeper refuses the write at ``place`` with an expected error. Raises
+    ZooKeeperError for any other error. If an answer is lost the writes are sent again, so the expected error may come
+    of writes that were done, with their notice.
+    """
+    try:
+        results: list[Any] = await client.ask_until_answered(Multi(writes))
+    except ZooKeeperError as error:
+        if error.failed.failed_at != place or error.code not in expected_codes:
+            raise
+        return None
+    return results

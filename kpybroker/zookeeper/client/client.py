@@ -17,7 +17,7 @@ from kpybroker.server.outgoing import Unprotected
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.addresses import Servers
 from kpybroker.zookeeper.client.frames import WatchedEvent
-from kpybroker.zookeeper.client.operations import Failed, Operation
+from kpybroker.zookeeper.client.operations import Failed, Multi, Operation
 from kpybroker.zookeeper.client.session import ENDED, Done, Exchange, Lost, Session, State
 from kpywire.errors import Malformed
 
@@ -92,6 +92,12 @@ class Client:
         return self.session.state
 
     @property
+    def server(self) -> str:
+        """The server of the present connection, or of the last attempt to connect."""
+        address = self._order[(self._next - 1) % len(self._order)]
+        return str(Servers((address,), chroot=""))
+
+    @property
     def why(self) -> str:
         """The reason why there is no connection, in words."""
         return self.session.why_refused or self._why
@@ -115,21 +121,15 @@ class Client:
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.submit(operation, lambda result: None if answered.done() else answered.set_result(result))
         result = await answered
-        if isinstance(result, Failed):
-            raise ZooKeeperError(result, getattr(operation, "path", "several znodes"))
         if isinstance(result, Lost):
             raise NoAnswer(result)
-        return result
+        return _unless_failed(result, operation)
 
     async def ask_until_answered(self, operation: Operation) -> Any:
         """Like `ask`, but an operation whose connection is lost is sent again until it is answered or the session ends,
         as Kafka does. So it may be done twice: a create may answer NODE_EXISTS for its own znode."""
-        while True:
-            try:
-                return await self.ask(operation)
-            except NoAnswer as lost:
-                if lost.state in ENDED:
-                    raise
+        (result,) = await self.ask_all_until_answered([operation])
+        return _unless_failed(result, operation)
 
     async def ask_if_there(self, operation: Operation) -> Any:
         """Like `ask_until_answered`, but None if the znode is not there."""
@@ -140,9 +140,9 @@ class Client:
                 raise
             return None
 
-    async def answers(self, operations: Sequence[Operation]) -> list[Any]:
-        """The results of operations that are sent together, with `Failed` for one that is refused. What is lost with a
-        connection is sent again, as by `ask_until_answered`. Raises NoAnswer if the session ends."""
+    async def ask_all_until_answered(self, operations: Sequence[Operation]) -> list[Any]:
+        """The results of operations that are sent together, each until it is answered, with `Failed` for one that is
+        refused. Raises NoAnswer if the session ends."""
         results: list[Any] = [None] * len(operations)
         if not results:
             return results
@@ -335,6 +335,14 @@ class _Waiter:
     def end(self) -> None:
         if not self.ended.done():
             self.ended.set_result(None)
+
+
+def _unless_failed(result: Any, operation: Operation) -> Any:
+    if isinstance(result, Failed):
+        if isinstance(operation, Multi) and result.errors:
+            operation = operation.operations[result.failed_at]
+        raise ZooKeeperError(result, getattr(operation, "path", "several znodes"))
+    return result
 
 
 def _raise(error: Exception) -> None:

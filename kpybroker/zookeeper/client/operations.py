@@ -106,8 +106,8 @@ class Failed(NamedTuple):
 
     @property
     def failed_at(self) -> int:
-        """The index of the operation that failed first, in a `Multi`."""
-        return self.errors.index(self.code)
+        """The index of the operation that failed first, in a `Multi`; -1 if all of it failed."""
+        return self.errors.index(self.code) if self.errors else -1
 
     def __str__(self) -> str:
         return error_codes.name(self.code)

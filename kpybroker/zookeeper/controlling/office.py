@@ -128,7 +128,7 @@ class Office:
         try:
             operations = next(steps)
             while True:
-                results = await self._client.answers(operations)
+                results = await self._client.ask_all_until_answered(operations)
                 if session != self._session:
                     raise NotController
                 operations = steps.send(results)

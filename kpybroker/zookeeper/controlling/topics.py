@@ -201,12 +201,12 @@ class TopicWrites:
         ]
         creations = [Create(path, content, self._acls.of(path)) for path, content in znodes]
         replaced = []
-        for creation, answer in zip(creations, await self._client.answers(creations), strict=True):
+        for creation, answer in zip(creations, await self._client.ask_all_until_answered(creations), strict=True):
             if failed_with(answer, zookeeper_errors.NODE_EXISTS):
                 replaced.append(Set(creation.path, creation.data))
             else:
                 _done(creation, answer)
-        for replacing, answer in zip(replaced, await self._client.answers(replaced), strict=True):
+        for replacing, answer in zip(replaced, await self._client.ask_all_until_answered(replaced), strict=True):
             _done(replacing, answer)
 
     async def _is_own(self, topic: TopicAssignment) -> bool:
@@ -276,7 +276,7 @@ class TopicWrites:
         answers = [each for each in response.responses if each.topic_id in doomed]
         markers = [paths.delete_topic(each.name) for each in answers]
         creations = [Create(marker, None, self._acls.of(marker)) for marker in markers]
-        for creation, result in zip(creations, await self._client.answers(creations), strict=True):
+        for creation, result in zip(creations, await self._client.ask_all_until_answered(creations), strict=True):
             if not failed_with(result, zookeeper_errors.NODE_EXISTS):
                 _done(creation, result)
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.client import Client, ZooKeeperError
-from kpybroker.zookeeper.client.operations import Get, GetChildren
+from kpybroker.zookeeper.client.operations import Get, GetChildren, Sync
 from kpybroker.zookeeper.view.snapshot import Node
 
 AT_A_TIME: Final = 500
@@ -15,8 +15,13 @@ UNREADABLE: Final = (error_codes.NO_NODE, error_codes.NO_AUTH)
 
 
 async def read_tree(client: Client) -> dict[str, Node]:
-    """All znodes below the chroot, by path. Raises ZooKeeperError if the chroot is not there."""
+    """All znodes below the chroot, by path. Raises ZooKeeperError if the chroot is not there.
+
+    The server first catches up with its leader. That writes nothing, and a server that the client moves to later is not
+    behind it.
+    """
     nodes: dict[str, Node] = {}
+    await client.ask_until_answered(Sync("/"))
     await client.ask_until_answered(GetChildren("/"))
     level = ["/"]
     while level:

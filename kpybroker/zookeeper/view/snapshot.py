@@ -30,8 +30,10 @@ class Node(NamedTuple):
 class Snapshot:
     """The znodes of one moment, nearly: they are read one after the other while the cluster works."""
 
-    def __init__(self, nodes: dict[str, Node]) -> None:
+    def __init__(self, nodes: dict[str, Node], server: str = "") -> None:
         self.nodes = nodes
+        self.server = server
+        """The server of ZooKeeper that answered."""
         self.faults: list[str] = []
         """The znodes that cannot be understood."""
         self.values: dict[str, Any] = {}
