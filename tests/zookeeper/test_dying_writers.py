@@ -11,7 +11,6 @@ from test_lost_connections import played
 from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
 from kpybroker.calls.principal import Principal
 from kpybroker.controller.state import TokenSettings
-from kpybroker.metadata.image import MetadataImage
 from kpybroker.sasl.delegation_token import TokenSecret
 from kpybroker.zookeeper.broker.entity_writes import write_configs
 from kpybroker.zookeeper.broker.followed_acls import FollowedAcls

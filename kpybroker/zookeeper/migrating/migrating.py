@@ -161,7 +161,9 @@ class Migrating:
         try:
             while True:
                 asked = steps.send(answer)
-                answer = await (self._append(asked) if isinstance(asked, Append) else self._client.ask_all_until_answered(asked))
+                answer = await (
+                    self._append(asked) if isinstance(asked, Append) else self._client.ask_all_until_answered(asked)
+                )
         except StopIteration:
             return
         finally:
