@@ -172,7 +172,7 @@ class TopicWrites:
         self, topics: Sequence[TopicAssignment], settings: Mapping[str, dict[str, str]]
     ) -> dict[str, tuple[int, str]]:
         """Create topics; the errors of those that are not created. Each step of all topics is sent together."""
-        ask, refused = self._client.answers, dict[str, tuple[int, str]]()
+        ask, refused = self._client.ask_all_until_answered, dict[str, tuple[int, str]]()
         looks = [Exists(path(each.name)) for path in (paths.topic, paths.delete_topic) for each in topics]
         found = [_is_there(look, answer) for look, answer in zip(looks, await ask(looks), strict=True)]
         for topic, exists, is_marked in zip(topics, found, found[len(topics) :], strict=False):
