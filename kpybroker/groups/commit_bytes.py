@@ -43,9 +43,7 @@ def encode_key(group_id: str, topic: str, partition: int) -> bytes | None:
     return None if names is None else names + _PARTITION.pack(partition)
 
 
-def encode_value(
-    offset: int, leader_epoch: int, metadata: str, commit_timestamp: int, topic_id: bytes
-) -> bytes | None:
+def encode_value(offset: int, leader_epoch: int, metadata: str, commit_timestamp: int, topic_id: bytes) -> bytes | None:
     """A value in version 4; None if its metadata are so long that it needs the general encoder."""
     tags = _NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id
     if not metadata:

@@ -138,7 +138,9 @@ class GroupWorld:
         self.log = [Entry(record) for record in records]
         self.restart()
 
-    def _append(self, records: Sequence[Record | CommitRecord], producer: ProducerEpoch | None, _: int) -> tuple[int, int]:
+    def _append(
+        self, records: Sequence[Record | CommitRecord], producer: ProducerEpoch | None, _: int
+    ) -> tuple[int, int]:
         if self.refuses_appends:
             raise AppendRefused(error_codes.KAFKA_STORAGE_ERROR)
         sizes = [len(key) + len(value or b"") for key, value in (record.encoded() for record in records)]

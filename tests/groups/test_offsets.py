@@ -112,7 +112,9 @@ def test_metadata_has_a_limit_and_none_is_empty() -> None:
 
 @given(
     topics=st.lists(
-        st.tuples(st.sampled_from("tuvw"), st.binary(min_size=16, max_size=16), st.lists(st.integers(0, 40), max_size=20)),
+        st.tuples(
+            st.sampled_from("tuvw"), st.binary(min_size=16, max_size=16), st.lists(st.integers(0, 40), max_size=20)
+        ),
         max_size=4,
     ),
     generation_id=st.sampled_from([-1, 3]),
@@ -141,7 +143,10 @@ def test_the_response_to_a_commit_names_its_partitions_in_their_order(
             (
                 name,
                 topic_id,
-                [(index, error_codes.GROUP_ID_NOT_FOUND if generation_id > 0 else codes[index % 7 == 3]) for index in indexes],
+                [
+                    (index, error_codes.GROUP_ID_NOT_FOUND if generation_id > 0 else codes[index % 7 == 3])
+                    for index in indexes
+                ],
             )
             for name, topic_id, indexes in topics
         ]

@@ -174,7 +174,7 @@ def _response(answers: Answers) -> OffsetCommitResponse:
 
 
 _remembered_response = lru_cache(_REMEMBERED_RESPONSES)(_response)
-"""Clients commit the same partitions again and again. So they get the same response, the same object, which a connection
+"""Clients commit the same partitions again and again. So they get the same object as their response, which a connection
 encodes once (`kpybroker.dispatching.repeated`). Nobody may change it."""
 
 

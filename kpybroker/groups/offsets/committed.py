@@ -23,7 +23,7 @@ class Committed(NamedTuple):
     record_offset: int
 
 
-def pack(  # noqa: PLR0913
+def pack(
     offset: int,
     record_offset: int,
     commit_timestamp_ms: int,
