@@ -2,7 +2,7 @@
 way of writing them does not fit. (Replayed commits, tombstones and legacy values are `kpybroker.groups.record.Record`.)
 """
 
-from typing import Final
+from typing import Final, final
 
 from kpybroker.groups.commit_bytes import VALUE_VERSION, encode_key, encode_value
 from kpybroker.groups.offsets.committed import NO_TIMESTAMP, pack
@@ -12,6 +12,7 @@ from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitVal
 _new: Final = tuple.__new__
 
 
+@final
 class CommitRecord:
     """One partition's position in a group, to be written in version 4."""
 
