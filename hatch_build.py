@@ -101,6 +101,7 @@ MODULES = (
     "kpybroker.groups.epoch_members",
     "kpybroker.groups.group",
     "kpybroker.groups.offsets.commit",
+    "kpybroker.groups.offsets.commit_record",
     "kpybroker.groups.offsets.committed",
     "kpybroker.groups.offsets.replay",
     "kpybroker.groups.record",

@@ -23,10 +23,10 @@ from kpybroker.calls.pending import Pending
 from kpybroker.calls.steps import LARGE_BYTES, Work, at_once
 from kpybroker.counters import BRIEF_NS, UNCOUNTED, ApiCounters, Due
 from kpybroker.dispatching.newcomers import Newcomers
-from kpybroker.dispatching.repeated import Repeated
+from kpybroker.dispatching.repeated import NO_REQUESTS, Repeated
 from kpybroker.dispatching.replies import encode, encode_in_steps, encode_late
 from kpybroker.dispatching.served import HEADER, Intercept, KnownCall, Served, serve
-from kpybroker.dispatching.traits import REPEATED, TRAITS
+from kpybroker.dispatching.traits import ANSWERED_ALIKE, REPEATED, TRAITS
 from kpybroker.errors import AuthorizerNotReady
 from kpybroker.fairness.times import PIECE_NS
 from kpybroker.fairness.trait import ORDINARY, Trait
@@ -305,7 +305,11 @@ def _remember(served: Served, call: Call, frame: memoryview, header_end: int) ->
     """Remember the header, to recognise the connection's next request of this kind by it."""
     known = call.client.calls
     if header_end <= LONGEST_KNOWN_HEADER_BYTES and len(known) < MOST_KNOWN_CALLS:
-        repeated = Repeated() if call.api_key in REPEATED else None
+        repeated = None
+        if call.api_key in REPEATED:
+            repeated = Repeated()
+        elif call.api_key in ANSWERED_ALIKE:
+            repeated = Repeated(NO_REQUESTS)
         known[call.api_key, call.api_version] = KnownCall(served, call, frame, header_end, repeated)
 
 

@@ -16,3 +16,5 @@ REPEATED: Final = frozenset(
     {api.HEARTBEAT, api.CONSUMER_GROUP_HEARTBEAT, api.SHARE_GROUP_HEARTBEAT, api.STREAMS_GROUP_HEARTBEAT}
 )
 """The requests that clients repeat byte for byte for as long as nothing changes."""
+ANSWERED_ALIKE: Final = frozenset({api.OFFSET_COMMIT})
+"""The requests that change, but whose answers a client gets again for as long as they succeed."""

@@ -17,11 +17,15 @@ SHORT_METADATA_BYTES = 126
 LONGEST_METADATA_BYTES = 0x3FFE
 """The longest metadata handled here: its length takes one or two bytes. Longer metadata would need three."""
 LONGEST_NAME_BYTES = 0x7FFF
+_REMEMBERED = 4096
+_REMEMBERED_CHARS = 256
+"""Group and topic are remembered as bytes if they have no more characters than this together."""
 _TYPE_AND_LENGTH = Struct(">hh")
 _LENGTH = Struct(">h")
 _PARTITION = Struct(">i")
 _POSITION = Struct(">hqiB")
 _LONG_POSITION = Struct(">hqiBB")
+_WITHOUT_METADATA = Struct(">hqiBq")
 _VALUE_V3 = Struct(">hqih")
 _TIMESTAMP = Struct(">q")
 _TOPIC_ID_TAG = b"\x01\x00\x10"
@@ -32,28 +36,27 @@ Decoded = tuple[OffsetCommitKey, OffsetCommitValue | None, int]
 """Key, value and the version in which the value is written."""
 
 
-def encode_commit(key: OffsetCommitKey, value: OffsetCommitValue) -> tuple[bytes, bytes] | None:
-    """Encode key and value, the value in version 4; None for a record that needs the general encoder."""
-    group, topic, metadata = key.group.encode(), key.topic.encode(), value.metadata.encode()
-    if len(metadata) > LONGEST_METADATA_BYTES or max(len(group), len(topic)) > LONGEST_NAME_BYTES:
+def encode_key(group_id: str, topic: str, partition: int) -> bytes | None:
+    """The key of a partition's commit; None for names that the general encoder has to refuse."""
+    is_short = len(group_id) + len(topic) <= _REMEMBERED_CHARS
+    names = _remembered_names(group_id, topic) if is_short else _encode_names(group_id, topic)
+    return None if names is None else names + _PARTITION.pack(partition)
+
+
+def encode_value(offset: int, leader_epoch: int, metadata: str, commit_timestamp: int, topic_id: bytes) -> bytes | None:
+    """A value in version 4; None if its metadata are so long that it needs the general encoder."""
+    tags = _NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id
+    if not metadata:
+        return _WITHOUT_METADATA.pack(VALUE_VERSION, offset, leader_epoch, 1, commit_timestamp) + tags
+    encoded = metadata.encode()
+    length = len(encoded) + 1
+    if length > LONGEST_METADATA_BYTES + 1:
         return None
-    begin = _TYPE_AND_LENGTH.pack(OFFSET_COMMIT, len(group))
-    encoded_key = begin + group + _LENGTH.pack(len(topic)) + topic + _PARTITION.pack(key.partition)
-    topic_id = value.topic_id
-    length = len(metadata) + 1
-    if len(metadata) <= SHORT_METADATA_BYTES:
-        position = _POSITION.pack(VALUE_VERSION, value.offset, value.leader_epoch, length)
+    if length <= SHORT_METADATA_BYTES + 1:
+        position = _POSITION.pack(VALUE_VERSION, offset, leader_epoch, length)
     else:
-        low, high = length & 0x7F | 0x80, length >> 7
-        position = _LONG_POSITION.pack(VALUE_VERSION, value.offset, value.leader_epoch, low, high)
-    return encoded_key, b"".join(
-        (
-            position,
-            metadata,
-            _TIMESTAMP.pack(value.commit_timestamp),
-            _NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id,
-        )
-    )
+        position = _LONG_POSITION.pack(VALUE_VERSION, offset, leader_epoch, length & 0x7F | 0x80, length >> 7)
+    return b"".join((position, encoded, _TIMESTAMP.pack(commit_timestamp), tags))
 
 
 def decode_commit(key: bytes, value: bytes | None) -> Decoded | None:
@@ -101,7 +104,7 @@ def decode_commit(key: bytes, value: bytes | None) -> Decoded | None:
     return decoded, commit, version
 
 
-@lru_cache(4096)
+@lru_cache(_REMEMBERED)
 def _names(prefix: bytes) -> tuple[str, str] | None:
     """Read group and topic from a commit's key without its partition; None if it is not such a key."""
     length = _TYPE_AND_LENGTH.unpack_from(prefix)[1]
@@ -110,3 +113,16 @@ def _names(prefix: bytes) -> tuple[str, str] | None:
     if length < 0 or topic_end < group_end + 2 or topic_end != len(prefix):
         return None
     return prefix[4:group_end].decode(), prefix[group_end + 2 : topic_end].decode()
+
+
+def _encode_names(group_id: str, topic: str) -> bytes | None:
+    """Write group and topic as a commit's key without its partition; None if one of them is too long."""
+    group_bytes, topic_bytes = group_id.encode(), topic.encode()
+    if max(len(group_bytes), len(topic_bytes)) > LONGEST_NAME_BYTES:
+        return None
+    begin = _TYPE_AND_LENGTH.pack(OFFSET_COMMIT, len(group_bytes)) + group_bytes
+    return begin + _LENGTH.pack(len(topic_bytes)) + topic_bytes
+
+
+_remembered_names = lru_cache(_REMEMBERED)(_encode_names)
+"""A group commits the same few topics again and again."""

@@ -41,7 +41,8 @@ from kpybroker.groups.events import (
 from kpybroker.groups.mixed import dispatch
 from kpybroker.groups.mixed.downgrade import Downgraded, downgrade, rebalance_downgraded
 from kpybroker.groups.offsets import commit, expiry, offset_deletion, offset_fetch
-from kpybroker.groups.offsets.replay import take_commit, take_marker
+from kpybroker.groups.offsets.commit_record import CommitRecord
+from kpybroker.groups.offsets.replay import take_commit, take_marker, take_new_commit
 from kpybroker.groups.resting import answer_again
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.share import heartbeat as share_heartbeat
@@ -210,7 +211,7 @@ class GroupCoordinator:
             shard.sweeps.due_ms = now_ms + PAUSE_MS
         return answer
 
-    def apply(self, record: Record | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
+    def apply(self, record: Record | CommitRecord | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""
         if type(record) is Prepared:
             for each_offset, each in enumerate(record.records, offset):
@@ -218,6 +219,9 @@ class GroupCoordinator:
             return
         shard = self.shard
         shard.next_offset = offset + 1
+        if type(record) is CommitRecord:
+            take_new_commit(shard, record, offset, producer)
+            return
         kind = type(record.key)
         if kind is OffsetCommitKey or kind is LegacyOffsetCommitKey:
             take_commit(shard, record.key, record.value, offset, producer)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from kpybroker.groups import commit_bytes
 from kpywire.coordinator_record import RecordFormat
 from kpywire.errors import Malformed
-from kpywire.group_records.offset_commit import OffsetCommitValue
 from kpywire.group_records.table import MODULES, OFFSET_COMMIT
 
 FORMAT = RecordFormat("kpywire.group_records", MODULES)
@@ -25,10 +24,6 @@ class Record(NamedTuple):
 
     def encoded(self) -> tuple[bytes, bytes | None]:
         """Key and value as the log holds them."""
-        if self.value_version == commit_bytes.VALUE_VERSION and type(self.value) is OffsetCommitValue:
-            encoded = commit_bytes.encode_commit(self.key, self.value)
-            if encoded is not None:
-                return encoded
         value = None if self.value is None else FORMAT.encode_value(self.value, self.value_version)
         return FORMAT.encode_key(self.key), value
 

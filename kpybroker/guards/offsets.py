@@ -1,5 +1,6 @@
 """The guards of requests about the committed offsets of groups."""
 
+from copy import copy
 from typing import Any
 
 from kpybroker.authorization.resources import Operation, ResourceType
@@ -67,8 +68,9 @@ def _committed(request: Any, call: Call, denied: list[Any]) -> Verdict:
         return Refusal(failed_response(request, call.api_version, _DENIED))
 
     def complete(response: Any) -> Any:
-        response.topics = [*refusals, *response.topics]
-        return response
+        whole = copy(response)  # the coordinator may answer with it again
+        whole.topics = [*refusals, *response.topics]
+        return whole
 
     return Reduced(with_only(request, "topics", rest), complete)
 

@@ -31,7 +31,7 @@ def handle(broker: Context, request: OffsetCommitRequest, call: Call) -> Any:
     """Commit the partitions that exist; refuse the others."""
     asked = request.topics
     answers = _refuse_unknown(broker, request, call)
-    return _submit(broker, request, call, asked, answers, None) if request.topics else answers.response()
+    return _submit(broker, request, call, asked, answers, None) if request.topics else _response(answers)
 
 
 def handle_in_steps(broker: Context, request: OffsetCommitRequest, call: Call) -> Generator[None, None, Any]:
@@ -44,13 +44,13 @@ def handle_in_steps(broker: Context, request: OffsetCommitRequest, call: Call) -
         metadata_max_bytes = broker.config["offset.metadata.max.bytes"]
         prepared = yield from prepared_commit(request, broker.scheduler.now_ms(), metadata_max_bytes)
         yield
-    return _submit(broker, request, call, asked, answers, prepared) if request.topics else answers.response()
+    return _submit(broker, request, call, asked, answers, prepared) if request.topics else _response(answers)
 
 
-def _refuse_unknown(broker: Context, request: OffsetCommitRequest, call: Call) -> "_Answers":
-    """Remove the partitions that do not exist from the request. Return their refusals."""
+def _refuse_unknown(broker: Context, request: OffsetCommitRequest, call: Call) -> "_Answers | None":
+    """Remove the partitions that do not exist from the request. Return their refusals, None without any."""
     by_id = call.api_version >= IDS_FROM
-    answers = _Answers(by_id=by_id)
+    answers: _Answers | None = None
     existing = []
     for topic in request.topics:
         if by_id:
@@ -61,10 +61,12 @@ def _refuse_unknown(broker: Context, request: OffsetCommitRequest, call: Call) -
             known = broker.image.topics.get(topic.name)
         if known is None:
             code = error_codes.UNKNOWN_TOPIC_ID if by_id else error_codes.UNKNOWN_TOPIC_OR_PARTITION
+            answers = answers or _Answers(by_id=by_id)
             answers.refuse(topic, [each.partition_index for each in topic.partitions], code)
             continue
         unknown = [each.partition_index for each in topic.partitions if each.partition_index not in known.partitions]
         if unknown:
+            answers = answers or _Answers(by_id=by_id)
             answers.refuse(topic, unknown, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
             partitions = [each for each in topic.partitions if each.partition_index in known.partitions]
             topic = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
@@ -79,7 +81,7 @@ def _submit(
     request: OffsetCommitRequest,
     call: Call,
     asked: list[OffsetCommitRequestTopic],
-    answers: "_Answers",
+    answers: "_Answers | None",
     prepared: LargeCommit | None,
 ) -> Any:
     by_id = call.api_version >= IDS_FROM
@@ -87,7 +89,7 @@ def _submit(
         request.group_id,
         group_request(broker, request, call, prepared=prepared),
         lambda code: _refused(asked, coordinator_error(code), by_id=by_id),
-        answer=answers.merge,
+        answer=None if answers is None else answers.merge,
         timeout_ms=commit_timeout_ms(broker),
     )
 
@@ -105,8 +107,6 @@ class _Answers:
         ]
 
     def merge(self, response: OffsetCommitResponse) -> OffsetCommitResponse:
-        if not self._topics:
-            return response
         for topic in response.topics:
             self._of(topic).partitions += topic.partitions
         return self.response()
@@ -121,6 +121,10 @@ class _Answers:
             found = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=[])
             self._topics[key] = found
         return found
+
+
+def _response(answers: _Answers | None) -> OffsetCommitResponse:
+    return OffsetCommitResponse(topics=[]) if answers is None else answers.response()
 
 
 def _refused(topics: list[OffsetCommitRequestTopic], code: int, *, by_id: bool) -> OffsetCommitResponse:

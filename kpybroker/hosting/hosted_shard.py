@@ -86,8 +86,9 @@ class HostedShard:
         ahead."""
         if self._untold:
             self.tell_now()
-        now_ms = int(self._scheduler.monotonic_ms())
-        self._answers.begin_slice()
+        monotonic_ms = self._scheduler.monotonic_ms()
+        now_ms = int(monotonic_ms)
+        self._answers.begin_slice(monotonic_ms)
         journal = self.journal
         if writes and journal.is_open and not self.has_enough_in_sync:
             if ticket is not None:
@@ -192,8 +193,9 @@ class HostedShard:
         leader = self.replica.leader
         journal = self.journal
         if leader is not None and journal.is_open and leader.high_watermark.offset > journal.committed_offset:
-            self._answers.begin_slice()
-            journal.committed(leader.high_watermark.offset, int(self._scheduler.monotonic_ms()))
+            now_ms = self._scheduler.monotonic_ms()
+            self._answers.begin_slice(now_ms)
+            journal.committed(leader.high_watermark.offset, int(now_ms))
 
     def end(self, error_code: int = error_codes.NOT_COORDINATOR) -> None:
         """Fail all waiting requests, and take no more input."""
@@ -203,7 +205,7 @@ class HostedShard:
         self.replica.commit_waits.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
-        self._answers.begin_slice()
+        self._answers.begin_slice(self._scheduler.monotonic_ms())
         self.journal.drop(error_code)
         self._ended(self)
 

@@ -226,7 +226,10 @@ class Shards:
         pending = ticket.pending
         assert pending is not None
         shard.submit(event(ticket), ticket, key, writes=writes, timeout_ms=timeout_ms)
-        return pending.response if pending.resolved else pending
+        if pending.resolved:
+            return pending.response
+        pending.when_cancelled(ticket.forget)
+        return pending
 
 
 def _grown(image: MetadataImage, delta: MetadataDelta) -> list[str]:

@@ -26,9 +26,10 @@ class AnswerQueue:
         self._waiting: deque[tuple[Ticket, Any, int]] = deque()
         self._until_ms = 0.0
 
-    def begin_slice(self) -> None:
-        """Begin a slice with an input: its answers are sent at once, until the slice is over."""
-        self._until_ms = self._scheduler.monotonic_ms() + SLICE_MS
+    def begin_slice(self, now_ms: float) -> None:
+        """Begin a slice with an input: its answers are sent at once, until the slice is over. ``now_ms`` is of the
+        monotonic clock."""
+        self._until_ms = now_ms + SLICE_MS
 
     def put(self, ticket: "Ticket", message: Any, error_code: int) -> None:
         """Send an answer, now or soon."""
@@ -65,7 +66,6 @@ class Ticket:
     def __init__(self, answers: AnswerQueue, answer: Callable[[Any], Any] | None, refuse: Callable[[int], Any]) -> None:
         """``answer`` makes the response from the machine's message, ``refuse`` from an error code."""
         self.pending: Pending | None = Pending()
-        self.pending.when_cancelled(self.forget)
         self._answers = answers
         self._answer = answer
         self._refuse: Callable[[int], Any] | None = refuse

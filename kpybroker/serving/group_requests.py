@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Collection
 from ipaddress import IPv6Address
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.calls.call import Call
 from kpybroker.groups.events import GroupRequest
@@ -24,6 +24,8 @@ _ANSWERED_AS = {
     error_codes.RECORD_LIST_TOO_LARGE: error_codes.UNKNOWN_SERVER_ERROR,
     error_codes.INVALID_FETCH_SIZE: error_codes.UNKNOWN_SERVER_ERROR,
 }
+
+_new: Final = tuple.__new__
 
 DENIED_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
@@ -46,7 +48,7 @@ def group_request(
     timestamp_ms = broker.scheduler.now_ms()
 
     def event(ticket: Any) -> GroupRequest:
-        return GroupRequest(
+        fields = (
             ticket,
             message,
             call.api_version,
@@ -58,6 +60,7 @@ def group_request(
             visible,
             call.client.software[0],
         )
+        return _new(GroupRequest, fields)
 
     return event
 

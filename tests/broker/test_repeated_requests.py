@@ -7,15 +7,22 @@ import pytest
 
 from kpybroker.calls.steps import at_once
 from kpybroker.counters import ApiCounters
-from kpybroker.dispatching.repeated import LONGEST_BYTES, Repeated
+from kpybroker.dispatching.repeated import LONGEST_BYTES, NO_REQUESTS, Repeated
 from kpybroker.dispatching.replies import encode
 from kpybroker.dispatching.served import Served, serve
-from kpybroker.handlers import consumer_group_heartbeat, heartbeat
+from kpybroker.handlers import consumer_group_heartbeat, heartbeat, offset_commit
 from kpywire import api, error_codes
 from kpywire.codec import encode as encode_message
+from kpywire.error_codes import NONE, REBALANCE_IN_PROGRESS
 from kpywire.errors import Malformed
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kpywire.messages.heartbeat import HeartbeatResponse
+from kpywire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 
 
 def served_with(module: Any, api_key: int, version: int) -> Served:
@@ -82,6 +89,27 @@ def test_a_reply_that_is_given_again_has_the_same_bytes_and_counts_the_same(vers
         correlation_id = number << 24 | number
         assert repeated.encode(served, correlation_id, response) == encode(plain, correlation_id, response)
     assert served.counters.error_codes == plain.counters.error_codes == {error_codes.REBALANCE_IN_PROGRESS: 2}
+    assert served.counters.response_bytes == plain.counters.response_bytes
+
+
+def committed(*codes: int) -> OffsetCommitResponse:
+    partitions = [
+        OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in enumerate(codes)
+    ]
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", topic_id=bytes(16), partitions=partitions)])
+
+
+@pytest.mark.parametrize("version", [2, 5, 10])
+def test_of_commits_only_the_replies_are_kept(version: int) -> None:
+    repeated = Repeated(NO_REQUESTS)
+    served = served_with(offset_commit, api.OFFSET_COMMIT, version)
+    plain = served_with(offset_commit, api.OFFSET_COMMIT, version)
+    commit = memoryview(bytearray(encode_message(OffsetCommitRequest(group_id="g", member_id="", topics=[]), version)))
+    assert repeated.decode(served, commit, 0) is not repeated.decode(served, commit, 0)
+    done, half = committed(NONE, NONE), committed(NONE, REBALANCE_IN_PROGRESS, REBALANCE_IN_PROGRESS)
+    for correlation_id, response in enumerate([done, done, half, half, half, done]):
+        assert repeated.encode(served, correlation_id, response) == encode(plain, correlation_id, response)
+    assert served.counters.error_codes == plain.counters.error_codes == {REBALANCE_IN_PROGRESS: 6}
     assert served.counters.response_bytes == plain.counters.response_bytes
 
 

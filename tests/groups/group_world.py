@@ -15,6 +15,7 @@ from kpybroker.groups.events import (
     ListGroups,
     TimersDue,
 )
+from kpybroker.groups.offsets.commit_record import CommitRecord
 from kpybroker.groups.record import FORMAT, Record
 from kpybroker.groups.settings import GroupSettings
 from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
@@ -137,14 +138,16 @@ class GroupWorld:
         self.log = [Entry(record) for record in records]
         self.restart()
 
-    def _append(self, records: Sequence[Record], producer: ProducerEpoch | None, _: int) -> tuple[int, int]:
+    def _append(
+        self, records: Sequence[Record | CommitRecord], producer: ProducerEpoch | None, _: int
+    ) -> tuple[int, int]:
         if self.refuses_appends:
             raise AppendRefused(error_codes.KAFKA_STORAGE_ERROR)
         sizes = [len(key) + len(value or b"") for key, value in (record.encoded() for record in records)]
         if sum(sizes) > self.largest_batch:
             raise BatchTooLarge
         first = len(self.log)
-        self.log += [Entry(record, producer) for record in records]
+        self.log += [Entry(as_messages(record), producer) for record in records]
         return first, len(self.log)
 
     @property
@@ -470,6 +473,15 @@ class GroupWorld:
             self.sync(member_id, generation_id, {each: each.encode() for each in ids}, group_id=group_id)
         assert self.describe(group_id).group_state == "Stable"
         return ids
+
+
+def as_messages(record: Record | CommitRecord) -> Record:
+    """A record as key and value, which have the same bytes."""
+    if isinstance(record, Record):
+        return record
+    messages = record.messages()
+    assert record.encoded() == messages.encoded()
+    return messages
 
 
 def reread(record: Record) -> Record:

@@ -3,14 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.groups.commit_bytes import LONGEST_METADATA_BYTES, VALUE_VERSION, encode_commit
+from kpybroker.groups.commit_bytes import LONGEST_METADATA_BYTES, VALUE_VERSION, encode_key, encode_value
+from kpybroker.groups.offsets.commit_record import CommitRecord
 from kpybroker.groups.record import FORMAT, Record, decode
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.uuid import ZERO_UUID
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
-KEYS = st.builds(OffsetCommitKey, group=st.text(), topic=st.text(), partition=INT32)
+NAMES = st.text() | st.text(min_size=1, max_size=1).map(lambda character: character * 300)
+KEYS = st.builds(OffsetCommitKey, group=NAMES, topic=NAMES, partition=INT32)
 VALUES = st.builds(
     OffsetCommitValue,
     offset=INT64,
@@ -24,7 +26,24 @@ VALUES = st.builds(
 @given(key=KEYS, value=VALUES)
 def test_a_commit_has_the_bytes_of_the_general_encoder(key: OffsetCommitKey, value: OffsetCommitValue) -> None:
     general = FORMAT.encode_key(key), FORMAT.encode_value(value, VALUE_VERSION)
-    short = encode_commit(key, value)
-    assert short == (None if len(value.metadata.encode()) > LONGEST_METADATA_BYTES else general)
-    assert Record(key, value, VALUE_VERSION).encoded() == general
-    assert decode(*general) == Record(key, value, VALUE_VERSION)
+    for _ in range(2):  # names are remembered
+        assert encode_key(key.group, key.topic, key.partition) == general[0]
+    short = encode_value(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.topic_id)
+    assert short == (None if len(value.metadata.encode()) > LONGEST_METADATA_BYTES else general[1])
+    record = CommitRecord(
+        key.group,
+        key.topic,
+        key.partition,
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.topic_id,
+    )
+    assert record.encoded() == general
+    assert record.messages() == Record(key, value, VALUE_VERSION) == decode(*general)
+
+
+def test_names_that_no_key_can_hold_are_left_to_the_general_encoder() -> None:
+    assert encode_key("g" * 0x8000, "t", 0) is None
+    assert encode_key("g", "t" * 0x8000, 0) is None

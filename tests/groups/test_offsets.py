@@ -2,6 +2,8 @@
 
 import pytest
 from group_world import START_MS, GroupWorld
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kpybroker.groups.record import Record
 from kpywire import error_codes
@@ -106,6 +108,57 @@ def test_metadata_has_a_limit_and_none_is_empty() -> None:
     assert world.commit({T0: 2}, metadata="123") == {error_codes.NONE}
     assert world.commit({T0: 3}) == {error_codes.NONE}
     assert [record.value.metadata for record in world.records] == ["123", ""]
+
+
+@given(
+    topics=st.lists(
+        st.tuples(
+            st.sampled_from("tuvw"), st.binary(min_size=16, max_size=16), st.lists(st.integers(0, 40), max_size=20)
+        ),
+        max_size=4,
+    ),
+    generation_id=st.sampled_from([-1, 3]),
+)
+def test_the_response_to_a_commit_names_its_partitions_in_their_order(
+    topics: list[tuple[str, bytes, list[int]]], generation_id: int
+) -> None:
+    world = GroupWorld(offset_metadata_max_bytes=1)
+    commit = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=generation_id, member_id="", topics=[
+        OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=[
+            OffsetCommitRequestPartition(
+                partition_index=index, committed_offset=index, committed_metadata="long" if index % 7 == 3 else ""
+            )
+            for index in indexes
+        ])
+        for name, topic_id, indexes in topics
+    ])  # fmt: skip
+    codes = {True: error_codes.OFFSET_METADATA_TOO_LARGE, False: error_codes.NONE}
+    for _ in range(2):  # a response with few partitions is remembered
+        response = world.send(commit, 9).response
+        seen = [
+            (topic.name, topic.topic_id, [(each.partition_index, each.error_code) for each in topic.partitions])
+            for topic in response.topics
+        ]
+        assert seen == [
+            (
+                name,
+                topic_id,
+                [
+                    (index, error_codes.GROUP_ID_NOT_FOUND if generation_id > 0 else codes[index % 7 == 3])
+                    for index in indexes
+                ],
+            )
+            for name, topic_id, indexes in topics
+        ]
+
+
+def test_commits_of_the_same_partitions_have_the_same_response() -> None:
+    world = GroupWorld()
+    first, second, other = (world.commit_ticket({("t", index): offset}) for index, offset in ((0, 5), (0, 6), (1, 6)))
+    assert first.response is second.response
+    assert other.response != first.response
+    many = {("t", index): 5 for index in range(100)}
+    assert world.commit_ticket(many).response == world.commit_ticket(many).response
 
 
 def test_metadata_is_measured_as_java_does() -> None:

@@ -10,6 +10,7 @@ from kpybroker.coordination.events import Loaded
 from kpybroker.groups.classic.classic_group import ClassicGroup
 from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.events import DeleteGroup, DescribeGroup, GroupRequest, TimersDue
+from kpybroker.groups.offsets.commit_record import CommitRecord
 from kpybroker.groups.record import Record
 from kpybroker.groups.settings import GroupSettings
 from kpybroker.metadata.topic_view import NO_TOPICS
@@ -176,7 +177,9 @@ class GroupStory:
                 number += 1
             self.rendering.names.give(member_id, f"{client}-{number}")
 
-    def _record_lines(self, record: Record) -> list[str]:
+    def _record_lines(self, record: Record | CommitRecord) -> list[str]:
+        if isinstance(record, CommitRecord):
+            record = record.messages()
         kind = type(record.key).__name__.removesuffix("Key")
         if record.value is None:
             return self.rendering.lines(f"+ {kind} tombstone", record.key)

@@ -200,10 +200,17 @@ class DecoderSource(Source):
         self.indentation += 1
 
     def sized(self, kind: str, target: str, *, flexible: bool) -> None:
+        if kind == "string":  # many are empty: ids of members, metadata of commits
+            self.add(f"if n{' == 1' if flexible else ' == 0'}:")
+            self.add(f"    {target} = ''")
+            self.add("else:")
+            self.indentation += 1
         self.add(f"end = pos + n{' - 1' if flexible else ''}")
         part = {"string": "str(buffer[pos:end], 'utf-8', 'replace')", "bytes": "bytes(buffer[pos:end])"}
         self.add(f"{target} = {part.get(kind, 'view[pos:end]')}")
         self.add("pos = end")
+        if kind == "string":
+            self.indentation -= 1
 
     def array(self, shape: Shape, name: str, target: str, *, flexible: bool) -> None:
         assert shape.element is not None

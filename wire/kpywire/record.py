@@ -53,6 +53,9 @@ _SIZES: Final = tuple(encode_varint(size) for size in range(_SMALL))
 _NULL: Final = b"\x01"
 _FIRST: Final = b"\x00\x00\x00"
 """The beginning of the first record of a batch: attributes and both deltas are 0."""
+_NO_HEADERS: Final = b"\x00"
+_MOST_BESIDE_BYTES: Final = 8
+"""The bytes of a small first record beside its key and its value, at most."""
 
 
 class Record(NamedTuple):
@@ -137,6 +140,12 @@ def encode_record(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
 ) -> bytes:
     """A record as it stands in a record section, with its length in front."""
+    if not (timestamp_delta or offset_delta or headers) and key is not None and value is not None:
+        key_bytes, value_bytes = len(key), len(value)
+        if key_bytes + value_bytes < _SMALL - _MOST_BESIDE_BYTES:
+            key_size, value_size = _SIZES[key_bytes], _SIZES[value_bytes]
+            size = len(_FIRST) + len(key_size) + key_bytes + len(value_size) + value_bytes + len(_NO_HEADERS)
+            return b"".join((_SIZES[size], _FIRST, key_size, key, value_size, value, _NO_HEADERS))
     if timestamp_delta or offset_delta:
         parts = [b"\x00", encode_varlong(as_int64(timestamp_delta)), encode_varint(offset_delta)]
     else:
@@ -150,7 +159,7 @@ def encode_record(
     if headers:
         parts += (encode_varint(len(headers)), *_encoded_headers(headers))
     else:
-        parts.append(b"\x00")
+        parts.append(_NO_HEADERS)
     body = b"".join(parts)
     size = len(body)
     return (_SIZES[size] if size < _SMALL else encode_varint(size)) + body

@@ -4,17 +4,19 @@
 that do not exist, and resolves topic ids; requests that reach this module have names.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
-from kpybroker.groups.offsets.committed import NO_TIMESTAMP, commit_record
+from kpybroker.groups.offsets.commit_record import CommitRecord
+from kpybroker.groups.offsets.committed import NO_TIMESTAMP
 from kpybroker.groups.record import Record
 from kpybroker.groups.shard import GroupShard
 from kpybroker.journal import ProducerEpoch
 from kpywire import error_codes
-from kpywire.group_records.offset_commit import OffsetCommitValue
+from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -29,9 +31,14 @@ from kpywire.uuid import ZERO_UUID
 from kpywire.varint import as_int64
 
 _NOT_FOUND_VERSION = 9
+_EXPIRING_VALUE_VERSION = 1
+_FEW_PARTITIONS = 16
+_REMEMBERED_RESPONSES = 512
 
-Answers = list[tuple[int, int]]
+Codes = tuple[tuple[int, int], ...]
 """(partition, error code) of one topic."""
+Answers = tuple[tuple[str, bytes, Codes], ...]
+"""(name, id, codes) of each topic."""
 
 
 def commit_offsets(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
@@ -40,19 +47,17 @@ def commit_offsets(shard: GroupShard, request: GroupRequest, decision: Decision)
     if error:
         refuse_commit(request, error, decision)
         return
-    message = request.message
-    expire_timestamp_ms = expiry_ms(message, decision.timestamp_ms)
-
-    prepared = request.prepared
+    message, prepared = request.message, request.prepared
     if prepared is not None:
         decision.records.append(prepared)
-        _answer_commit(request, lambda topic: _refuse(topic, error_codes.NONE), decision)
+        _answer_commit(request, _same_code(message.topics, error_codes.NONE), decision)
         return
-
-    def write(topic: Any) -> Answers:
-        return _write(message.group_id, topic, decision, expire_timestamp_ms, topic.topic_id)
-
-    _answer_commit(request, write, decision)
+    group_id, expire_timestamp_ms = message.group_id, expiry_ms(message, decision.timestamp_ms)
+    answers = []
+    for topic in message.topics:
+        topic_id = topic.topic_id
+        answers.append((topic.name, topic_id, _write(group_id, topic, decision, expire_timestamp_ms, topic_id)))
+    _answer_commit(request, tuple(answers), decision)
 
 
 def commit_offsets_in_transaction(shard: GroupShard, request: GroupRequest, decision: Decision) -> ProducerEpoch | None:
@@ -65,18 +70,20 @@ def commit_offsets_in_transaction(shard: GroupShard, request: GroupRequest, deci
     if error:
         refuse_transactional_commit(request, error, decision)
         return None
-    _answer_transactional_commit(request, lambda topic: _write(message.group_id, topic, decision), decision)
+    codes = [_write(message.group_id, topic, decision) for topic in message.topics]
+    _answer_transactional_commit(request, codes, decision)
     return ProducerEpoch(message.producer_id, message.producer_epoch)
 
 
 def refuse_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
     """Answer every partition with one error."""
-    _answer_commit(request, lambda topic: _refuse(topic, error_code), decision)
+    _answer_commit(request, _same_code(request.message.topics, error_code), decision)
 
 
 def refuse_transactional_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
     """Answer every partition with one error."""
-    _answer_transactional_commit(request, lambda topic: _refuse(topic, error_code), decision)
+    codes = [_same_codes(topic, error_code) for topic in request.message.topics]
+    _answer_transactional_commit(request, codes, decision)
 
 
 def _write(
@@ -85,20 +92,19 @@ def _write(
     decision: Decision,
     expire_timestamp_ms: int = NO_TIMESTAMP,
     topic_id: bytes = ZERO_UUID,
-) -> Answers:
+) -> Codes:
     """Make the records of one topic, and return its answers."""
-    answers = []
+    codes = []
     for partition in topic.partitions:
-        metadata = partition.committed_metadata or ""
         error_code = error_codes.NONE
-        if java_length(metadata) > decision.settings.offset_metadata_max_bytes:
+        if java_length(partition.committed_metadata or "") > decision.settings.offset_metadata_max_bytes:
             error_code = error_codes.OFFSET_METADATA_TOO_LARGE
         else:
             timestamp_ms = decision.timestamp_ms
             record = position_record(group_id, topic, partition, timestamp_ms, expire_timestamp_ms, topic_id)
             decision.records.append(record)
-        answers.append((partition.partition_index, error_code))
-    return answers
+        codes.append((partition.partition_index, error_code))
+    return tuple(codes)
 
 
 def expiry_ms(message: Any, timestamp_ms: int) -> int:
@@ -109,50 +115,79 @@ def expiry_ms(message: Any, timestamp_ms: int) -> int:
 
 def position_record(
     group_id: str, topic: Any, partition: Any, timestamp_ms: int, expire_timestamp_ms: int, topic_id: bytes
-) -> Record:
-    """The record of one partition's position."""
+) -> CommitRecord | Record:
+    """The record of one partition's position: in version 4, or in version 1 if the client chose when it expires."""
+    metadata = partition.committed_metadata or ""
+    if expire_timestamp_ms == NO_TIMESTAMP:
+        return CommitRecord(
+            group_id,
+            topic.name,
+            partition.partition_index,
+            partition.committed_offset,
+            partition.committed_leader_epoch,
+            metadata,
+            timestamp_ms,
+            topic_id,
+        )
+    key = OffsetCommitKey(group=group_id, topic=topic.name, partition=partition.partition_index)
     value = OffsetCommitValue(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
-        metadata=partition.committed_metadata or "",
+        metadata=metadata,
         commit_timestamp=timestamp_ms,
         expire_timestamp=expire_timestamp_ms,
         topic_id=topic_id,
     )
-    return commit_record(group_id, topic.name, partition.partition_index, value)
+    return Record(key, value, _EXPIRING_VALUE_VERSION)
 
 
-def _refuse(topic: Any, error_code: int) -> Answers:
-    return [(partition.partition_index, error_code) for partition in topic.partitions]
+def _same_code(topics: Sequence[Any], error_code: int) -> Answers:
+    return tuple([(topic.name, topic.topic_id, _same_codes(topic, error_code)) for topic in topics])
 
 
-def _answer_commit(request: GroupRequest, answers_of: Callable[[Any], Answers], decision: Decision) -> None:
-    topics = [
-        OffsetCommitResponseTopic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=[
-                OffsetCommitResponsePartition(partition_index=index, error_code=error_code)
-                for index, error_code in answers_of(topic)
-            ],
-        )
-        for topic in request.message.topics
-    ]
-    decision.reply(request.ticket, OffsetCommitResponse(topics=topics))
+def _same_codes(topic: Any, error_code: int) -> Codes:
+    return tuple([(partition.partition_index, error_code) for partition in topic.partitions])
 
 
-def _answer_transactional_commit(
-    request: GroupRequest, answers_of: Callable[[Any], Answers], decision: Decision
-) -> None:
+def _answer_commit(request: GroupRequest, answers: Answers, decision: Decision) -> None:
+    partitions = 0
+    for _, _, codes in answers:
+        partitions += len(codes)
+    respond = _remembered_response if partitions <= _FEW_PARTITIONS else _response
+    decision.reply(request.ticket, respond(answers))
+
+
+def _response(answers: Answers) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=name,
+                topic_id=topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=index, error_code=error_code)
+                    for index, error_code in codes
+                ],
+            )
+            for name, topic_id, codes in answers
+        ]
+    )
+
+
+_remembered_response = lru_cache(_REMEMBERED_RESPONSES)(_response)
+"""Clients commit the same partitions again and again. So they get the same object as their response, which a connection
+encodes once (`kpybroker.dispatching.repeated`). Nobody may change it."""
+
+
+def _answer_transactional_commit(request: GroupRequest, codes_of_topics: Sequence[Codes], decision: Decision) -> None:
     topics = [
         TxnOffsetCommitResponseTopic(
             name=topic.name,
             partitions=[
                 TxnOffsetCommitResponsePartition(partition_index=index, error_code=error_code)
-                for index, error_code in answers_of(topic)
+                for index, error_code in codes
             ],
         )
-        for topic in request.message.topics
+        for topic, codes in zip(request.message.topics, codes_of_topics, strict=True)
     ]
     decision.reply(request.ticket, TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics))
 

@@ -8,6 +8,7 @@ from collections.abc import Generator
 from typing import Any
 
 from kpybroker.groups.offsets.commit import expiry_ms, java_length, position_record
+from kpybroker.groups.offsets.commit_record import CommitRecord
 from kpybroker.groups.record import Record
 from kpybroker.journal import Prepared
 from kpywire.record import encode_record
@@ -28,7 +29,7 @@ def prepared_commit(
     other commit.
     """
     expire_timestamp_ms = expiry_ms(request, timestamp_ms)
-    records: list[Record] = []
+    records: list[CommitRecord | Record] = []
     parts: list[bytes] = []
     left_bytes = LARGEST_SECTION_BYTES
     for topic in request.topics:

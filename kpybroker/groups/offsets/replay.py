@@ -4,11 +4,13 @@
 from sys import intern
 
 from kpybroker.groups.group import Group
-from kpybroker.groups.offsets.committed import find_committed, pack, unpack
+from kpybroker.groups.offsets.commit_record import CommitRecord
+from kpybroker.groups.offsets.committed import NO_TIMESTAMP, find_committed, pack, unpack
 from kpybroker.groups.shard import GroupShard
 from kpybroker.journal import ProducerEpoch
 from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kpywire.uuid import ZERO_UUID
 
 
 def take_commit(
@@ -22,19 +24,21 @@ def take_commit(
     if value is None:
         _forget(shard, key.group, key.topic, key.partition)
         return
-    packed = pack(value, offset)
-    group = shard.groups.get(key.group)
-    if group is None:
-        group = shard.groups[key.group] = Group(key.group)
-    if producer is not None:
-        _take_pending(shard, group, key.topic, key.partition, producer.producer_id, packed)
-        return
-    partitions = group.offsets.get(key.topic)
-    if partitions is None:
-        topic = intern(key.topic)
-        partitions = group.offsets[topic] = {}
-        shard.topics.add(topic)
-    partitions[key.partition] = packed
+    packed = pack(
+        value.offset,
+        offset,
+        value.commit_timestamp,
+        getattr(value, "expire_timestamp", NO_TIMESTAMP),
+        getattr(value, "leader_epoch", -1),
+        getattr(value, "topic_id", ZERO_UUID),
+        value.metadata,
+    )
+    _take(shard, key.group, key.topic, key.partition, packed, producer)
+
+
+def take_new_commit(shard: GroupShard, record: CommitRecord, offset: int, producer: ProducerEpoch | None) -> None:
+    """`take_commit` for one that was just written."""
+    _take(shard, record.group_id, record.topic, record.partition, record.packed(offset), producer)
 
 
 def take_marker(shard: GroupShard, producer_id: int, *, commit: bool) -> None:
@@ -49,6 +53,23 @@ def take_marker(shard: GroupShard, producer_id: int, *, commit: bool) -> None:
             before = find_committed(group, topic, partition)
             if before is None or before.record_offset < unpack(packed).record_offset:
                 group.offsets.setdefault(intern(topic), {})[partition] = packed
+
+
+def _take(
+    shard: GroupShard, group_id: str, topic: str, partition: int, packed: bytes, producer: ProducerEpoch | None
+) -> None:
+    group = shard.groups.get(group_id)
+    if group is None:
+        group = shard.groups[group_id] = Group(group_id)
+    if producer is not None:
+        _take_pending(shard, group, topic, partition, producer.producer_id, packed)
+        return
+    partitions = group.offsets.get(topic)
+    if partitions is None:
+        topic = intern(topic)
+        partitions = group.offsets[topic] = {}
+        shard.topics.add(topic)
+    partitions[partition] = packed
 
 
 def _take_pending(shard: GroupShard, group: Group, topic: str, partition: int, producer_id: int, packed: bytes) -> None:
