@@ -30,6 +30,19 @@ int __libc_start_main(int (*own)(int, char **), int argc, char **argv, ends *a, 
 """
 """The C of a library that has a program run Python's main function instead of its own."""
 
+COMPILERS = {
+    "CC": "cc",
+    "CXX": "c++",
+    "CFLAGS": "",
+    "CCSHARED": "-fPIC",
+    "LDSHARED": "cc -shared",
+    "LDCXXSHARED": "c++ -shared",
+    "SHLIB_SUFFIX": ".so",
+    "AR": "ar",
+    "ARFLAGS": "rcs",
+}
+"""The variables that setuptools reads. Nothing is compiled with them."""
+
 
 def interpreter(target: Target, version: str) -> tuple[Path | str, ...]:
     """The words that start the platform's Python here. With -S it finds no packages of this system."""
@@ -56,7 +69,7 @@ def build(home: Path, target: Target, version: str) -> None:
     shutil.copytree(carried / "freeze_core" / "lib", modules / "lib-dynload")
     shutil.copytree(carried / "freeze_core.libs", home / "libs")
     suffix = target.suffix(version)
-    variables = {"EXT_SUFFIX": suffix, "SOABI": suffix[1:-3], "MULTIARCH": target.multiarch}
+    variables = {"EXT_SUFFIX": suffix, "SOABI": suffix[1:-3], "MULTIARCH": target.multiarch, **COMPILERS}
     (modules / f"_sysconfigdata__linux_{target.multiarch}.py").write_text(f"build_time_vars = {variables}\n")
     (found,) = (carried / "freeze_core" / "bases").glob("console-*-linux-*")
     program = home / "bin" / f"python{version}"
