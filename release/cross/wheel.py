@@ -126,7 +126,11 @@ def linking(target: Target, version: str) -> tuple[Path, ...]:
     """The libraries that modules are linked with. On macOS it is CPython, which must have all that they ask for."""
     if target.name not in ONLY_LINKED:
         return ()
-    return (carried_python(target, version) / "freeze_core" / "bases" / "lib" / "Python",)
+    carried = carried_python(target, version) / "freeze_core" / "bases" / "lib"
+    library_of_python = carried / "libPython.dylib"
+    if not library_of_python.exists():
+        library_of_python.symlink_to("Python")
+    return (library_of_python,)
 
 
 def assemble(pure: Path, compiled: dict[str, Path], finished: Path) -> None:
