@@ -340,16 +340,23 @@ INTERPRETERS ?= $(CURDIR)/$(BIN)/python $(wildcard $(HOME)/.pyenv/versions/3.1[2
 wheels-here: setup ## build the wheels with every Python of this machine, and try each: its tests, its broker with real clients
 	$(PYTEST) tests/project/test_packaging.py tests/project/test_compiled_wheel.py $(INTERPRETERS:%=--interpreter %)
 
-# Wheels for other platforms, compiled by zig with a Python of the platform; all of it is fetched into build/cross.
-ELSEWHERE ?= manylinux-aarch64 musllinux-x86_64
+# Wheels for other platforms, compiled by zig and tried by a Python of the platform; all of it is fetched into build/cross.
+# PYTHONS="3.12 3.13 3.14" takes other versions of CPython than this environment's.
+ELSEWHERE ?= manylinux-x86_64 manylinux-aarch64 musllinux-x86_64 musllinux-aarch64
+PYTHONS ?=
 
 .PHONY: wheels-elsewhere
-wheels-elsewhere: setup ## compile wheels for platforms that this machine is not, and try each with a Python of its own
-	$(PYTEST) tests/project/test_cross_wheels.py -o timeout=0 $(ELSEWHERE:%=--cross %)
+wheels-elsewhere: setup ## compile wheels for Linux on x86-64 and arm64, glibc and musl, and try each with a Python of its own
+	$(PYTEST) tests/project/test_cross_wheels.py -o timeout=0 -rs $(ELSEWHERE:%=--cross %) $(PYTHONS:%=--cross-python %)
 
-.PHONY: wheel-for-arm64
-wheel-for-arm64: setup ## the short form: compile a wheel for Linux on arm64, and import all of it under QEMU
-	$(PYTEST) tests/project/test_cross_wheels.py --cross manylinux-aarch64 -q -rs -k "compiled and not musl"
+.PHONY: wheels-elsewhere-short
+wheels-elsewhere-short: setup ## the short form: compile wheels for arm64 and for musl, and import all of them
+	$(PYTEST) tests/project/test_cross_wheels.py --cross manylinux-aarch64 --cross musllinux-x86_64 -q -rs -k compiled
+
+.PHONY: modules-for-macos
+modules-for-macos: setup ## compile the modules for macOS, and link them with its CPython; nothing of macOS runs here
+	$(PYTEST) tests/project/test_cross_wheels.py -o timeout=0 -rs -k linked --cross macosx-arm64 --cross macosx-x86_64 \
+	    $(PYTHONS:%=--cross-python %)
 
 .PHONY: site
 site: setup ## the documents as a site, with its links checked, into build/site

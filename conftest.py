@@ -76,6 +76,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--cross", action="append", default=[], metavar="TARGET", help="a platform whose wheel is compiled and tried"
     )
+    group.addoption(
+        "--cross-python", action="append", default=[], metavar="VERSION", help="the version of CPython of those wheels"
+    )
     group.addoption("--deb", type=Path, help="the Debian package that is installed in a throwaway root")
     group = parser.getgroup("transactions")
     group.addoption("--transaction-seeds", type=int, default=40, help="how many simulations of transactions")

@@ -1,72 +1,66 @@
-"""The platforms that a wheel is compiled for on this machine, and a Python of each that runs here.
-
-The Python has the version of the one that runs this program: mypyc writes C for its own version.
-"""
+"""The platforms that wheels are compiled for here, and their names for the compiler, for modules and for pip."""
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-
-from release.cross.fetching import debian
-from release.cross.musl_python import built_python
 
 VERSION = "{}.{}".format(*sys.version_info)
-
-
-@dataclass(frozen=True)
-class TargetPython:
-    """A Python of another platform: the words that start it, and where its headers are.
-
-    It is started with -S, without which it finds this system's own packages.
-    """
-
-    command: tuple[Path | str, ...]
-    headers: tuple[Path, ...]
+VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+"""The versions of CPython that wheels are compiled for."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A platform, as the compiler, Python's modules and wheels call it."""
+    """A platform."""
 
+    name: str
     triple: str
-    suffix: str
+    multiarch: str
+    """The end of the names of Python's modules."""
     platforms: tuple[str, ...]
     """The first is the wheel's own tag. The others are older ones, whose wheels run there too."""
-    python: Callable[[], TargetPython]
     compiled_by_pip: tuple[str, ...] = ()
     """Dependencies that have no wheel there."""
 
+    @property
+    def machine(self) -> str:
+        return self.triple.partition("-")[0]
 
-def debian_on_arm64() -> TargetPython:
-    """Debian's Python for arm64, which QEMU runs process by process on x86-64."""
-    qemu = debian("qemu", "amd64", alone=("qemu-user-static",)) / "usr" / "bin" / "qemu-aarch64-static"
-    needed = (f"python{VERSION}-minimal", f"libpython{VERSION}-stdlib")
-    root = debian(f"python{VERSION}-arm64", "arm64", packages=needed, alone=(f"libpython{VERSION}-dev",))
-    includes = root / "usr" / "include"
-    command = (qemu, "-L", root, root / "usr" / "bin" / f"python{VERSION}", "-S")
-    return TargetPython(command, (includes / f"python{VERSION}", includes))
+    @property
+    def has_musl(self) -> bool:
+        return self.multiarch.endswith("musl")
+
+    def suffix(self, version: str) -> str:
+        """The suffix of compiled modules of a version of CPython."""
+        return f".cpython-{version.replace('.', '')}-{self.multiarch}.so"
+
+    def choosing(self, version: str) -> tuple[str, ...]:
+        """Options with which pip takes wheels for this platform and version instead of its own."""
+        return ("--python-version", version, *(word for tag in self.platforms for word in ("--platform", tag)))
 
 
-def built_for_musl() -> TargetPython:
-    """CPython built for musl, which runs here as it is."""
-    directory = built_python(VERSION)
-    return TargetPython((directory / "python", "-S"), (directory / "Include", directory))
+def with_glibc(machine: str) -> Target:
+    """Linux with glibc 2.28 or newer."""
+    tags = tuple(f"{name}_{machine}" for name in ("manylinux_2_28", "manylinux_2_26", "manylinux2014"))
+    return Target(f"manylinux-{machine}", f"{machine}-linux-gnu.2.28", f"{machine}-linux-gnu", tags)
 
 
-CPYTHON = "cpython-{}{}".format(*sys.version_info)
+def with_musl(machine: str) -> Target:
+    """Linux with musl 1.2 or newer, such as Alpine."""
+    tags = (f"musllinux_1_2_{machine}", f"musllinux_1_1_{machine}")
+    triple = f"{machine}-linux-musl"
+    return Target(f"musllinux-{machine}", triple, triple, tags, compiled_by_pip=("google-re2",))
+
+
+def with_macos(name: str, machine: str) -> Target:
+    """MacOS 12 or newer. The tags are those of the universal wheels whose CPython the modules are linked with."""
+    tags = tuple(f"macosx_10_{minor}_universal2" for minor in (15, 13, 9))
+    return Target(f"macosx-{name}", f"{machine}-macos.12.0", "darwin", tags)
+
+
 TARGETS = {
-    "manylinux-aarch64": Target(
-        "aarch64-linux-gnu.2.28",
-        f".{CPYTHON}-aarch64-linux-gnu.so",
-        ("manylinux_2_28_aarch64", "manylinux_2_26_aarch64", "manylinux2014_aarch64"),
-        debian_on_arm64,
-    ),
-    "musllinux-x86_64": Target(
-        "x86_64-linux-musl",
-        f".{CPYTHON}-x86_64-linux-musl.so",
-        ("musllinux_1_2_x86_64", "musllinux_1_1_x86_64"),
-        built_for_musl,
-        compiled_by_pip=("google-re2",),
-    ),
+    target.name: target
+    for target in (with_glibc("x86_64"), with_glibc("aarch64"), with_musl("x86_64"), with_musl("aarch64"))
 }
+"""The platforms whose wheels are compiled here, and tried."""
+ONLY_LINKED = {target.name: target for target in (with_macos("arm64", "aarch64"), with_macos("x86_64", "x86_64"))}
+"""The platforms whose modules are compiled and linked here, and nothing more: no Python of theirs runs here."""

@@ -1,6 +1,6 @@
-"""A compiled wheel of another platform: the pure one with its modules compiled.
+"""Compiled wheels of other platforms: the pure one with its modules compiled.
 
-mypyc's C is the same on every platform, but for the suffix of modules' names. zig compiles and links it.
+mypyc's C is the same on every platform, but for the suffix of modules' names. zig compiles and links it for each.
 """
 
 import base64
@@ -10,55 +10,80 @@ import os
 import re
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import hatch_build
-from release.cross.fetching import KEPT, ROOT, kept, ran, zig
-from release.cross.targets import Target, TargetPython
+from release.cross.fetching import ROOT, kept, ran, zig, zig_environment
+from release.cross.interpreter import carried_python, interpreter
+from release.cross.library import library
+from release.cross.targets import ONLY_LINKED, TARGETS, VERSION, Target
 
 SHARED = "kpywire.compiled__mypyc"
 """The module with the code of all others, each of which only finds itself in it."""
 OPTIONS = ("-fPIC", "-shared", "-g0", "-s", "-w", "-fno-sanitize=undefined")
 """Without the last, zig makes programs that are not optimised stop where C leaves the outcome open."""
-WRITING = """
-import runpy, sys
+SUFFIX = "SUFFIX_OF_THE_PLATFORM"
+"""The text that mypyc writes where modules' names end."""
+WRITING = f"""
+import runpy
 from importlib.machinery import EXTENSION_SUFFIXES
 
-EXTENSION_SUFFIXES.insert(0, sys.argv.pop())
+EXTENSION_SUFFIXES.insert(0, {SUFFIX!r})
 runpy.run_path("setup.py", run_name="__main__")
 """
-"""mypyc gives modules the first of these suffixes, which is this machine's own otherwise."""
-TAG = "cp{0}{1}-cp{0}{1}".format(*sys.version_info)
+"""mypyc takes the first of these suffixes, which is this machine's own otherwise."""
 
 
-def build(target: Target, python: TargetPython, directory: Path, level: str = "3") -> Path:
-    """The wheel of a platform, optimised as the C compiler's ``-O`` says; it lies in the directory then."""
+def build(targets: Sequence[Target], version: str, directory: Path, level: str = "3") -> list[Path]:
+    """The wheels of platforms, optimised as the C compiler's ``-O`` says; they lie in the directory then."""
     directory.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="kpybroker-") as work:
         ran(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", work)
         (pure,) = Path(work).glob("*.whl")
-        compiled = compile_modules(target, python, Path(work), level)
-        finished = directory / pure.name.replace("py3-none-any", f"{TAG}-{target.platforms[0]}")
-        assemble(pure, compiled, finished)
+        compiled = compile_modules(targets, version, Path(work), level)
+        tag = "cp{0}-cp{0}".format(version.replace(".", ""))
+        finished = []
+        for target in targets:
+            finished.append(directory / pure.name.replace("py3-none-any", f"{tag}-{target.platforms[0]}"))
+            assemble(pure, compiled[target.name], finished[-1])
     return finished
 
 
-def written_c(suffix: str) -> Path:
-    """The directory in which mypyc has written the C of these sources, for modules with a suffix."""
+def written_c(version: str) -> Path:
+    """The directory in which mypyc has written the C of these sources for a version of CPython.
+
+    The suffix of modules' names is a macro in it, and so is its length as mypyc writes that, in one character.
+    """
     files = [path for package in hatch_build.PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-    digest = hashlib.sha256(repr((sys.version, metadata.version("mypy"), suffix, WRITING)).encode())
+    digest = hashlib.sha256(repr((sys.version, version, metadata.version("mypy"), WRITING)).encode())
     for path in (ROOT / "hatch_build.py", *files):
         digest.update(path.read_bytes())
 
     def write(directory: Path) -> None:
         hatch_build.lay_out(ROOT, directory)
-        ran(sys.executable, "-c", WRITING, "--name", suffix, cwd=directory)
+        command, variables = python_with_mypyc(version)
+        ran(*command, "-c", WRITING, "--name", cwd=directory, env={**os.environ, **variables})
+        for path in (directory / "build").rglob("*.[ch]"):
+            text = path.read_text()
+            if SUFFIX in text:
+                text = text.replace(rf"\{len(SUFFIX):03o}{SUFFIX}", '" SUFFIX_LENGTH MODULE_SUFFIX "')
+                path.write_text(text.replace(SUFFIX, '" MODULE_SUFFIX "'))
 
     return kept(f"c-{digest.hexdigest()[:16]}", write)
+
+
+def python_with_mypyc(version: str) -> tuple[tuple[Path | str, ...], dict[str, str]]:
+    """The words that start a Python of a version with mypyc, which writes C for the version that runs it; variables."""
+    if version == VERSION:
+        return (sys.executable,), {}
+    same = f"mypy=={metadata.version('mypy')}"
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--python-version", version)
+    mypy = kept(f"mypy-{version}", lambda directory: ran(*pip, "--target", directory, same, "setuptools>=75,<81"))
+    return interpreter(TARGETS["manylinux-x86_64"], version), {"PYTHONPATH": str(mypy)}
 
 
 def runtime() -> Path:
@@ -69,24 +94,43 @@ def runtime() -> Path:
     return Path(found.origin).parent / "lib-rt"
 
 
-def compile_modules(target: Target, python: TargetPython, directory: Path, level: str) -> dict[str, Path]:
-    """Compile all modules into a directory; their files by the names that they have in a wheel."""
-    laid_out = written_c(target.suffix)
-    written = laid_out / "build"
-    sources = {name: written / f"{name.replace('.', '/')}.c" for name in hatch_build.MODULES}
-    sources[SHARED] = written / "kpywire" / "__native_compiled.c"
-    includes = (*python.headers, runtime(), written)
-    exported = f"-Wl,--version-script={laid_out / 'exported'}"
-    options = (f"-O{level}", *OPTIONS, exported, *(f"-I{path}" for path in includes))
-    command = [zig(), "cc", "-target", target.triple, *options]
-    cache = str(KEPT / "zig-cache")
-    environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
-    outputs = {name: directory / f"{name}{target.suffix}" for name in sources}
+def compile_modules(targets: Sequence[Target], version: str, directory: Path, level: str) -> dict[str, dict[str, Path]]:
+    """Compile all modules for platforms; by platform, their files by the names that they have in a wheel."""
+    laid_out = written_c(version)
+    sources = {name: laid_out / "build" / f"{name.replace('.', '/')}.c" for name in hatch_build.MODULES}
+    sources[SHARED] = laid_out / "build" / "kpywire" / "__native_compiled.c"
+    options = {target.name: compiling(target, version, laid_out, level) for target in targets}
+    compiled: dict[str, dict[str, Path]] = {target.name: {} for target in targets}
+    commands = []
+    for name in sorted(sources, key=lambda name: name != SHARED):
+        for target in targets:
+            output = directory / f"{name}-{target.name}.so"
+            compiled[target.name][f"{name.replace('.', '/')}{target.suffix(version)}"] = output
+            commands.append((*options[target.name], sources[name], "-o", output))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        largest_first = sorted(sources, key=lambda name: name != SHARED)
-        commands = [(*command, sources[name], "-o", outputs[name]) for name in largest_first]
-        list(pool.map(lambda words: ran(*words, env=environment), commands))
-    return {f"{name.replace('.', '/')}{target.suffix}": path for name, path in outputs.items()}
+        list(pool.map(lambda words: ran(*words, env=zig_environment()), commands))
+    return compiled
+
+
+def compiling(target: Target, version: str, laid_out: Path, level: str) -> tuple[Path | str, ...]:
+    """The words of the compiler for a module of a platform."""
+    suffix = target.suffix(version)
+    macros = (f'-DMODULE_SUFFIX="{suffix}"', rf'-DSUFFIX_LENGTH="\{len(suffix):03o}"')
+    includes = (f"-I{path}" for path in (library(version) / "include", runtime(), laid_out / "build"))
+    exported = () if target.name in ONLY_LINKED else (f"-Wl,--version-script={laid_out / 'exported'}",)
+    words = ("cc", "-target", target.triple, f"-O{level}", *OPTIONS, *macros, *includes)
+    return (zig(), *words, *exported, *linking(target, version))
+
+
+def linking(target: Target, version: str) -> tuple[Path, ...]:
+    """The libraries that modules are linked with. On macOS it is CPython, which must have all that they ask for."""
+    if target.name not in ONLY_LINKED:
+        return ()
+    carried = carried_python(target, version) / "freeze_core" / "bases" / "lib"
+    library_of_python = carried / "libPython.dylib"
+    if not library_of_python.exists():
+        library_of_python.symlink_to("Python")
+    return (library_of_python,)
 
 
 def assemble(pure: Path, compiled: dict[str, Path], finished: Path) -> None:

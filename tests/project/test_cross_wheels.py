@@ -1,6 +1,7 @@
-"""Wheels for platforms that this machine is not: compiled here, and tried by a Python of the platform that runs here.
+"""Wheels for other platforms and versions: compiled here, and tried by a Python of the platform that runs here.
 
-``--cross TARGET`` names one (`make wheels-elsewhere` takes all); without it nothing is built, since each takes minutes.
+``--cross TARGET`` names a platform, ``--cross-python VERSION`` a version (`make wheels-elsewhere` takes all platforms).
+Without them nothing is built, since each takes minutes.
 """
 
 import base64
@@ -10,8 +11,11 @@ import re
 import shlex
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from email import message_from_bytes
+from functools import cache
 from pathlib import Path
 
 import pip
@@ -21,8 +25,9 @@ from kafka import KafkaConsumer, KafkaProducer
 
 import hatch_build
 from release.cross.fetching import CannotBeHad, zig
-from release.cross.targets import TARGETS, VERSION, Target, TargetPython
-from release.cross.wheel import SHARED, assemble, build
+from release.cross.interpreter import carried_python, interpreter
+from release.cross.targets import ONLY_LINKED, TARGETS, VERSION, VERSIONS, Target
+from release.cross.wheel import SHARED, assemble, build, compile_modules, written_c
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(6000)]
 
@@ -30,6 +35,8 @@ PATIENCE_S = 1800
 NEWEST_GLIBC = (2, 28)
 MACHINES = {"aarch64": 183, "x86_64": 62}
 """The number of a machine in the header of an ELF file."""
+APPLE_MACHINES = {"aarch64": 0x0100000C, "x86_64": 0x01000007}
+"""The number of a machine in the header of a Mach-O file."""
 IMPORTED = """
 import importlib, importlib.machinery, sys
 suffix, *names = sys.argv[1:]
@@ -39,6 +46,103 @@ for name in names:
     assert module.__file__.endswith(suffix), module.__file__
 print(len(names))
 """
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A platform and a version of CPython, and the words that start that Python."""
+
+    target: Target
+    version: str
+
+    @property
+    def suffix(self) -> str:
+        return self.target.suffix(self.version)
+
+    @property
+    def python(self) -> tuple[Path | str, ...]:
+        return interpreter(self.target, self.version)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    names, versions = (metafunc.config.getoption(option) for option in ("--cross", "--cross-python"))
+    for given, choice in ((names, (*TARGETS, *ONLY_LINKED)), (versions, VERSIONS)):
+        if not set(given) <= set(choice):
+            raise pytest.UsageError(f"{', '.join(set(given) - set(choice))} is unknown; known are {', '.join(choice)}")
+    for fixture, known in (("wanted", TARGETS), ("linked", ONLY_LINKED)):
+        if fixture in metafunc.fixturenames:
+            asked_for = [name for name in names if name in known]
+            cells = [Wanted(known[name], version) for version in versions or [VERSION] for name in asked_for]
+            named = [f"{cell.target.name}-{cell.version}" for cell in cells] or ["none"]
+            metafunc.parametrize(fixture, cells or [None], ids=named, indirect=True, scope="module")
+
+
+def asked(request: pytest.FixtureRequest) -> Wanted:
+    if request.param is None:
+        pytest.skip("takes minutes: --cross TARGET asks for it, or make wheels-elsewhere")
+    assert isinstance(request.param, Wanted)
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def wanted(request: pytest.FixtureRequest) -> Wanted:
+    return asked(request)
+
+
+@pytest.fixture(scope="module")
+def linked(request: pytest.FixtureRequest) -> Wanted:
+    return asked(request)
+
+
+@pytest.fixture(scope="module")
+def wheels(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], dict[Target, Path]]:
+    """A function that compiles the wheels of a version for all platforms that are asked for, side by side."""
+    targets = [TARGETS[name] for name in request.config.getoption("--cross") if name in TARGETS]
+
+    @cache
+    def built(version: str) -> dict[Target, Path]:
+        with ThreadPoolExecutor(1) as pool:
+            written = pool.submit(written_c, version)
+            try:
+                zig()
+                for target in targets:
+                    interpreter(target, version)
+            except CannotBeHad as reason:
+                pytest.skip(f"what builds and runs it cannot be fetched: {reason}")
+            written.result()
+        return dict(zip(targets, build(targets, version, tmp_path_factory.mktemp("dist"), level="0"), strict=True))
+
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(wanted: Wanted, wheels: Callable[[str], dict[Target, Path]]) -> Path:
+    return wheels(wanted.version)[wanted.target]
+
+
+@pytest.fixture(scope="module")
+def programs(wheel: Path, wanted: Wanted, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the commands ``python`` and ``kpybroker`` of the platform, where the wheel is installed."""
+    home = tmp_path_factory.mktemp("elsewhere")
+    with zipfile.ZipFile(wheel) as opened:
+        (metadata,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
+        needs = message_from_bytes(opened.read(metadata)).get_all("Requires-Dist", [])
+    there = [need for need in needs if "extra ==" not in need and not need.startswith(wanted.target.compiled_by_pip)]
+    pip_for = (sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:")
+    chosen = wanted.target.choosing(wanted.version)
+    run(*pip_for, *chosen, "--target", home / "packages", *there, cwd=home, timeout_s=PATIENCE_S)
+    alone = ("--no-index", "--no-deps", "--target", home / "wheel")
+    run(*pip_for, *chosen, *alone, wheel, cwd=home, timeout_s=PATIENCE_S)
+    line = shlex.join(map(str, wanted.python))
+    path = f"{home / 'wheel'}:{home / 'packages'}"
+    for name, started in (("python", line), ("kpybroker", f"{line} -m kpybroker")):
+        script = home / "bin" / name
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {started} "$@"\n')
+        script.chmod(0o755)
+    return home / "bin"
 
 
 def test_compiled_modules_are_added_to_all_that_the_pure_wheel_holds(tmp_path: Path) -> None:
@@ -64,55 +168,6 @@ def test_compiled_modules_are_added_to_all_that_the_pure_wheel_holds(tmp_path: P
     assert {row.partition(",")[0] for row in rows} == {*found, "a-1.dist-info/WHEEL", "a-1.dist-info/RECORD"}
 
 
-@pytest.fixture(scope="module", params=TARGETS)
-def target(request: pytest.FixtureRequest) -> Target:
-    if request.param not in request.config.getoption("--cross"):
-        pytest.skip(f"takes minutes: --cross {request.param} asks for it, or make wheels-elsewhere")
-    return TARGETS[request.param]
-
-
-@pytest.fixture(scope="module")
-def python(target: Target) -> TargetPython:
-    try:
-        zig()
-        return target.python()
-    except CannotBeHad as reason:
-        pytest.skip(f"what builds and runs it cannot be fetched: {reason}")
-
-
-@pytest.fixture(scope="module")
-def wheel(target: Target, python: TargetPython, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(target, python, tmp_path_factory.mktemp("dist"), level="0")
-
-
-@pytest.fixture(scope="module")
-def programs(wheel: Path, target: Target, python: TargetPython, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the commands ``python`` and ``kpybroker`` of the platform, where the wheel is installed."""
-    home = tmp_path_factory.mktemp("elsewhere")
-    with zipfile.ZipFile(wheel) as opened:
-        (metadata,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
-        needs = message_from_bytes(opened.read(metadata)).get_all("Requires-Dist", [])
-    wanted = [need for need in needs if "extra ==" not in need and not need.startswith(target.compiled_by_pip)]
-    platforms = [word for platform in target.platforms for word in ("--platform", platform)]
-    chosen = ("--only-binary=:all:", "--python-version", VERSION, *platforms)
-    command = (sys.executable, "-m", "pip", "install", "--quiet", "--target", home / "packages", *chosen)
-    run(*command, *wanted, cwd=home, timeout_s=PATIENCE_S)
-    # The platform's own pip is asked whether the wheel fits.
-    (home / "pip").mkdir()
-    (home / "pip" / "pip").symlink_to(Path(pip.__file__).parent)
-    found = {"PYTHONPATH": str(home / "pip"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    command = (*python.command, "-m", "pip", "install", "--no-index", "--no-deps", "--target", home / "wheel", wheel)
-    run(*command, cwd=home, variables=found, timeout_s=PATIENCE_S)
-    line = shlex.join(map(str, python.command))
-    path = f"{home / 'wheel'}:{home / 'packages'}"
-    for name, started in (("python", line), ("kpybroker", f"{line} -m kpybroker")):
-        script = home / "bin" / name
-        script.parent.mkdir(exist_ok=True)
-        script.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {started} "$@"\n')
-        script.chmod(0o755)
-    return home / "bin"
-
-
 def modules_of(wheel: Path, suffix: str) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(wheel) as opened:
         for name in opened.namelist():
@@ -120,29 +175,46 @@ def modules_of(wheel: Path, suffix: str) -> Iterator[tuple[str, bytes]]:
                 yield name.removesuffix(suffix).replace("/", "."), opened.read(name)
 
 
-def test_its_modules_are_compiled_for_the_platform_that_its_name_says(wheel: Path, target: Target) -> None:
-    assert wheel.stem.endswith(target.platforms[0])
-    modules = dict(modules_of(wheel, target.suffix))
+def named_suffixes(content: bytes) -> set[bytes]:
+    """The suffixes of compiled modules that a file names."""
+    return {*re.findall(rb"\.cpython-\d+-[\w-]+\.so", content)}
+
+
+def test_its_modules_are_compiled_for_the_platform_that_its_name_says(wheel: Path, wanted: Wanted) -> None:
+    target, version = wanted.target, wanted.version.replace(".", "")
+    assert wheel.stem.endswith(f"-cp{version}-cp{version}-{target.platforms[0]}")
+    modules = dict(modules_of(wheel, wanted.suffix))
     assert set(modules) == {*hatch_build.MODULES, SHARED}
-    machine = next(number for name, number in MACHINES.items() if target.triple.startswith(name))
     for name, content in modules.items():
         assert content[:4] == b"\x7fELF", name
-        assert int.from_bytes(content[18:20], "little") == machine, name
-        asked = {(int(major), int(minor)) for major, minor in re.findall(rb"GLIBC_(\d+)\.(\d+)", content)}
-        assert not asked or ("gnu" in target.triple and max(asked) <= NEWEST_GLIBC), name
-        assert {*re.findall(rb"\.cpython-\d+-[\w-]+\.so", content)} <= {target.suffix.encode()}, name
+        assert int.from_bytes(content[18:20], "little") == MACHINES[target.machine], name
+        versions = {(int(major), int(minor)) for major, minor in re.findall(rb"GLIBC_(\d+)\.(\d+)", content)}
+        assert not versions or (not target.has_musl and max(versions) <= NEWEST_GLIBC), name
+        assert named_suffixes(content) <= {wanted.suffix.encode()}, name
+    assert named_suffixes(modules[SHARED])
 
 
 def test_it_says_that_it_is_compiled(programs: Path, tmp_path: Path) -> None:
     assert run(programs / "kpybroker", "--version", cwd=tmp_path, timeout_s=PATIENCE_S).endswith(", compiled\n")
 
 
-def test_every_compiled_module_is_imported_there(programs: Path, target: Target, tmp_path: Path) -> None:
+def test_every_compiled_module_is_imported_there(programs: Path, wanted: Wanted, tmp_path: Path) -> None:
     script = tmp_path / "imported.py"
     script.write_text(IMPORTED)
-    words = (target.suffix, SHARED, *hatch_build.MODULES)
+    words = (wanted.suffix, SHARED, *hatch_build.MODULES)
     said = run(programs / "python", script, *words, cwd=tmp_path, timeout_s=PATIENCE_S)
     assert int(said) == len(hatch_build.MODULES) + 1
+
+
+def test_its_own_pip_takes_it(wheel: Path, wanted: Wanted, tmp_path: Path) -> None:
+    if wanted.target.has_musl and wanted.target.machine != "x86_64":
+        pytest.skip("pip starts the loader of musl to ask for its version, and only QEMU can start it here")
+    (tmp_path / "pip").symlink_to(Path(pip.__file__).parent)
+    alone = ("--no-index", "--no-deps", "--only-binary=:all:", "--target", tmp_path / "wheel")
+    variables = {"PYTHONPATH": str(tmp_path), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    command = (*wanted.python, "-m", "pip", "install", *alone, wheel)
+    run(*command, cwd=tmp_path, variables=variables, timeout_s=PATIENCE_S)
+    assert (tmp_path / "wheel" / "kpybroker" / "__init__.py").exists()
 
 
 def test_a_client_writes_to_a_broker_there_and_reads_from_it(programs: Path, tmp_path: Path) -> None:
@@ -163,3 +235,19 @@ def test_a_client_writes_to_a_broker_there_and_reads_from_it(programs: Path, tmp
         read = [record.value for _, record in zip(sent, consumer, strict=False)]
         consumer.close()
     assert read == sent
+
+
+def test_its_modules_are_linked_with_its_cpython(linked: Wanted, tmp_path: Path) -> None:
+    try:
+        zig()
+        carried_python(linked.target, linked.version)
+    except CannotBeHad as reason:
+        pytest.skip(f"what it is compiled and linked with cannot be fetched: {reason}")
+    compiled = compile_modules([linked.target], linked.version, tmp_path, "0")[linked.target.name]
+    names = {name.removesuffix(linked.suffix).replace("/", ".") for name in compiled}
+    assert names == {*hatch_build.MODULES, SHARED}
+    for name, path in compiled.items():
+        content = path.read_bytes()
+        assert content[:4] == b"\xcf\xfa\xed\xfe", name
+        assert int.from_bytes(content[4:8], "little") == APPLE_MACHINES[linked.target.machine], name
+        assert named_suffixes(content) <= {linked.suffix.encode()}, name
