@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import pyspark
 from confluent_kafka.admin import AdminClient
 
 from oracle import BrokerProcess
@@ -29,6 +30,8 @@ LATEST_S: Final = 4.0
 ENDS_S: Final = 600.0
 PACKAGE: Final = Path(__file__).parents[1]
 CHECKOUT: Final = PACKAGE.parent
+PYSPARK: Final = Path(pyspark.__file__).parents[1]
+"""The directory of the PySpark in use, which is not always the installed one (`spark_versions`)."""
 
 
 class Verdict(NamedTuple):
@@ -51,7 +54,7 @@ class Driver:
         self._start()
 
     def _start(self) -> None:
-        path = os.pathsep.join(map(str, (PACKAGE, CHECKOUT / "wire", CHECKOUT / "storage", CHECKOUT)))
+        path = os.pathsep.join(map(str, (PACKAGE, CHECKOUT / "wire", CHECKOUT / "storage", CHECKOUT, PYSPARK)))
         environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
         environment["SPARK_HOME"] = str(home_with_bytecode())
         with self._output.open("ab") as output:
