@@ -98,6 +98,10 @@ class Driver:
         finally:
             self.kill()
 
+    def has_ended(self) -> bool:
+        """Whether it has ended without being killed: an error that is no query's."""
+        return self._process.poll() is not None
+
     def tail(self) -> str:
         return "\n".join(self._output.read_text(errors="replace").splitlines()[-15:])
 
@@ -109,7 +113,8 @@ class Driver:
 def run(
     broker: BrokerProcess, directory: Path, kinds: Sequence[str], *, way: str, seed: int, limit_s: float | None = None
 ) -> Verdict:
-    """Kill once for each of ``kinds``, unless the time is over. Raises TimeoutError if the query does not go on."""
+    """Kill once for each of ``kinds``, unless the time is over. Raises TimeoutError if the query does not go on, and
+    RuntimeError if its driver ends."""
     began_s = time.monotonic()
     rng = random.Random(seed)
     create_topic(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), TOPIC, PARTITIONS)
@@ -151,6 +156,8 @@ def _wait_for_rows(watcher: Watcher, driver: Driver) -> None:
     """Wait for rows of a micro-batch that is new."""
     before, deadline_s = len(watcher), time.monotonic() + GOES_ON_S
     while len(watcher) < before + ROWS_PER_BATCH:
+        if driver.has_ended():
+            raise RuntimeError(f"the driver has ended:\n{driver.tail()}")
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"no row came within {GOES_ON_S:g} s:\n{driver.tail()}")
         time.sleep(0.05)
