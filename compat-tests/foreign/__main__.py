@@ -6,6 +6,7 @@ a list did not pass, or when a suite that was named cannot run here.
 
 import argparse
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -106,6 +107,9 @@ def _one(suite: Suite, options: argparse.Namespace) -> bool:
     except Unavailable as reason:
         print(f"{suite.name}: cannot run here: {reason}")
         return suite.name not in options.suites
+    except subprocess.TimeoutExpired as over:
+        print(f"{suite.name}: ended after {over.timeout:.0f} s, before all of its tests were over")
+        return False
     report(suite, options.target, found, time.monotonic() - began)
     if options.only:
         return not outcomes.missing(options.only, found.by_test)

@@ -4,8 +4,10 @@ import json
 import shutil
 import subprocess
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Final
 
 from foreign.outcomes import Outcomes
@@ -38,18 +40,18 @@ class NodeProgram:
 
     def run(self, bootstrap_servers: str, directory: Path, only: Collection[str] | None = None) -> Outcomes:
         outcomes = Outcomes()
-        with open(directory / "errors.log", "wb") as errors:
-            finished = subprocess.run(
+        printed = directory / "outcomes.log"
+        with open(directory / "errors.log", "wb") as errors, open(printed, "wb") as output, suppress(TimeoutExpired):
+            subprocess.run(
                 [needed("node"), f"{self.name}.mjs", bootstrap_servers, *sorted(only or ())],
                 cwd=INSTALLED,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=output,
                 stderr=errors,
-                text=True,
                 timeout=LIMIT_S,
                 check=False,
             )
-        for line in finished.stdout.splitlines():
+        for line in printed.read_text().splitlines():
             entry = json.loads(line)
             outcomes.add(entry["test"], entry["outcome"], entry["reason"])
         return outcomes

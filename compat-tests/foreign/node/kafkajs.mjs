@@ -90,8 +90,10 @@ await run('kafkajs', {
     const topic = await newTopic(4)
     const groupId = unique('group')
     const owned = {}
+    // A member of kafkajs beats after a fetch only, so one that waits longer than a rebalance may take is expelled by it.
+    const patience = { heartbeatInterval: 100, maxWaitTimeInMs: 200, rebalanceTimeout: 3000 }
     const member = async name => {
-      const consumer = kafka.consumer({ groupId, heartbeatInterval: 100, rebalanceTimeout: 3000 })
+      const consumer = kafka.consumer({ groupId, ...patience })
       consumer.on(consumer.events.GROUP_JOIN, event => { owned[name] = event.payload.memberAssignment[topic] ?? [] })
       await consumer.connect()
       await consumer.subscribe({ topics: [topic] })
