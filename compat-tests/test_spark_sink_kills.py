@@ -9,7 +9,7 @@ import pyspark
 import pytest
 
 from conftest import StartBroker, no_spark
-from sink_kills.run import BROKER, CHECKOUT, DRIVER, PACKAGE, WORKER, command_of, processes_of, run
+from sink_kills.run import BROKER, CHECKOUT, DRIVER, PACKAGE, PYSPARK, WORKER, command_of, processes_of, run
 from sink_kills.watcher import faults
 from waiting import eventually
 
@@ -57,7 +57,8 @@ def sessions_of_children(parent: int) -> list[int]:
 def test_nothing_is_left_of_a_run_that_is_killed(pytestconfig: pytest.Config, tmp_path: Path) -> None:
     if reason := pytestconfig.stash.get(no_spark, None):
         pytest.skip(reason)
-    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{PACKAGE}", "TMPDIR": str(tmp_path)}
+    path = os.pathsep.join(map(str, (CHECKOUT, PACKAGE, PYSPARK)))
+    environment = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "sink_kills", "--kills", "1", "--way", "driver"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as killed:
         eventually(lambda: sessions_of_children(killed.pid), "the driver runs", 300)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import pyspark
 from confluent_kafka.admin import AdminClient
 
 from oracle import BrokerProcess
@@ -29,6 +30,8 @@ LATEST_S: Final = 4.0
 ENDS_S: Final = 600.0
 PACKAGE: Final = Path(__file__).parents[1]
 CHECKOUT: Final = PACKAGE.parent
+PYSPARK: Final = Path(pyspark.__file__).parents[1]
+"""The directory of the PySpark in use, which is not always the installed one (`spark_versions`)."""
 
 
 class Verdict(NamedTuple):
@@ -51,7 +54,7 @@ class Driver:
         self._start()
 
     def _start(self) -> None:
-        path = os.pathsep.join(map(str, (PACKAGE, CHECKOUT / "wire", CHECKOUT / "storage", CHECKOUT)))
+        path = os.pathsep.join(map(str, (PACKAGE, CHECKOUT / "wire", CHECKOUT / "storage", CHECKOUT, PYSPARK)))
         environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
         environment["SPARK_HOME"] = str(home_with_bytecode())
         with self._output.open("ab") as output:
@@ -95,6 +98,10 @@ class Driver:
         finally:
             self.kill()
 
+    def has_ended(self) -> bool:
+        """Whether it has ended without being killed: an error that is no query's."""
+        return self._process.poll() is not None
+
     def tail(self) -> str:
         return "\n".join(self._output.read_text(errors="replace").splitlines()[-15:])
 
@@ -106,7 +113,8 @@ class Driver:
 def run(
     broker: BrokerProcess, directory: Path, kinds: Sequence[str], *, way: str, seed: int, limit_s: float | None = None
 ) -> Verdict:
-    """Kill once for each of ``kinds``, unless the time is over. Raises TimeoutError if the query does not go on."""
+    """Kill once for each of ``kinds``, unless the time is over. Raises TimeoutError if the query does not go on, and
+    RuntimeError if its driver ends."""
     began_s = time.monotonic()
     rng = random.Random(seed)
     create_topic(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), TOPIC, PARTITIONS)
@@ -148,6 +156,8 @@ def _wait_for_rows(watcher: Watcher, driver: Driver) -> None:
     """Wait for rows of a micro-batch that is new."""
     before, deadline_s = len(watcher), time.monotonic() + GOES_ON_S
     while len(watcher) < before + ROWS_PER_BATCH:
+        if driver.has_ended():
+            raise RuntimeError(f"the driver has ended:\n{driver.tail()}")
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"no row came within {GOES_ON_S:g} s:\n{driver.tail()}")
         time.sleep(0.05)

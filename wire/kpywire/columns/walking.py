@@ -3,26 +3,31 @@
 Invariant: sizes are positive. They are not compared with the end of the section, but with that of the buffer.
 """
 
+from typing import TYPE_CHECKING
+
 from kpywire.errors import Malformed
 from kpywire.varint import decode_varint
 
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
-def walk(buffer: bytes, position: int, count: int) -> tuple[list[int], int]:
+
+def walk(buffer: bytes, position: "i64", count: "i64") -> "tuple[list[int], i64]":
     """The sizes of ``count`` records one by one from ``position`` on, and the position after them.
 
     They are sizes and not positions, since Python makes no new objects for small numbers.
     """
-    found = []
+    found: list[int] = []
     try:
-        for _ in range(count):
-            start = position
-            length = buffer[position]
+        for _record in range(count):  # mypyc makes an object of each number if its name is only "_"
+            start: i64 = position
+            length: i64 = buffer[position]
             if length > 127:
-                length += (buffer[position + 1] << 7) - 128
                 position += 1
+                length += (buffer[position] << 7) - 128
                 if length > 16383:
-                    signed, position = decode_varint(buffer, position - 1)
-                    length = signed << 1
+                    length, position = decode_varint(buffer, position - 1)
+                    length <<= 1
                     position -= 1
             if length & 1 or length < 0:
                 raise Malformed("a record of a negative length")
