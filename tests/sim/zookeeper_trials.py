@@ -265,6 +265,7 @@ class Trials:
         self.zookeeper.come_to_rest()
         for server in self.ensemble.servers:
             server.lag_ms = LATE_MS
+        leaves.may_keep_moved = True  # its session may expire, and a controller orders nothing of who is not there
         self._move(client, [stays, comes])
         writer, end_ms = self._client(), self.world.now_ms + SOON_MS
         while self._is_moving() and self.world.now_ms < end_ms:
