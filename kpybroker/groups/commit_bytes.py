@@ -19,7 +19,7 @@ LONGEST_METADATA_BYTES = 0x3FFE
 LONGEST_NAME_BYTES = 0x7FFF
 _REMEMBERED = 4096
 _REMEMBERED_CHARS = 256
-"""Group and topic are remembered as bytes if they have no more characters than this together."""
+"""Group and topic are remembered if they have no more characters, or bytes, than this together."""
 _TYPE_AND_LENGTH = Struct(">hh")
 _LENGTH = Struct(">h")
 _PARTITION = Struct(">i")
@@ -65,7 +65,8 @@ def decode_commit(key: bytes, value: bytes | None) -> Decoded | None:
     None for a record that needs the general decoder, which also reports what is wrong with it.
     """
     try:
-        names = _names(key[:-4])
+        prefix = key[:-4]
+        names = _known_names(prefix) if len(prefix) <= _REMEMBERED_CHARS else _decode_names(prefix)
         if names is None:
             return None
         decoded = OffsetCommitKey(
@@ -104,8 +105,7 @@ def decode_commit(key: bytes, value: bytes | None) -> Decoded | None:
     return decoded, commit, version
 
 
-@lru_cache(_REMEMBERED)
-def _names(prefix: bytes) -> tuple[str, str] | None:
+def _decode_names(prefix: bytes) -> tuple[str, str] | None:
     """Read group and topic from a commit's key without its partition; None if it is not such a key."""
     length = _TYPE_AND_LENGTH.unpack_from(prefix)[1]
     group_end = 4 + length
@@ -113,6 +113,10 @@ def _names(prefix: bytes) -> tuple[str, str] | None:
     if length < 0 or topic_end < group_end + 2 or topic_end != len(prefix):
         return None
     return prefix[4:group_end].decode(), prefix[group_end + 2 : topic_end].decode()
+
+
+_known_names = lru_cache(_REMEMBERED)(_decode_names)
+"""The same groups and topics stand in many commits."""
 
 
 def _encode_names(group_id: str, topic: str) -> bytes | None:

@@ -47,3 +47,10 @@ def test_a_commit_has_the_bytes_of_the_general_encoder(key: OffsetCommitKey, val
 def test_names_that_no_key_can_hold_are_left_to_the_general_encoder() -> None:
     assert encode_key("g" * 0x8000, "t", 0) is None
     assert encode_key("g", "t" * 0x8000, 0) is None
+
+
+def test_names_too_long_to_be_remembered_are_written_and_read_like_others() -> None:
+    key = OffsetCommitKey(group="g" * 0x7FFF, topic="t" * 0x7FFF, partition=3)
+    encoded = encode_key(key.group, key.topic, key.partition)
+    assert encoded == FORMAT.encode_key(key)
+    assert decode(encoded, None) == Record(key, None, 0)
