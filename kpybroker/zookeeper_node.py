@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("kpybroker")
 
 FIRST_METADATA_WAIT_MS: Final = 5_000
-"""A broker that has not heard of a controller by then has started all the same."""
+"""A broker that has not heard of a controller by then has started all the same. One that has heard of brokers, and of
+no topics by then, lists the brokers."""
 MOST_WAIT_MS: Final = 30_000
 """The longest time of a controlled shutdown."""
 NO_CONTROLLER_WAIT_MS: Final = 2_000
@@ -226,24 +227,33 @@ class ZooKeeperNode:
 
     async def _hear_of_cluster(self, joined: Joined, broker: ZooKeeperBroker) -> None:
         """Wait until the controller has sent metadata: a new controller sends the brokers first, and then the topics.
-        Before that, clients see no brokers and ask again; one that saw brokers without a controller or without topics
-        might wait for long."""
+        Before that, clients see no brokers and ask again, also after this wait. One that saw brokers without a
+        controller or without topics might wait for long, or give its topics up."""
         orders, heard = broker.orders, asyncio.Event()
         assert orders is not None
-        has_topics = True
+        has_topics, knows_brokers = True, False
         with suppress(NoAnswer):  # the next session begins meanwhile
             has_topics = bool((await joined.client.ask_until_answered(GetChildren(paths.TOPICS))).names)
 
+        def know() -> None:
+            broker.knows_cluster = True
+            heard.set()
+
         def hear() -> None:
-            if joined.metadata.image.brokers and (orders.has_named_topics or not has_topics):
-                heard.set()
+            nonlocal knows_brokers
+            if not joined.metadata.image.brokers:
+                return
+            if orders.has_named_topics or not has_topics:
+                know()
+            elif not knows_brokers:
+                knows_brokers = True
+                self.scheduler.call_later(FIRST_METADATA_WAIT_MS, know)  # the topics may have been deleted meanwhile
 
         orders.when_done(hear)
         timer = self.scheduler.call_later(FIRST_METADATA_WAIT_MS, heard.set)
         hear()
         await heard.wait()
         timer.cancel()
-        broker.knows_cluster = True
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
         self._monitoring.stage = f"recovering {directory}: {done} of {total} logs are done"

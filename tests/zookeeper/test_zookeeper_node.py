@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from asking import play
-from simulated import InMemory, SimulatedZooKeeper
+from simulated import InMemory, ServedSession, SimulatedZooKeeper, Znode
 
+from kpybroker import zookeeper_node
 from kpybroker.assembly.platform import Simulated
 from kpybroker.calls.pending import Pending
 from kpybroker.config.broker import BrokerConfig
@@ -19,7 +20,9 @@ from kpybroker.hosting.hosted_shard import HostedShard
 from kpybroker.network.peers import connect_over
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.zookeeper.broker.known_controller import ZooKeeperController
+from kpybroker.zookeeper.client.operations import ALL, Acl
 from kpybroker.zookeeper.tree import paths
+from kpybroker.zookeeper.tree.controller import ElectedController
 from kpybroker.zookeeper_node import ZooKeeperNode
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
@@ -148,30 +151,70 @@ def test_it_registers_leads_by_order_loses_its_session_and_leaves() -> None:
     played(story)
 
 
+async def with_a_topic(world: World) -> None:
+    """A node starts, creates a topic and stops."""
+    node = world.node()
+    await node.start(world.disk)
+    assert node.broker is not None
+    made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    client = SimpleNamespace(principal="User:ANONYMOUS")
+    call: Any = SimpleNamespace(api_key=CreateTopicsRequest.KEY, api_version=7, client=client)
+    node.broker.controller.forward(creation(topic_named("t", 1)), call, made.set_result)
+    assert (await asyncio.wait_for(made, 20)).topics[0].error_code == error_codes.NONE
+    await node.stop()
+
+
+def what_clients_see(broker: Any) -> tuple[bool, bool, bool]:
+    """Whether the broker knows brokers and topics, and lists itself."""
+    return bool(broker.image.brokers), bool(broker.image.topics), broker.is_listed(5)
+
+
 def test_a_broker_that_starts_again_lists_nobody_before_it_knows_its_topics() -> None:
     async def story(world: World) -> None:
-        node = world.node()
-        await node.start(world.disk)
-        assert node.broker is not None
-        made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        client = SimpleNamespace(principal="User:ANONYMOUS")
-        call: Any = SimpleNamespace(api_key=CreateTopicsRequest.KEY, api_version=7, client=client)
-        node.broker.controller.forward(creation(topic_named("t", 1)), call, made.set_result)
-        assert (await asyncio.wait_for(made, 20)).topics[0].error_code == error_codes.NONE
-        await node.stop()
-
+        await with_a_topic(world)
         again = world.node()
         start = asyncio.create_task(again.start(world.disk))
         seen: set[tuple[bool, bool, bool]] = set()
         while not start.done():
             await asyncio.sleep(0)
-            if (broker := again.broker) is not None:
-                seen.add((bool(broker.image.brokers), bool(broker.image.topics), broker.is_listed(5)))
+            if again.broker is not None:
+                seen.add(what_clients_see(again.broker))
         await start
         assert (True, False, False) in seen, "a new controller sends the brokers before the topics"
         assert not {(True, False, True), (False, False, True)} & seen
         assert again.broker is not None
         assert again.broker.is_listed(5)
+        await again.stop()
+
+    played(story)
+
+
+def test_a_broker_that_started_without_a_controller_lists_nobody_before_it_knows_its_topics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    former = 6
+
+    async def story(world: World) -> None:
+        await with_a_topic(world)
+        world.server.sessions[former] = ServedSession(former, b"", 60_000, world.server.now_ms)
+        znode = Znode(ElectedController(former, 0).encode(), (Acl(ALL, "world", "anyone"),), former, 0, 0)
+        world.server.nodes[f"/kafka{paths.CONTROLLER}"] = znode
+        world.server.nodes["/kafka"].children[paths.CONTROLLER.strip("/")] = None
+
+        again = world.node()
+        with monkeypatch.context() as patience:
+            patience.setattr(zookeeper_node, "FIRST_METADATA_WAIT_MS", 1)
+            await again.start(world.disk)
+        broker = again.broker
+        assert broker is not None
+        seen = {what_clients_see(broker)}
+        world.server.expire(former)
+        async with asyncio.timeout(20):
+            while not broker.is_listed(5):
+                await asyncio.sleep(0)
+                seen.add(what_clients_see(broker))
+        assert (True, False, False) in seen, "a new controller sends the brokers before the topics"
+        assert (True, False, True) not in seen
         await again.stop()
 
     played(story)
