@@ -2,14 +2,12 @@
 way of writing them does not fit. (Replayed commits, tombstones and legacy values are `kpybroker.groups.record.Record`.)
 """
 
-from typing import Final, final
+from typing import final
 
 from kpybroker.groups.commit_bytes import VALUE_VERSION, encode_key, encode_value
 from kpybroker.groups.offsets.committed import NO_TIMESTAMP, pack
 from kpybroker.groups.record import Record
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
-
-_new: Final = tuple.__new__
 
 
 @final
@@ -56,7 +54,7 @@ class CommitRecord:
             commit_timestamp=self.timestamp_ms,
             topic_id=self.topic_id,
         )
-        return _new(Record, (key, value, VALUE_VERSION))
+        return Record(key, value, VALUE_VERSION)
 
     def packed(self, record_offset: int) -> bytes:
         """The position as a group keeps it, once it is written."""
