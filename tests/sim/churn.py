@@ -108,7 +108,7 @@ class Churn:
         simulation = self.simulation
         places = [place for place in simulation.partitions if place[0] == "one"]
         group = self._group = Group(self.world, simulation.records, places, ("two", 0))
-        group.replicas = self._replicas
+        group.replicas, group.rules = self._replicas, simulation.invariants
         for number in range(MEMBERS):
             client = self._client(f"member{number}", PATIENCE_MS)
             exactly = self.kind.groups == "exactly"

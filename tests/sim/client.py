@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .world import World
 
 GROUP, TRANSACTION = 0, 1
+"""The kinds of coordinators (``key_type`` of FindCoordinator)."""
+GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+"""Their topics."""
 PORT = 9092
 
 

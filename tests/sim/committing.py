@@ -10,7 +10,7 @@ from kpywire import error_codes
 from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 
-from .client import GROUP, Client, NoAnswer, Refused
+from .client import GROUP, GROUPS, Client, NoAnswer, Refused
 from .records import Records
 
 if TYPE_CHECKING:
@@ -71,12 +71,12 @@ async def _look(client: Client, records: Records, group: str, place: tuple[str, 
     wanted = OffsetFetchRequestTopics(
         name=topic, topic_id=found.id if found else bytes(16), partition_indexes=[partition]
     )
-    began_s, newest_epochs = client.now_s, rules.newest_epochs(group)
+    began_s, newest_epochs = client.now_s, rules.newest_epochs(GROUPS, group)
     node_id = await client.coordinator(group, GROUP)
-    was_old = rules.coordinates_no_more(node_id, group, newest_epochs)
+    was_old = rules.coordinates_no_more(node_id, GROUPS, group, newest_epochs)
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])])
     answer = await client.ask(node_id, request)
-    is_old = was_old or rules.coordinates_no_more(node_id, group, newest_epochs)
+    is_old = was_old or rules.coordinates_no_more(node_id, GROUPS, group, newest_epochs)
     (of_group,) = answer.groups
     if of_group.error_code == error_codes.NONE:
         (one,) = of_group.topics[0].partitions

@@ -31,6 +31,7 @@ from .producing import Identity, Producer
 from .records import Records
 
 if TYPE_CHECKING:
+    from .invariants import Invariants
     from .world import World
 
 NAME = "workers"
@@ -63,6 +64,8 @@ class Group:
         self.processed: set[tuple[Place, int]] = set()
         self.commits = 0
         """How many counted."""
+        self.rules: Invariants | None = None
+        """They know who coordinates transactions."""
         self.is_calm = False
         """Whether members stay."""
         self.generations: dict[int, tuple[str, ...]] = {}
@@ -88,7 +91,7 @@ class Member:
         self.client = client
         self.group = group
         self.exactly = exactly
-        self._producer = Producer(client, group.records, {group.output[0]: 1})
+        self._producer = Producer(client, group.records, {group.output[0]: 1}, group.rules)
         self._identity: Identity | None = None
         self._id = ""
         self._generation = -1

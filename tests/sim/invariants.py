@@ -14,7 +14,7 @@ from kpystorage.errors import CorruptRecord, DiskFailure
 from kpywire.batch import batch_headers
 from kpywire.errors import Malformed
 
-from .layout import GROUP_PARTITIONS
+from .layout import COORDINATOR_PARTITIONS
 from .sequences import Sequences
 from .synced import is_synced
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .world import World
 
 READ_BYTES = 1 << 20
-GROUPS = "__consumer_offsets"
 
 Place = tuple[str, bytes, int]
 """Topic, its id, partition."""
@@ -164,18 +163,22 @@ class Invariants:
         """The nodes whose replica of a partition is damaged."""
         return {each.node_id for each in self.machines if name in each.damaged}
 
-    def newest_epochs(self, group: str) -> dict[bytes, int]:
-        """By the id of the groups' topic: the newest epoch in which somebody has led the partition of a group."""
-        index = partition_for(group, GROUP_PARTITIONS)
-        return {place[1]: each.epoch for place, each in self.committed.items() if place[::2] == (GROUPS, index)}
+    def newest_epochs(self, coordinators: str, key: str) -> dict[bytes, int]:
+        """By the id of the topic ``coordinators``: the newest epoch in which somebody has led the partition of a group
+        or of a transactional id."""
+        index = partition_for(key, COORDINATOR_PARTITIONS)
+        return {place[1]: each.epoch for place, each in self.committed.items() if place[::2] == (coordinators, index)}
 
-    def coordinates_no_more(self, node_id: int, group: str, newest_epochs: Mapping[bytes, int]) -> bool:
-        """Whether a node takes itself for the coordinator of a group in an older epoch than the newest, even if it
-        has not needed its log yet. What it answers until it learns of that may be old: reads ask nobody, in Kafka
-        (``scheduleReadOperation``) and here."""
+    def coordinates_no_more(
+        self, node_id: int, coordinators: str, key: str, newest_epochs: Mapping[bytes, int]
+    ) -> bool:
+        """Whether a node takes itself for the coordinator of a group or of a transactional id in an older epoch than
+        the newest, even if it has not needed its log yet. What it answers from memory until it learns of that may be
+        old: reads ask nobody, in Kafka (``scheduleReadOperation``) and here."""
         node = self.machines[node_id - 1].node
-        topic: Any = node.broker.replicas.topics.get(GROUPS) if node is not None and node.broker is not None else None
-        replica = topic.replicas.get(partition_for(group, GROUP_PARTITIONS)) if topic is not None else None
+        broker = node.broker if node is not None else None
+        topic: Any = broker.replicas.topics.get(coordinators) if broker is not None else None
+        replica = topic.replicas.get(partition_for(key, COORDINATOR_PARTITIONS)) if topic is not None else None
         if replica is None or not replica.is_led_here:
             return False
         return bool(replica.partition.leader_epoch < newest_epochs.get(topic.id, -1))

@@ -23,14 +23,15 @@ DIRECTORY = "/data"
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
 CONTROLLER_PORT = 9093
 START_MS = 1_790_000_000_000
-GROUP_PARTITIONS = 2
+COORDINATOR_PARTITIONS = 2
+"""Of the topic of each kind of coordinator."""
 QUOTA_WINDOWS = 3
 """Few, so that a client is soon above its quota."""
 COMMON = {
     "kpybroker.http.listener": "",
     "kpybroker.loop.lag.warn.ms": "0",
-    "offsets.topic.num.partitions": str(GROUP_PARTITIONS),
-    "transaction.state.log.num.partitions": "2",
+    "offsets.topic.num.partitions": str(COORDINATOR_PARTITIONS),
+    "transaction.state.log.num.partitions": str(COORDINATOR_PARTITIONS),
     "group.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "controller.listener.names": "CONTROLLER",

@@ -149,7 +149,7 @@ class Lending:
         simulation = self.simulation
         for name in ("lent plain", "lent transactional"):
             client = self._client(name)
-            producer = KeyedProducer(client, Records(self.world), TOPICS)
+            producer = KeyedProducer(client, Records(self.world), TOPICS, simulation.invariants)
             client.run(producer.plainly() if name == "lent plain" else producer.in_transactions())
         deleter = self._client("deleter")
         deleter.run(self._delete(deleter))

@@ -4,7 +4,7 @@ A plain producer never tries again, so its values stand once or not at all. An i
 its values stand once and in order. A transactional one commits or aborts several values together.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exactly_once.history import Outcome, Send, Transaction
 from kpywire import error_codes
@@ -14,8 +14,11 @@ from kpywire.messages.init_producer_id import InitProducerIdRequest
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
 
-from .client import TRANSACTION, Client, NoAnswer, Refused
+from .client import TRANSACTION, TRANSACTIONS, Client, NoAnswer, Refused
 from .records import Records
+
+if TYPE_CHECKING:
+    from .invariants import Invariants
 
 ALL = -1
 OF_CLIENTS = 3
@@ -47,11 +50,14 @@ class Identity:
 class Producer:
     """One client that writes."""
 
-    def __init__(self, client: Client, records: Records, topics: dict[str, int]) -> None:
-        """``topics``: how many partitions each has."""
+    def __init__(
+        self, client: Client, records: Records, topics: dict[str, int], rules: "Invariants | None" = None
+    ) -> None:
+        """``topics``: how many partitions each has. ``rules`` know who coordinates its transactions."""
         self.client = client
         self.records = records
         self.topics = topics
+        self.rules = rules
         self.rng = client.rng
         self._sent = 0
         self._aborting: set[tuple[int, int]] = set()
@@ -247,8 +253,14 @@ class Producer:
             client.world.violated(f"{name} of epoch {identity.epoch - 1} ended a transaction of {identity.epoch}")
 
     async def _end(self, name: str, identity: Identity, wants: bool) -> tuple[Outcome, Identity | None]:
-        """End a transaction; what is known of it, and who goes on."""
+        """End a transaction; what is known of it, and who goes on.
+
+        Nothing follows from a commit that is acknowledged by a node that coordinates in an older epoch than the newest
+        when this began. The transactions of a client that adds partitions share an epoch, and such a node may say once
+        more that the one before is committed, as Kafka does (KIP-890).
+        """
         client = self.client
+        newest_epochs = {} if self.rules is None else self.rules.newest_epochs(TRANSACTIONS, name)
         if not wants:
             self._aborting.add((identity.producer_id, identity.epoch))
         for _ in range(40):
@@ -261,7 +273,9 @@ class Producer:
                     committed=wants,
                 )
                 client.world.is_ending(node)
+                was_old = self._coordinates_no_more(node, name, newest_epochs)
                 answer = await client.ask(node, request)
+                is_old = was_old or self._coordinates_no_more(node, name, newest_epochs)
             except (NoAnswer, Refused):
                 await client.pause(100)
                 continue
@@ -270,12 +284,17 @@ class Producer:
                 if client.adds_partitions:  # the epoch stays; what may still be under way of an abort is in no other
                     identity.added.clear()
                     after = identity if wants else None
+                    if wants and is_old:
+                        return Outcome.UNKNOWN, after
                 return Outcome.COMMITTED if wants else Outcome.ABORTED, after
             if not error_codes.retriable(answer.error_code):
                 self.records.world.tell(f"{name} cannot end: {error_codes.name(answer.error_code)}")
                 return Outcome.UNKNOWN, None
             await client.pause(100)
         return Outcome.UNKNOWN, None
+
+    def _coordinates_no_more(self, node: int, name: str, newest_epochs: dict[bytes, int]) -> bool:
+        return self.rules is not None and self.rules.coordinates_no_more(node, TRANSACTIONS, name, newest_epochs)
 
     async def _new_identity(self, transactional_id: str | None) -> Identity | None:
         """A producer id; None if there is none to be had now."""

@@ -107,7 +107,7 @@ class Sharing:
         # one more that aborts transactions: those of two producers overlap
         writer = self.simulation.client("second transactional")
         topics = {TOPIC: self.simulation.topics[TOPIC]}
-        writer.run(Producer(writer, self.simulation.records, topics).in_transactions())
+        writer.run(Producer(writer, self.simulation.records, topics, self.simulation.invariants).in_transactions())
 
     def _client(self, name: str) -> Client:
         client = Client(self.world, self.simulation.network, name, self.simulation.node_ids, PATIENCE_MS)

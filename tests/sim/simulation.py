@@ -235,7 +235,7 @@ class Simulation:
         plain, idempotent, transactional = (self.client(name) for name in ("plain", "idempotent", "transactional"))
         plain.run(Producer(plain, self.records, self.topics).plainly())
         idempotent.run(Producer(idempotent, self.records, self.topics).idempotently())
-        transactional.run(Producer(transactional, self.records, self.topics).in_transactions())
+        transactional.run(Producer(transactional, self.records, self.topics, self.invariants).in_transactions())
         meddler = self.client_with("meddler", 1_000.0)
         meddler.run(Meddler(meddler, self.records, self.topics).meddle())
         poser = self.client_with("poser", 1_000.0)

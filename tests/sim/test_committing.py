@@ -1,4 +1,4 @@
-"""Which answers to "how far has the group come" judge a commit."""
+"""Which answers judge a commit: to "how far has the group come", and to "commit this transaction"."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from exactly_once.history import Outcome
 from kpybroker.hosting.placement import partition_for
+from kpywire.messages.end_txn import EndTxnRequest
 from kpywire.messages.offset_commit import OffsetCommitRequest
 from kpywire.messages.offset_fetch import (
     OffsetFetchResponse,
@@ -16,28 +18,32 @@ from kpywire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
+from .client import GROUPS, TRANSACTIONS
 from .committing import commit
-from .invariants import GROUPS, Committed, Invariants
-from .layout import GROUP_PARTITIONS
+from .invariants import Committed, Invariants
+from .layout import COORDINATOR_PARTITIONS
+from .producing import Identity, Producer
 from .records import Records
 
 TOPIC_ID = bytes(range(16))
-INDEX = partition_for("committer-0", GROUP_PARTITIONS)
 NOTHING = NO_EPOCH = -1
 
 
 class Cluster:
     """Node 1, which is asked, and what others know of the epochs."""
 
-    def __init__(self, led_epoch: int | None, newest_epoch: int) -> None:
+    def __init__(
+        self, led_epoch: int | None, newest_epoch: int, coordinators: str = GROUPS, key: str = "committer-0"
+    ) -> None:
+        index = partition_for(key, COORDINATOR_PARTITIONS)
         self.replica = SimpleNamespace(leader=None)  # nobody has needed its log yet
-        topic = SimpleNamespace(id=TOPIC_ID, replicas={INDEX: self.replica})
-        broker = SimpleNamespace(replicas=SimpleNamespace(topics={GROUPS: topic}))
+        topic = SimpleNamespace(id=TOPIC_ID, replicas={index: self.replica})
+        broker = SimpleNamespace(replicas=SimpleNamespace(topics={coordinators: topic}))
         world: Any = SimpleNamespace()
         machine: Any = SimpleNamespace(host="n1", node=SimpleNamespace(broker=broker))
         listing: Any = SimpleNamespace()
         self.rules = Invariants(world, [machine], listing)
-        self.newest = self.rules.committed[GROUPS, TOPIC_ID, INDEX] = Committed()
+        self.newest = self.rules.committed[coordinators, TOPIC_ID, index] = Committed()
         self.newest.epoch = newest_epoch
         self.lead(led_epoch)
 
@@ -104,3 +110,43 @@ def test_a_node_that_begins_to_lead_in_an_old_epoch_before_it_answers_may_tell_w
 def test_a_node_that_is_replaced_only_after_it_was_asked_knows_what_was_committed_before() -> None:
     cluster = Cluster(1, 1)
     assert offsets_judged(cluster, cluster.takes_over) == [NOTHING]
+
+
+class Ending:
+    """A client whose request to commit a transaction is answered with NONE."""
+
+    def __init__(self, *, adds_partitions: bool) -> None:
+        self.adds_partitions = adds_partitions
+        self.rng = SimpleNamespace()
+        self.world = SimpleNamespace(is_ending=lambda _node: None)
+
+    async def coordinator(self, _key: str, _kind: int) -> int:
+        return 1
+
+    async def ask(self, _node_id: int, request: EndTxnRequest) -> Any:
+        epoch = request.producer_epoch + (0 if self.adds_partitions else 1)
+        return SimpleNamespace(error_code=0, producer_id=request.producer_id, producer_epoch=epoch)
+
+
+def outcome_of_a_commit(cluster: Cluster, *, adds_partitions: bool) -> Outcome:
+    client: Any = Ending(adds_partitions=adds_partitions)
+    producer = Producer(client, Records(client.world), {"one": 1}, cluster.rules)
+    outcome, identity = asyncio.run(producer._end("tx", Identity(7, 0), True))
+    assert identity is not None
+    return outcome
+
+
+@pytest.mark.parametrize("adds_partitions", [True, False])
+def test_a_commit_that_the_newest_coordinator_acknowledges_is_one(adds_partitions: bool) -> None:
+    cluster = Cluster(1, 1, TRANSACTIONS, "tx")
+    assert outcome_of_a_commit(cluster, adds_partitions=adds_partitions) is Outcome.COMMITTED
+
+
+def test_a_coordinator_that_was_replaced_may_mean_the_transaction_before_of_the_same_epoch() -> None:
+    cluster = Cluster(0, 1, TRANSACTIONS, "tx")
+    assert outcome_of_a_commit(cluster, adds_partitions=True) is Outcome.UNKNOWN
+
+
+def test_a_coordinator_that_was_replaced_may_not_acknowledge_a_transaction_with_its_own_epoch() -> None:
+    cluster = Cluster(0, 1, TRANSACTIONS, "tx")
+    assert outcome_of_a_commit(cluster, adds_partitions=False) is Outcome.COMMITTED
