@@ -4,6 +4,7 @@ The tests share one cluster and play in their order: brokers 1 and 3 are Apache 
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions
 from kazoo.client import KazooClient
 
+from kpywire import error_codes
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from oracle import BrokerProcessError, jars, java
+from raw_client import RawClient
 from zookeeper_clients import PATIENCE_S, consume, create, is_in_sync, partitions_of, produce, until
 from zookeeper_clusters import KafkaOnZooKeeper, KpyOnZooKeeper, ZooKeeperCluster
 
@@ -269,6 +277,36 @@ def test_a_broker_without_an_id_gets_one_and_keeps_it(cluster: ZooKeeperCluster,
         assert "broker.id=1001" in meta
         broker.restart()
         assert (broker.data / "meta.properties").read_text() == meta
+
+
+def test_a_request_larger_than_zookeeper_takes_is_refused_and_the_session_goes_on(
+    cluster: ZooKeeperCluster, tree: KazooClient, tmp_path: Any
+) -> None:
+    throttled = ",".join(f"{number}:{KPY}" for number in range(4_000))
+    value = AlterableConfig(name="leader.replication.throttled.replicas", config_operation=0, value=throttled)
+    resource = AlterConfigsResource(resource_type=2, resource_name="configured", configs=[value])
+    before = tree.get("/config/topics/configured")[0]
+    launcher = ("env", "KAFKA_OPTS=-Djute.maxbuffer=20000")
+    with KpyOnZooKeeper(9, cluster.connect, directory=tmp_path, launcher=launcher) as broker:
+        session = tree.get("/brokers/ids/9")[1].ephemeralOwner
+        with RawClient(broker.port) as raw:
+            request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+            (answer,) = raw.call(request, 1).responses
+            assert answer.error_code == error_codes.UNKNOWN_SERVER_ERROR
+            why = r"was not sent to ZooKeeper: it has \d{5} bytes, and servers take 20000 at most \(jute.maxbuffer\)"
+            assert re.search(why, answer.error_message)
+            assert tree.get("/config/topics/configured")[0] == before
+            value.value = f"0:{KPY}"
+            assert raw.call(request, 1).responses[0].error_code == error_codes.NONE
+        assert tree.get("/brokers/ids/9")[1].ephemeralOwner == session
+        assert "is lost" not in broker.output.read_text()
+
+
+def test_a_jute_maxbuffer_that_is_no_number_refuses_the_start(cluster: ZooKeeperCluster, tmp_path: Any) -> None:
+    option = "-Djute.maxbuffer=much"
+    broker = KpyOnZooKeeper(9, cluster.connect, directory=tmp_path, launcher=("env", f"KAFKA_OPTS={option}"))
+    with pytest.raises(BrokerProcessError, match=f"{option} in KAFKA_OPTS is not a number of bytes"):
+        broker.__enter__()
 
 
 def test_the_tree_is_shown_and_fits_what_the_brokers_say(cluster: ZooKeeperCluster, admin: AdminClient) -> None:

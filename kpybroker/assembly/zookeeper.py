@@ -1,6 +1,7 @@
 """The parts of a broker in ZooKeeper mode, and how they are made of each other."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
@@ -46,6 +47,7 @@ from kpybroker.zookeeper.broker.registration import ZooKeeperRegistration
 from kpybroker.zookeeper.broker.translation import configs
 from kpybroker.zookeeper.client.addresses import BadConnect, Servers, parse
 from kpybroker.zookeeper.client.client import Client, NoAnswer, Settings
+from kpybroker.zookeeper.client.java_options import most_request_bytes
 from kpybroker.zookeeper.tree.brokers import Registration, ZkEndpoint
 from kpybroker.zookeeper.tree.passwords import KEY_BITS, KEY_FACTORY, Encoding, is_key_factory
 from kpystorage.disk import Disk
@@ -121,10 +123,13 @@ def client_of(
     numbers = ("zookeeper.session.timeout.ms", "zookeeper.max.in.flight.requests")
     timeout_ms, in_flight = (own.get(name, config[name]) for name in numbers)
     open_stream = _stream(config)
-    if login is None:
-        settings = Settings(servers, timeout_ms, in_flight)
-    else:
-        settings = Settings(servers, timeout_ms, in_flight, login.new_exchange)
+    try:
+        most_bytes = most_request_bytes(os.environ.get("KAFKA_OPTS", ""))
+    except ValueError as error:
+        raise StartRefused(str(error)) from None
+    new_exchange = None if login is None else login.new_exchange
+    settings = Settings(servers, timeout_ms, in_flight, new_exchange, most_bytes)
+    if login is not None:
         open_stream = login.prepared(open_stream)
     connect = simulated or connect_over(platform.loop, open_stream=open_stream)
     return Client(platform.scheduler, connect, settings, platform.rng)

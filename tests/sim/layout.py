@@ -24,7 +24,7 @@ CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
 CONTROLLER_PORT = 9093
 START_MS = 1_790_000_000_000
 COORDINATOR_PARTITIONS = 2
-"""Of the topic of each kind of coordinator."""
+"""The partitions of the topic of each kind of coordinator."""
 QUOTA_WINDOWS = 3
 """Few, so that a client is soon above its quota."""
 COMMON = {

@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.addresses import BadConnect, parse
+from kpybroker.zookeeper.client.client import ZooKeeperError
 from kpybroker.zookeeper.client.digest_md5 import DigestMd5
 from kpybroker.zookeeper.client.frames import EventType, Greeting, WatchedEvent, Welcome, reply
+from kpybroker.zookeeper.client.java_options import most_request_bytes
 from kpybroker.zookeeper.client.jute import Reader, Writer
 from kpybroker.zookeeper.client.operations import Check, Create, Delete, Exists, Failed, Get, Multi, Set
 from kpybroker.zookeeper.client.session import LoginRefused, Lost, Session, State
@@ -126,6 +129,42 @@ def test_a_lost_connection_says_which_requests_may_have_been_done() -> None:
     session.received(Welcome(0, 0, bytes(16)).frame(), 1)
     drain(session)
     assert results[3] == Lost(False, State.EXPIRED)
+
+
+def test_a_request_that_is_larger_than_servers_take_is_refused_and_others_go_on() -> None:
+    session, _ = connected(most_bytes=100)
+    results: list[object] = []
+    for each in (Set("/a", b""), Multi([Set("/b", bytes(40)), Set("/c", bytes(40))]), Set("/d", b"")):
+        session.submit(each, results.append, 0)
+    assert len(drain(session)) == 2
+    session.received(answer(1, error=error_codes.NO_NODE), 0)
+    session.received(answer(2, error=error_codes.BAD_VERSION), 0)
+    drain(session)
+    refused, of_a, of_d = results
+    assert isinstance(refused, Failed)
+    assert (of_a, of_d) == (Failed(error_codes.NO_NODE), Failed(error_codes.BAD_VERSION))
+    assert str(ZooKeeperError(refused, "/b")) == (
+        "The request for /b was not sent to ZooKeeper: it has 143 bytes, and servers take 100 at most (jute.maxbuffer)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kafka_opts", "size"),
+    [
+        ("", 1_048_575),
+        ("-Djute.maxbuffer=4194304 -Dother=1", 4_194_304),
+        ("-Djute.maxbuffer=1 -Djute.maxbuffer='0x10'", 16),
+        ("-Djute.maxbuffer=010", 8),
+    ],
+)
+def test_the_largest_request_is_what_jute_maxbuffer_says(kafka_opts: str, size: int) -> None:
+    assert most_request_bytes(kafka_opts) == size
+
+
+@pytest.mark.parametrize("value", ["much", "-1", "0", "1.5", "09", "1_000"])
+def test_a_jute_maxbuffer_that_is_no_number_of_bytes_is_one_clear_line(value: str) -> None:
+    with pytest.raises(ValueError, match=f"^-Djute.maxbuffer={value} in KAFKA_OPTS is not a number of bytes$"):
+        most_request_bytes(f"-Djute.maxbuffer={value}")
 
 
 def test_a_silent_connection_is_pinged_and_then_given_up() -> None:

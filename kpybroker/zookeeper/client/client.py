@@ -17,6 +17,7 @@ from kpybroker.server.outgoing import Unprotected
 from kpybroker.zookeeper.client import error_codes
 from kpybroker.zookeeper.client.addresses import Servers
 from kpybroker.zookeeper.client.frames import WatchedEvent
+from kpybroker.zookeeper.client.java_options import MOST_BYTES
 from kpybroker.zookeeper.client.operations import Failed, Multi, Operation
 from kpybroker.zookeeper.client.session import ENDED, Done, Exchange, Lost, Session, State
 from kpywire.errors import Malformed
@@ -32,7 +33,12 @@ class ZooKeeperError(Exception):
     """An operation that ZooKeeper refused. Nothing was done."""
 
     def __init__(self, failed: Failed, path: str) -> None:
-        super().__init__(f"ZooKeeper answers {failed} for {path if path.isprintable() else repr(path)}")
+        place = path if path.isprintable() else repr(path)
+        super().__init__(
+            f"The request for {place} was not sent to ZooKeeper: {failed.why_unsent}"
+            if failed.why_unsent
+            else f"ZooKeeper answers {failed} for {place}"
+        )
         self.code = failed.code
         self.failed = failed
 
@@ -58,6 +64,8 @@ class Settings(NamedTuple):
     most_in_flight: int = 10
     new_exchange: Callable[[], Exchange] | None = None
     """Begins a login at a server; None connects without one."""
+    most_bytes: int = MOST_BYTES
+    """The size of the largest request that the servers take."""
 
 
 class Client:
@@ -212,6 +220,7 @@ class Client:
             settings.servers.chroot,
             settings.most_in_flight,
             settings.new_exchange,
+            settings.most_bytes,
         )
         session.on_event = lambda event: self.on_event(event)
         session.on_state = self._state_changed

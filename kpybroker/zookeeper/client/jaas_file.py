@@ -5,12 +5,13 @@ messages about it name positions and modules, and nothing else.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kpybroker.sasl import krb5_login
 from kpybroker.sasl.jaas import KRB5_MODULE, BrokenJaas, Entry
 from kpybroker.sasl.krb5_login import Krb5Login
+from kpybroker.zookeeper.client.java_options import java_option
 
 FILE_OPTION: Final = "-Djava.security.auth.login.config="
 SECTION_OPTION: Final = "-Dzookeeper.sasl.clientconfig="
@@ -52,22 +53,15 @@ class Place(NamedTuple):
 
 def place_of(kafka_opts: str) -> Place | None:
     """The place that ``KAFKA_OPTS`` names; None if there is no login."""
-    options = kafka_opts.split()
-    if _value(options, SWITCH_OPTION).lower() == "false":
+    if java_option(kafka_opts, SWITCH_OPTION).lower() == "false":
         return None
-    file = _value(options, FILE_OPTION)
+    file = java_option(kafka_opts, FILE_OPTION)
     if not file:
         return None
-    service, host = _value(options, SERVICE_OPTION) or SERVICE, ""
-    if principal := _value(options, PRINCIPAL_OPTION):
+    service, host = java_option(kafka_opts, SERVICE_OPTION) or SERVICE, ""
+    if principal := java_option(kafka_opts, PRINCIPAL_OPTION):
         service, _, host = principal.partition("@")[0].partition("/")
-    return Place(file, _value(options, SECTION_OPTION) or "Client", service, host)
-
-
-def _value(options: Sequence[str], option: str) -> str:
-    """The value of the last of these options; empty if there is none."""
-    found = [each.removeprefix(option).strip("\"'") for each in options if each.startswith(option)]
-    return found[-1] if found else ""
+    return Place(file, java_option(kafka_opts, SECTION_OPTION) or "Client", service, host)
 
 
 def login_of(text: str, section: str, service: str = SERVICE) -> Login | Krb5Login | None:

@@ -103,6 +103,8 @@ class Failed(NamedTuple):
 
     code: int
     errors: tuple[int, ...] = ()
+    why_unsent: str = ""
+    """The reason why it was not even sent."""
 
     @property
     def failed_at(self) -> int:

@@ -29,6 +29,7 @@ from kpybroker.zookeeper.client.frames import (
     request,
     set_watches,
 )
+from kpybroker.zookeeper.client.java_options import MOST_BYTES
 from kpybroker.zookeeper.client.jute import Reader
 from kpybroker.zookeeper.client.operations import Failed, Operation, relative
 from kpybroker.zookeeper.client.watches import Watching
@@ -103,8 +104,10 @@ class Session:
         chroot: str = "",
         most_in_flight: int = 10,
         new_exchange: Callable[[], Exchange] | None = None,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
-        """``servers`` is their number. ``new_exchange`` begins a login at a server."""
+        """``servers`` is their number. ``new_exchange`` begins a login at a server. ``most_bytes`` is the size of the
+        largest request that they take: for a larger one they end the connection, and each time that it comes again."""
         self.state = State.CONNECTING
         self.session_id = 0
         self.timeout_ms = timeout_ms
@@ -120,6 +123,7 @@ class Session:
         self._servers = servers
         self._most_in_flight = most_in_flight
         self._new_exchange = new_exchange
+        self._most_bytes = most_bytes
         self._exchange: Exchange | None = None
         self._password = bytes(PASSWORD_BYTES)
         self._last_zxid = 0
@@ -323,11 +327,17 @@ class Session:
             and len(self._sent) < self._most_in_flight
         ):
             asked = self._waiting.popleft()
-            self._xid = asked.xid = self._xid % 0x7FFF_FFFF + 1
-            out = request(asked.xid, asked.operation.code)
+            xid = self._xid % 0x7FFF_FFFF + 1
+            out = request(xid, asked.operation.code)
             asked.operation.write(out, self.chroot)
+            frame = out.frame()
+            if len(frame) > self._most_bytes:
+                why = f"it has {len(frame)} bytes, and servers take {self._most_bytes} at most (jute.maxbuffer)"
+                self._settle(asked, Failed(error_codes.MARSHALLING_ERROR, why_unsent=why))
+                continue
+            self._xid = asked.xid = xid
             self._sent.append(asked)
-            self._say(out.frame(), now_ms)
+            self._say(frame, now_ms)
 
     def _settle(self, asked: _Request, result: Any) -> None:
         self.calls.append(lambda: asked.done(result))
