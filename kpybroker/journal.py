@@ -18,11 +18,11 @@ Invariant: the machine's state equals a replay of the log up to ``appended_offse
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, Final, NamedTuple, Protocol, final
 
 from kpywire import error_codes
 
-_ANSWERED_KEPT = 64
+_ANSWERED_KEPT: Final = 64
 """The number of deadlines of answered tickets that are kept, in addition to two for each open ticket."""
 
 
@@ -79,7 +79,7 @@ class Effects(NamedTuple):
     """An event that is fed back as an input once the records are committed."""
 
 
-NOTHING = Effects()
+NOTHING: Final = Effects()
 
 
 class Machine(Protocol):

@@ -7,30 +7,31 @@ read is what the general decoder reads.
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812
+from typing import Final
 
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.group_records.table import OFFSET_COMMIT
 from kpywire.uuid import ZERO_UUID
 
-VALUE_VERSION = 4
-SHORT_METADATA_BYTES = 126
-LONGEST_METADATA_BYTES = 0x3FFE
+VALUE_VERSION: Final = 4
+SHORT_METADATA_BYTES: Final = 126
+LONGEST_METADATA_BYTES: Final = 0x3FFE
 """The longest metadata handled here: its length takes one or two bytes. Longer metadata would need three."""
-LONGEST_NAME_BYTES = 0x7FFF
-_REMEMBERED = 4096
-_REMEMBERED_CHARS = 256
+LONGEST_NAME_BYTES: Final = 0x7FFF
+_REMEMBERED: Final = 4096
+_REMEMBERED_CHARS: Final = 256
 """Group and topic are remembered if they have no more characters, or bytes, than this together."""
-_TYPE_AND_LENGTH = Struct(">hh")
-_LENGTH = Struct(">h")
-_PARTITION = Struct(">i")
-_POSITION = Struct(">hqiB")
-_LONG_POSITION = Struct(">hqiBB")
-_WITHOUT_METADATA = Struct(">hqiBq")
-_VALUE_V3 = Struct(">hqih")
-_TIMESTAMP = Struct(">q")
-_TOPIC_ID_TAG = b"\x01\x00\x10"
+_TYPE_AND_LENGTH: Final = Struct(">hh")
+_LENGTH: Final = Struct(">h")
+_PARTITION: Final = Struct(">i")
+_POSITION: Final = Struct(">hqiB")
+_LONG_POSITION: Final = Struct(">hqiBB")
+_WITHOUT_METADATA: Final = Struct(">hqiBq")
+_VALUE_V3: Final = Struct(">hqih")
+_TIMESTAMP: Final = Struct(">q")
+_TOPIC_ID_TAG: Final = b"\x01\x00\x10"
 """The end of a value of version 4: one tagged field, with tag 0 and 16 bytes."""
-_NO_TAGS = b"\0"
+_NO_TAGS: Final = b"\0"
 
 Decoded = tuple[OffsetCommitKey, OffsetCommitValue | None, int]
 """Key, value and the version in which the value is written."""
@@ -115,7 +116,7 @@ def _decode_names(prefix: bytes) -> tuple[str, str] | None:
     return prefix[4:group_end].decode(), prefix[group_end + 2 : topic_end].decode()
 
 
-_known_names = lru_cache(_REMEMBERED)(_decode_names)
+_known_names: Final = lru_cache(_REMEMBERED)(_decode_names)
 """The same groups and topics stand in many commits."""
 
 
@@ -128,5 +129,5 @@ def _encode_names(group_id: str, topic: str) -> bytes | None:
     return begin + _LENGTH.pack(len(topic_bytes)) + topic_bytes
 
 
-_remembered_names = lru_cache(_REMEMBERED)(_encode_names)
+_remembered_names: Final = lru_cache(_REMEMBERED)(_encode_names)
 """A group commits the same few topics again and again."""

@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.authorization.resources import Operation
 from kpybroker.calls.call import Call
@@ -20,7 +20,7 @@ from kpywire import error_codes
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 JOINING, LEAVING, AWAY = 0, -1, -2
-OWN_IDS_FROM = 1
+OWN_IDS_FROM: Final = 1
 
 
 def handle(broker: Context, request: ConsumerGroupHeartbeatRequest, call: Call) -> Any:

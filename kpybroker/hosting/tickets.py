@@ -7,14 +7,14 @@ block the loop.
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.calls.pending import Pending
 from kpybroker.io.scheduler import Scheduler
 
 log = logging.getLogger("kpybroker.hosting")
 
-SLICE_MS = 5
+SLICE_MS: Final = 5
 """How long the loop works on one thing before other work gets a turn."""
 
 

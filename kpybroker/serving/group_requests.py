@@ -13,7 +13,7 @@ from kpybroker.groups.offsets.large_commit import LargeCommit
 from kpybroker.serving.context import Context
 from kpywire import error_codes
 
-_ANSWERED_AS = {
+_ANSWERED_AS: Final = {
     error_codes.NETWORK_EXCEPTION: error_codes.COORDINATOR_LOAD_IN_PROGRESS,
     error_codes.UNKNOWN_TOPIC_OR_PARTITION: error_codes.COORDINATOR_NOT_AVAILABLE,
     error_codes.NOT_ENOUGH_REPLICAS: error_codes.COORDINATOR_NOT_AVAILABLE,
@@ -27,7 +27,7 @@ _ANSWERED_AS = {
 
 _new: Final = tuple.__new__
 
-DENIED_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
+DENIED_TOPICS: Final = "The group has described topic(s) that the client is not authorized to describe."
 
 
 def coordinator_error(code: int) -> int:

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from kpystorage.directory import LogDirectory
 
 _new: Final = tuple.__new__
-_WARM_TAIL_BYTES = 64 << 20
+_WARM_TAIL_BYTES: Final = 64 << 20
 """Bytes at the end of the active segment that are assumed to be in the page cache."""
-_SNAPSHOT_INTERVAL_BYTES = 16 << 20
+_SNAPSHOT_INTERVAL_BYTES: Final = 16 << 20
 
 
 class Log:

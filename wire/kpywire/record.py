@@ -37,7 +37,7 @@ from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 from kpywire.varint import Buffer, as_int64, decode_varint, decode_varlong, encode_varint, encode_varlong
 
-MAX_INFLATED_BYTES = 1 << 30
+MAX_INFLATED_BYTES: Final = 1 << 30
 """The limit for an inflated record section when the caller sets no limit of its own."""
 
 Header = tuple[str, bytes | None]

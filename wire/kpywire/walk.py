@@ -9,7 +9,7 @@ a result or :class:`InvalidRecord`.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpywire.errors import Malformed
 from kpywire.varint import decode_unsigned_varint, decode_unsigned_varlong, decode_varint, decode_varlong
@@ -23,7 +23,7 @@ class TooLaborious(Malformed):
     """A batch has more records or headers that have to be checked one by one than `MOST_STEPS`."""
 
 
-MOST_STEPS = 1 << 19
+MOST_STEPS: Final = 1 << 19
 """The most records and headers of a batch that are walked, about a second's work. A batch of a few kilobytes can
 inflate to millions of them; records that look alike do not count."""
 

@@ -1,14 +1,14 @@
 """An offset that a group committed, as the coordinator keeps it (Kafka: ``OffsetAndMetadata``)."""
 
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpybroker.groups.group import Group
 from kpybroker.groups.record import Record
 from kpywire.group_records.offset_commit import OffsetCommitKey
 
-NO_TIMESTAMP = -1
-_FIXED = Struct(">qqqqi16s")
+NO_TIMESTAMP: Final = -1
+_FIXED: Final = Struct(">qqqqi16s")
 
 
 class Committed(NamedTuple):
