@@ -225,6 +225,7 @@ MODULES = (
     "kpywire.columns.walking",
     "kpywire.control_record",
     "kpywire.header",
+    "kpywire.offset_commit",
     "kpywire.produce",
     "kpywire.record",
     "kpywire.skim",

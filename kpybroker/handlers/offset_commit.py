@@ -23,8 +23,11 @@ from kpywire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kpywire.offset_commit import decoder_for
 
 IDS_FROM: Final = 10
+
+decoder = decoder_for
 
 
 def handle(broker: Context, request: OffsetCommitRequest, call: Call) -> Any:

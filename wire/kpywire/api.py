@@ -101,9 +101,8 @@ DESCRIBE_SHARE_GROUP_OFFSETS: Final = 90
 ALTER_SHARE_GROUP_OFFSETS: Final = 91
 DELETE_SHARE_GROUP_OFFSETS: Final = 92
 
-PRODUCE_ADVERTISED_MIN_VERSION: Final = (
-    0  # ApiVersions says so for the sake of old librdkafka; requests below 3 are refused
-)
+PRODUCE_ADVERTISED_MIN_VERSION: Final = 0
+"""ApiVersions says so for the sake of old librdkafka; requests below 3 are refused."""
 NEVER_FLEXIBLE: Final = 0x7FFF
 
 

@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 
 '''
 _API_MIDDLE = '''
-PRODUCE_ADVERTISED_MIN_VERSION: Final = 0  # ApiVersions says so for old librdkafka; requests below 3 are refused
+PRODUCE_ADVERTISED_MIN_VERSION: Final = 0
+"""ApiVersions says so for the sake of old librdkafka; requests below 3 are refused."""
 NEVER_FLEXIBLE: Final = 0x7FFF
 
 
