@@ -24,9 +24,10 @@ _REMEMBERED_CHARS: Final = 256
 _TYPE_AND_LENGTH: Final = Struct(">hh")
 _LENGTH: Final = Struct(">h")
 _PARTITION: Final = Struct(">i")
+_pack_partition: Final = _PARTITION.pack
 _POSITION: Final = Struct(">hqiB")
 _LONG_POSITION: Final = Struct(">hqiBB")
-_WITHOUT_METADATA: Final = Struct(">hqiBq")
+_pack_without_metadata: Final = Struct(">hqiBq").pack
 _VALUE_V3: Final = Struct(">hqih")
 _TIMESTAMP: Final = Struct(">q")
 _TOPIC_ID_TAG: Final = b"\x01\x00\x10"
@@ -41,14 +42,14 @@ def encode_key(group_id: str, topic: str, partition: int) -> bytes | None:
     """The key of a partition's commit; None for names that the general encoder has to refuse."""
     is_short = len(group_id) + len(topic) <= _REMEMBERED_CHARS
     names = _remembered_names(group_id, topic) if is_short else _encode_names(group_id, topic)
-    return None if names is None else names + _PARTITION.pack(partition)
+    return None if names is None else names + _pack_partition(partition)
 
 
 def encode_value(offset: int, leader_epoch: int, metadata: str, commit_timestamp: int, topic_id: bytes) -> bytes | None:
     """A value in version 4; None if its metadata are so long that it needs the general encoder."""
     tags = _NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id
     if not metadata:
-        return _WITHOUT_METADATA.pack(VALUE_VERSION, offset, leader_epoch, 1, commit_timestamp) + tags
+        return _pack_without_metadata(VALUE_VERSION, offset, leader_epoch, 1, commit_timestamp) + tags
     encoded = metadata.encode()
     length = len(encoded) + 1
     if length > LONGEST_METADATA_BYTES + 1:

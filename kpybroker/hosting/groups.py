@@ -69,23 +69,38 @@ def _kind(
     from kpybroker.groups.events import ExpireOffsets, TimersDue
     from kpybroker.groups.record import decode
 
-    known: list[tuple[BrokerConfig, GroupSettings]] = []
+    known = config()
+    known_settings, known_codec = _settings(known, topics), _codec(known)
     rebalances: dict[str, int] = {}
+
+    def follow(now: BrokerConfig) -> None:
+        nonlocal known, known_settings, known_codec
+        known, known_settings, known_codec = now, _settings(now, topics), _codec(now)
 
     def settings() -> "GroupSettings":
         now = config()
-        if not known or known[0][0] is not now:
-            known[:] = [(now, _settings(now, topics))]
-        return known[0][1]
+        if now is not known:
+            follow(now)
+        return known_settings
+
+    def codec() -> int:
+        now = config()
+        if now is not known:
+            follow(now)
+        return known_codec
 
     return Kind(
         new_machine=lambda: GroupCoordinator(settings, topics.now, rng, rebalances, members_of_node),
         decode=decode,
         timers_due=TimersDue,
         periodic=ExpireOffsets,
-        codec=lambda: int(config()["offsets.topic.compression.codec"]),
+        codec=codec,
         load_bytes=lambda: int(config()["offsets.load.buffer.size"]),
     )
+
+
+def _codec(config: BrokerConfig) -> int:
+    return int(config["offsets.topic.compression.codec"])
 
 
 def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":

@@ -108,7 +108,7 @@ class TransactionCoordinator:
         shard.sweeps.due_ms = now_ms + PAUSE_MS
         if shard.unfinished and self._retry_due_ms is None:
             self._retry_due_ms = now_ms + timeouts.RETRY_MS
-        return _new(Effects, (decision.records, None, decision.replies, decision.sends, None))
+        return Effects(decision.records, None, decision.replies, decision.sends)
 
     def apply(self, record: Record, _offset: int, _producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""

@@ -1,7 +1,7 @@
 """A handwritten decoder for OffsetCommit: clients that commit after every batch send thousands of these a second.
 
-Only the usual form of a request is read here: versions from 5 on, with short texts, few topics and no tagged fields.
-Anything else is left to the compiled decoder, malformed bytes included.
+Only the usual form of a request is read here: versions from 5 on, with short texts, few partitions and no tagged
+fields. Anything else is left to the compiled decoder, malformed bytes included.
 
 Invariant: the request is the one that the compiled decoder reads from the same bytes (a test compares both).
 """
@@ -26,89 +26,24 @@ FLEXIBLE_FROM: Final = 8
 TOPIC_IDS_FROM: Final = 10
 NO_EPOCH: Final = -1
 NO_RETENTION: Final = -1
-_LONGEST: Final = 0x7F
-"""The most bytes of a text, and elements of an array, that are read here."""
+_LONGEST: Final = 0x7E
+"""The most bytes of a text, and the most elements of an array, that are read here."""
+_LONGEST_COMPACT: Final = _LONGEST + 1
+"""The same as a compact length, which is one more than the value."""
 _ID_BYTES: Final = 16
 _request: Final[Any] = OffsetCommitRequest
 _topic: Final[Any] = OffsetCommitRequestTopic
 _partition: Final[Any] = OffsetCommitRequestPartition
 _new: Final = object.__new__
+_length_from: Final = Struct(">h").unpack_from
+_count_from: Final = Struct(">i").unpack_from
+_generation_from: Final = Struct(">ih").unpack_from
+_compact_generation_from: Final = Struct(">iB").unpack_from
+"""The generation, and the length of the member id."""
 _old_position_from: Final = Struct(">iqh").unpack_from
-_fixed_position_from: Final = Struct(">iqih").unpack_from
-_flexible_position_from: Final = Struct(">iqiB").unpack_from
+_position_from: Final = Struct(">iqih").unpack_from
+_compact_position_from: Final = Struct(">iqiB").unpack_from
 """Partition, offset, from version 6 on the leader epoch, and the length of the metadata."""
-
-
-class _Reader:
-    """The position in the bytes of one request. Texts and counts raise ValueError if they are not usual."""
-
-    __slots__ = ("data", "flexible", "position")
-
-    def __init__(self, data: bytes, *, flexible: bool) -> None:
-        self.data = data
-        self.flexible = flexible
-        self.position = 0
-
-    def length(self) -> int:
-        """The length of a text, or the number of elements; -1 for null."""
-        data, position = self.data, self.position
-        if self.flexible:
-            self.position = position + 1
-            length = data[position] - 1
-        else:
-            self.position = position + 2
-            length = data[position] << 8 | data[position + 1]
-            if length == 0xFFFF:
-                return -1
-        if length >= _LONGEST:
-            raise ValueError
-        return length
-
-    def count(self) -> int:
-        """The number of elements of an array that is not null."""
-        if not self.flexible:
-            if self.data[self.position] or self.data[self.position + 1]:
-                raise ValueError
-            self.position += 2
-        count = self.length()
-        if count < 0:
-            raise ValueError
-        return count
-
-    def optional_text(self) -> str | None:
-        """A text, or None for null."""
-        return self.text_of(self.length())
-
-    def text(self) -> str:
-        """A text that is not null."""
-        text = self.text_of(self.length())
-        if text is None:
-            raise ValueError
-        return text
-
-    def text_of(self, length: int) -> str | None:
-        """The text of this length."""
-        if length <= 0:
-            return None if length else ""
-        begin = self.position
-        self.position = end = begin + length
-        return self.data[begin:end].decode()
-
-    def int32(self) -> int:
-        """A number of 4 bytes."""
-        data, position = self.data, self.position
-        self.position = position + 4
-        high = data[position]
-        if high > 0x7F:
-            high -= 0x100
-        return high << 24 | data[position + 1] << 16 | data[position + 2] << 8 | data[position + 3]
-
-    def no_tags(self) -> None:
-        """The end of a structure without tagged fields."""
-        if self.flexible:
-            if self.data[self.position]:
-                raise ValueError
-            self.position += 1
 
 
 class OffsetCommitDecoder:
@@ -116,7 +51,6 @@ class OffsetCommitDecoder:
 
     def __init__(self, version: int) -> None:
         self.version = version
-        self.flexible = version >= FLEXIBLE_FROM
         self._decode = decoder(OffsetCommitRequest, version)
 
     def decode(self, frame: memoryview, position: int) -> tuple[OffsetCommitRequest, int]:
@@ -124,66 +58,163 @@ class OffsetCommitDecoder:
         Malformed."""
         if self.version >= FIRST_USUAL:
             data = bytes(frame[position:])
-            reader = _Reader(data, flexible=self.flexible)
+            request = _new(_request)
             try:
-                request = self._usual(reader)
-            except (IndexError, StructError, ValueError):
-                pass
-            else:
-                if reader.position <= len(data):
-                    return request, position + reader.position
+                read = self._read_compact(data, request) if self.version >= FLEXIBLE_FROM else self._read(data, request)
+            except (IndexError, StructError, UnicodeDecodeError):
+                read = 0
+            if 0 < read <= len(data):
+                return request, position + read
         return self._decode(frame, position)
 
-    def _usual(self, reader: _Reader) -> OffsetCommitRequest:
-        request = _new(_request)
-        request.group_id = reader.text()
-        request.generation_id_or_member_epoch = reader.int32()
-        request.member_id = reader.text()
-        request.group_instance_id = reader.optional_text() if self.version >= INSTANCES_FROM else None
+    def _read(self, data: bytes, request: Any) -> int:
+        """Read a request of a version before 8. Return the bytes that it has, 0 if it is not a usual one."""
+        length = data[0] << 8 | data[1]
+        if length > _LONGEST:
+            return 0
+        end = 2 + length
+        request.group_id = data[2:end].decode()
+        request.generation_id_or_member_epoch, length = _generation_from(data, end)
+        if not 0 <= length <= _LONGEST:
+            return 0
+        begin = end + 6
+        end = begin + length
+        request.member_id = data[begin:end].decode() if length else ""
+        request.group_instance_id = None
         request.retention_time_ms = NO_RETENTION
-        request.topics = topics = []
-        for _ in range(reader.count()):
-            topics.append(self._topic(reader))
-        reader.no_tags()
-        return request  # type: ignore[no-any-return]
-
-    def _topic(self, reader: _Reader) -> OffsetCommitRequestTopic:
-        topic = _new(_topic)
-        if self.version >= TOPIC_IDS_FROM:
-            begin = reader.position
-            reader.position = end = begin + _ID_BYTES
-            topic.name = ""
-            topic.topic_id = reader.data[begin:end]
-        else:
-            topic.name = reader.text()
+        if self.version >= INSTANCES_FROM:
+            (length,) = _length_from(data, end)
+            end += 2
+            if length >= 0:
+                if length > _LONGEST:
+                    return 0
+                begin, end = end, end + length
+                request.group_instance_id = data[begin:end].decode()
+        (count,) = _count_from(data, end)
+        end += 4
+        if not 0 <= count <= _LONGEST:
+            return 0
+        topics: list[Any] = []
+        request.topics = topics
+        while len(topics) < count:
+            topic = _new(_topic)
+            topics.append(topic)
+            length = data[end] << 8 | data[end + 1]
+            if length > _LONGEST:
+                return 0
+            begin = end + 2
+            end = begin + length
+            topic.name = data[begin:end].decode()
             topic.topic_id = ZERO_UUID
-        topic.partitions = partitions = []
-        for _ in range(reader.count()):
-            partitions.append(self._position(reader))
-        reader.no_tags()
-        return topic  # type: ignore[no-any-return]
+            end = self._read_partitions(data, end, topic)
+            if not end:
+                return 0
+        return end
 
-    def _position(self, reader: _Reader) -> OffsetCommitRequestPartition:
-        partition = _new(_partition)
-        leader_epoch = NO_EPOCH
-        if self.flexible:
-            index, offset, leader_epoch, length = _flexible_position_from(reader.data, reader.position)
-            reader.position += 17
-            length -= 1
-        elif self.version >= EPOCHS_FROM:
-            index, offset, leader_epoch, length = _fixed_position_from(reader.data, reader.position)
-            reader.position += 18
+    def _read_partitions(self, data: bytes, end: int, topic: Any) -> int:
+        """Read the partitions of a topic, which begin at ``end``. Return the position behind them, 0 if they are not
+        usual."""
+        (count,) = _count_from(data, end)
+        end += 4
+        if not 0 <= count <= _LONGEST:
+            return 0
+        partitions: list[Any] = []
+        topic.partitions = partitions
+        while len(partitions) < count:
+            partition = _new(_partition)
+            partitions.append(partition)
+            if self.version >= EPOCHS_FROM:
+                index, offset, epoch, length = _position_from(data, end)
+                end += 18
+            else:
+                index, offset, length = _old_position_from(data, end)
+                epoch = NO_EPOCH
+                end += 14
+            if length > _LONGEST:
+                return 0
+            partition.partition_index = index
+            partition.committed_offset = offset
+            partition.committed_leader_epoch = epoch
+            if length > 0:
+                begin, end = end, end + length
+                partition.committed_metadata = data[begin:end].decode()
+            else:
+                partition.committed_metadata = None if length else ""
+        return end
+
+    def _read_compact(self, data: bytes, request: Any) -> int:
+        """Read a request of version 8 or later. Return the bytes that it has, 0 if it is not a usual one."""
+        length = data[0]
+        if not 0 < length <= _LONGEST_COMPACT:
+            return 0
+        request.group_id = data[1:length].decode()
+        request.generation_id_or_member_epoch, size = _compact_generation_from(data, length)
+        begin = length + 5
+        end = begin + size - 1
+        if not 0 < size <= _LONGEST_COMPACT:
+            return 0
+        request.member_id = data[begin:end].decode()
+        request.group_instance_id = None
+        request.retention_time_ms = NO_RETENTION
+        size = data[end]
+        end += 1
+        if size:
+            if size > _LONGEST_COMPACT:
+                return 0
+            begin, end = end, end + size - 1
+            request.group_instance_id = data[begin:end].decode()
+        count = data[end] - 1
+        end += 1
+        if not 0 <= count <= _LONGEST:
+            return 0
+        topics: list[Any] = []
+        request.topics = topics
+        while len(topics) < count:
+            topic = _new(_topic)
+            topics.append(topic)
+            end = self._read_compact_topic(data, end, topic)
+            if not end:
+                return 0
+        return 0 if data[end] else end + 1
+
+    def _read_compact_topic(self, data: bytes, end: int, topic: Any) -> int:
+        """Read a topic, which begins at ``end``. Return the position behind it, 0 if it is not a usual one."""
+        if self.version >= TOPIC_IDS_FROM:
+            topic.name = ""
+            begin, end = end, end + _ID_BYTES
+            topic.topic_id = data[begin:end]
         else:
-            index, offset, length = _old_position_from(reader.data, reader.position)
-            reader.position += 14
-        if length >= _LONGEST:
-            raise ValueError
-        partition.partition_index = index
-        partition.committed_offset = offset
-        partition.committed_leader_epoch = leader_epoch
-        partition.committed_metadata = reader.text_of(length)
-        reader.no_tags()
-        return partition  # type: ignore[no-any-return]
+            size = data[end]
+            if not 0 < size <= _LONGEST_COMPACT:
+                return 0
+            begin, end = end + 1, end + size
+            topic.name = data[begin:end].decode()
+            topic.topic_id = ZERO_UUID
+        count = data[end] - 1
+        end += 1
+        if not 0 <= count <= _LONGEST:
+            return 0
+        partitions: list[Any] = []
+        topic.partitions = partitions
+        while len(partitions) < count:
+            partition = _new(_partition)
+            partitions.append(partition)
+            index, offset, epoch, size = _compact_position_from(data, end)
+            end += 17
+            if size > _LONGEST_COMPACT:
+                return 0
+            partition.partition_index = index
+            partition.committed_offset = offset
+            partition.committed_leader_epoch = epoch
+            if size > 1:
+                begin, end = end, end + size - 1
+                partition.committed_metadata = data[begin:end].decode()
+            else:
+                partition.committed_metadata = "" if size else None
+            if data[end]:
+                return 0
+            end += 1
+        return 0 if data[end] else end + 1
 
 
 @cache

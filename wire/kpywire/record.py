@@ -46,6 +46,10 @@ _LENGTH: Final = Struct(">i")
 _BEFORE: Final = Struct(">qiibI")
 _CHECKED: Final = Struct(">hiqqqhii")
 """A batch header: `_BEFORE` is the part up to its CRC, `_CHECKED` the part behind it."""
+_pack_before: Final = _BEFORE.pack
+_pack_plain: Final = Struct(">hiqq14si").pack
+"""`_CHECKED` with the producer's id, epoch and sequence as one field."""
+_NO_PRODUCER: Final = Struct(">qhi").pack(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 _CRC: Final = Struct(">I")
 _SMALL: Final = 1024
 _SIZES: Final = tuple(encode_varint(size) for size in range(_SMALL))
@@ -258,8 +262,8 @@ def plain_batch_of(
 ) -> bytes:
     """`plain_batch` for ``count`` records that are already a section."""
     batch_length = HEADER_BYTES - LENGTH_END + len(section)
-    checked = _CHECKED.pack(0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count) + section
-    return _BEFORE.pack(base_offset, batch_length, partition_leader_epoch, MAGIC, crc32c(checked)) + checked
+    checked = _pack_plain(0, count - 1, timestamp_ms, timestamp_ms, _NO_PRODUCER, count) + section
+    return _pack_before(base_offset, batch_length, partition_leader_epoch, MAGIC, crc32c(checked)) + checked
 
 
 def assemble(header: BatchHeader, section: Buffer) -> bytes:
