@@ -218,6 +218,7 @@ MODULES = (
     "kpystorage.offset_index",
     "kpystorage.producer_snapshot",
     "kpystorage.producer_states",
+    "kpystorage.real_file",
     "kpystorage.recovery",
     "kpystorage.scan",
     "kpystorage.segment",
