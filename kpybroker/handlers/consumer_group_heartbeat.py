@@ -19,7 +19,9 @@ from kpybroker.serving.permissions import denied_topics
 from kpywire import error_codes
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
-JOINING, LEAVING, AWAY = 0, -1, -2
+JOINING: Final = 0
+LEAVING: Final = -1
+AWAY: Final = -2
 OWN_IDS_FROM: Final = 1
 
 

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosting.followed_topics import FollowedTopics
@@ -19,10 +19,10 @@ from kpybroker.replicas.replicas import Replicas
 if TYPE_CHECKING:
     from kpybroker.groups.settings import GroupSettings
 
-MINUTE_MS = 60_000
-COUNTS_FOR_MS = 1_000.0
+MINUTE_MS: Final = 60_000
+COUNTS_FOR_MS: Final = 1_000.0
 """How long a count of the members of all shards is used: heartbeats are too many to count for each."""
-_OF_A_GROUP = {
+_OF_A_GROUP: Final = {
     "consumer_session_timeout_ms": "consumer.session.timeout.ms",
     "consumer_heartbeat_interval_ms": "consumer.heartbeat.interval.ms",
     "consumer_assignment_interval_ms": "consumer.assignment.interval.ms",

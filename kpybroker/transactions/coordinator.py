@@ -144,7 +144,7 @@ class TransactionCoordinator:
         self.shard.sweeps.advance(self.shard, decision, WORK_AT_ONCE, _weigh)
 
     def _abort_timed_out(self, decision: Decision) -> None:
-        for _ in range(WORK_AT_ONCE):
+        for _nth in range(WORK_AT_ONCE):
             if decision.is_full:
                 return
             transactional_id = self.shard.timers.pop_due(decision.now_ms)

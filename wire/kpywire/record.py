@@ -92,7 +92,7 @@ def read_batch(
     section: Buffer = memoryview(buffer)[position + HEADER_BYTES : position + header.size]
     section = decompress(header.codec, section, max_inflated_bytes) if header.codec else bytes(section)
     end = 0
-    for _ in range(header.record_count):
+    for _nth in range(header.record_count):
         record, end = _decode_record(section, end, header)
         yield record
     if end != len(section):
@@ -112,7 +112,7 @@ def _decode_record(section: bytes, position: int, header: BatchHeader) -> tuple[
     if not 0 <= count <= end - position:
         raise Malformed(f"a record with {count} headers in {end - position} bytes")
     headers = []
-    for _ in range(count):
+    for _nth in range(count):
         header_key, position = _decode_bytes(section, position, end)
         if header_key is None:
             raise Malformed("a record header without a key")
