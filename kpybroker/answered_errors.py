@@ -6,14 +6,14 @@ errors, nor for answers that are already encoded.
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from kpywire import error_codes
 from kpywire.encoding import EncodedStructs
 from kpywire.messages.describe_quorum import DescribeQuorumResponse
 from kpywire.schema import fields_of
 
-ERROR_CODE = "error_code"
+ERROR_CODE: Final = "error_code"
 Errors = Callable[[Any, list[int]], None]
 """A function that appends the error codes of a message that are not 0."""
 

@@ -18,11 +18,11 @@ Invariant: the machine's state equals a replay of the log up to ``appended_offse
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, Final, NamedTuple, Protocol, final
 
 from kpywire import error_codes
 
-_ANSWERED_KEPT = 64
+_ANSWERED_KEPT: Final = 64
 """The number of deadlines of answered tickets that are kept, in addition to two for each open ticket."""
 
 
@@ -64,22 +64,33 @@ class Prepared:
         self.section = section
 
 
-class Effects(NamedTuple):
+@final
+class Effects:
     """The effects of a decision, none of them carried out yet."""
 
-    records: Sequence[Any] = ()
-    """One atomic batch for the log that stores this state."""
-    producer: ProducerEpoch | None = None
-    """Set when the batch belongs to a transaction."""
-    replies: Sequence[tuple[Ticket, Any]] = ()
-    """None, one or many parked requests with their responses."""
-    sends: Sequence[Send] = ()
-    """Requests to other nodes, held back like replies."""
-    then: Any = None
-    """An event that is fed back as an input once the records are committed."""
+    __slots__ = ("producer", "records", "replies", "sends", "then")
+
+    def __init__(
+        self,
+        records: Sequence[Any] = (),
+        producer: ProducerEpoch | None = None,
+        replies: Sequence[tuple[Ticket, Any]] = (),
+        sends: Sequence[Send] = (),
+        then: Any = None,
+    ) -> None:
+        self.records = records
+        """One atomic batch for the log that stores this state."""
+        self.producer = producer
+        """Set when the batch belongs to a transaction."""
+        self.replies = replies
+        """None, one or many parked requests with their responses."""
+        self.sends = sends
+        """Requests to other nodes, held back like replies."""
+        self.then = then
+        """An event that is fed back as an input once the records are committed."""
 
 
-NOTHING = Effects()
+NOTHING: Final = Effects()
 
 
 class Machine(Protocol):

@@ -2,6 +2,7 @@
 allowed."""
 
 import logging
+from typing import Final
 
 from kpybroker.authorization.authorizer import Rule
 from kpybroker.authorization.resources import Operation, PatternType, ResourceType
@@ -10,7 +11,7 @@ from kpywire import api
 
 log = logging.getLogger("kpybroker.authorizer")
 
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
+_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 """Names come from clients: none may end a line of the log."""
 
 

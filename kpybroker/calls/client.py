@@ -1,12 +1,12 @@
 """The client at the other end of a connection, as requests know it. Sockets are in `kpybroker.server`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.calls.principal import ANONYMOUS, Principal
 
-UNKNOWN_SOFTWARE = ("unknown", "unknown")
-PLAINTEXT = "PLAINTEXT"
+UNKNOWN_SOFTWARE: Final = ("unknown", "unknown")
+PLAINTEXT: Final = "PLAINTEXT"
 
 
 class Client:

@@ -269,6 +269,7 @@ class BrokerConfig:
         self.max_connection_creation_rate: int = self["max.connection.creation.rate"]
         self.request_timeout_ms: int = self["request.timeout.ms"]
         self.message_max_bytes: int = self["message.max.bytes"]
+        self.offsets_commit_timeout_ms: int = self["offsets.commit.timeout.ms"]
         self.fetch_max_bytes: int = self["fetch.max.bytes"]
         self.max_fetch_sessions: int = self["max.incremental.fetch.session.cache.slots"]
         self.max_request_partitions: int = self["max.request.partition.size.limit"]

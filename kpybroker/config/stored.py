@@ -4,12 +4,13 @@ Invariant: all roles of a node use the same configuration; a change rebuilds it 
 """
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.metadata.delta import ConfigResource, MetadataDelta
 from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
 
-CLUSTER_DEFAULT = ""
+CLUSTER_DEFAULT: Final = ""
 """The resource name of dynamic configs that apply to every broker."""
 
 

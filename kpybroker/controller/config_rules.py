@@ -1,9 +1,9 @@
 """The controller's questions about configs: its narrow view of ``kpybroker.config``."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-MAX_VALUE_LENGTH = 0x7FFF
+MAX_VALUE_LENGTH: Final = 0x7FFF
 
 
 class EffectiveConfig(NamedTuple):

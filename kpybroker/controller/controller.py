@@ -4,7 +4,7 @@ Requests come as :class:`~kpybroker.controller.state.ControllerRequest`, timers 
 events below. Exists on the active controller only, made from the committed image when its epoch has begun.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 from kpybroker.controller import brokers, migration
@@ -13,7 +13,7 @@ from kpybroker.controller.deciders import decider_of, has_no_time
 from kpybroker.controller.large_batch import LARGE_RECORDS, LargeBatch, large_batch
 from kpybroker.controller.state import STEP, ControllerRequest, ControllerState
 from kpybroker.errors import KafkaError
-from kpybroker.journal import NOTHING, Effects, ProducerEpoch, TooLarge
+from kpybroker.journal import NOTHING, Effects, ProducerEpoch, Ticket, TooLarge
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.image import InvalidMetadata
 from kpywire import error_codes
@@ -99,7 +99,7 @@ class Controller:
             from kpybroker.controller import delegation_tokens
 
             records, more = delegation_tokens.sweep_expired_tokens(self.state, event.wall_clock_ms)
-            return self._write(records)._replace(then=event if more else None)
+            return self._write(records, then=event if more else None)
         raise TypeError(f"No decision on {type(event).__name__}")
 
     def deliberate(self, request: ControllerRequest, now_ms: int) -> Generator[None, None, Decided]:
@@ -109,7 +109,8 @@ class Controller:
         try:
             effects = yield from self._answer_in_steps(request, now_ms)
             if len(effects.records) >= LARGE_RECORDS:
-                effects = effects._replace(records=[(yield from large_batch(effects.records, self.state.image.level))])
+                whole = yield from large_batch(effects.records, self.state.image.level)
+                effects = Effects([whole], effects.producer, effects.replies, effects.sends, effects.then)
         except Exception as error:
             return Decided(request, error)
         return Decided(request, effects)
@@ -163,18 +164,18 @@ class Controller:
                     (request.ticket, error_response(request.message, request.api_version, error.code, error.message))
                 ]
             )
-        return self._write(records)._replace(replies=[(request.ticket, response)])
+        return self._write(records, replies=[(request.ticket, response)])
 
-    def _write(self, records: list[Any]) -> Effects:
+    def _write(self, records: list[Any], *, replies: Sequence[tuple[Ticket, Any]] = (), then: Any = None) -> Effects:
         """Return records as effects. If they do not fit in one batch, they are wrapped in a metadata transaction
         (KIP-868)."""
         if len(records) > RECORDS_IN_PLAIN_BATCH and self.state.image.level >= metadata_version.TRANSACTIONS:
             records = [BeginTransactionRecord(name="Large change"), *records, EndTransactionRecord()]
-        return Effects(records=records)
+        return Effects(records, replies=replies, then=then)
 
     def _fence_stale_brokers(self, now_ms: int) -> Effects:
         records, more = brokers.fence_stale_broker(self.state, now_ms)
-        return self._write(records)._replace(then=FenceStaleBrokers() if more else None)
+        return self._write(records, then=FenceStaleBrokers() if more else None)
 
     def _refuse_too_large(self, event: Any) -> Effects:
         if isinstance(event, Decided):

@@ -4,14 +4,14 @@ Invariant: applying it, in whatever steps, gives the same state as a replay of i
 """
 
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.metadata.image_records import record_version
 from kpybroker.metadata.units import STEP_RECORDS, Unit, units_of
 from kpywire.metadata_records import encode_record
 from kpywire.record import encode_record as batched_record
 
-LARGE_RECORDS = 100
+LARGE_RECORDS: Final = 100
 """Fewer records than this are written and applied at once."""
 
 

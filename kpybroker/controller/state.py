@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from kpybroker.quotas.mutations import MutationQuota, MutationQuotas
     from kpybroker.sasl.delegation_token import TokenSecret
 
-MIN_INSYNC_REPLICAS = "min.insync.replicas"
-UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+UNCLEAN_LEADER_ELECTION: Final = "unclean.leader.election.enable"
 
 
 class TokenSettings(NamedTuple):
@@ -94,7 +94,7 @@ Decision = tuple[list[Any], Any]
 """The records to append as one batch, and the response."""
 Steps = Generator[None, None, Decision]
 """A decision about many things, which yields now and then. Nothing else is decided meanwhile."""
-STEP = 32
+STEP: Final = 32
 """The number of cheap operations between two yields."""
 
 

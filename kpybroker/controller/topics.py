@@ -6,7 +6,7 @@ TopicRecord, its ConfigRecords, its PartitionRecords.
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
 from kpybroker.controller.placement import place
@@ -30,10 +30,10 @@ from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
 from kpywire.metadata_records.topic_record import TopicRecord
 from kpywire.uuid import ZERO_UUID
 
-MAX_PARTITIONS_PER_REQUEST = 10_000
-MAX_RECORDS_PER_REQUEST = 10_000
-STRICT_CREATION_FROM = 6
-STRICT_DELETION_FROM = 5
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+MAX_RECORDS_PER_REQUEST: Final = 10_000
+STRICT_CREATION_FROM: Final = 6
+STRICT_DELETION_FROM: Final = 5
 """The versions of requests from which on a quota of mutations refuses instead of only throttling (KIP-599)."""
 
 _T = TypeVar("_T")

@@ -19,7 +19,7 @@ LONGEST_BYTES: Final = 512
 """Longer requests and replies are not kept."""
 NO_REQUESTS: Final = -1
 """In place of `LONGEST_BYTES`: no request is kept, only responses."""
-_CORRELATION_ID: Final = Struct(">i")
+_pack_correlation_id: Final = Struct(">i").pack
 
 
 class Repeated:
@@ -62,7 +62,7 @@ class Repeated:
             for code in errors:
                 counters.count_error(code)
             counters.response_bytes += self._response_bytes
-            return self._start + _CORRELATION_ID.pack(correlation_id) + self._end
+            return self._start + _pack_correlation_id(correlation_id) + self._end
         counted_bytes = counters.response_bytes
         reply = encode(served, correlation_id, response)
         self._response = None

@@ -105,7 +105,7 @@ def serve(
     else:
         errors = errors_in(api.response_class(api_key)) if api_key != api.FETCH else None
         yield
-        decode = decoder(api.request_class(api_key), api_version)
+        decode = _decoder_of(module, api_key, api_version)
         yield
         encode = encoder(api.response_class(api_key), api_version)
         yield
@@ -130,6 +130,14 @@ def serve(
     )
     served.shares = shares and intercept is None
     return served
+
+
+def _decoder_of(module: Any, api_key: int, api_version: int) -> Callable[[memoryview, int], tuple[Any, int]]:
+    """The decoder of requests that are decoded as a whole: the module's own, if it has one, or the compiled one."""
+    if hasattr(module, "decoder"):
+        own: Callable[[memoryview, int], tuple[Any, int]] = module.decoder(api_version).decode
+        return own
+    return decoder(api.request_class(api_key), api_version)
 
 
 def _sharing(handle: Callable[[Any, Any, Call], Work]) -> Handle:

@@ -158,7 +158,7 @@ class Line:
         began_ns = now_ns()
         waited_ns = began_ns - self._waits_since_ns
         try:
-            for _ in range(len(queue)):
+            for _nth in range(len(queue)):
                 serve_piece, part = queue.popleft()
                 serve_piece()
                 if now_ns() - began_ns > max(SHORT_NS, waited_ns // part):

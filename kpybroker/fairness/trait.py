@@ -1,5 +1,7 @@
 """The few facts about a kind of request that decide when it is served."""
 
+from typing import Final
+
 
 class Trait:
     """One kind of request. Kinds are compared by identity: each has a `Trait` of its own."""
@@ -15,5 +17,5 @@ class Trait:
         """Whether it is decided in one piece, whatever its size."""
 
 
-ORDINARY = Trait()
+ORDINARY: Final = Trait()
 """A request that is none of these."""

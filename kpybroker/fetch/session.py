@@ -10,13 +10,13 @@ seen.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from kpybroker.partition.in_sync import FetchClock, FollowerState
 
-NO_SESSION = 0
-FIRST_EPOCH = 1
-LAST_EPOCH = 2**31 - 1
+NO_SESSION: Final = 0
+FIRST_EPOCH: Final = 1
+LAST_EPOCH: Final = 2**31 - 1
 
 
 class Watched(Protocol):

@@ -8,7 +8,7 @@ for a larger one. A client without a session lists all its partitions each time.
 import random
 from collections.abc import Generator
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.remembered import RememberedBudget
@@ -17,20 +17,20 @@ from kpywire import error_codes
 from kpywire.fetch import PackedTopic
 from kpywire.messages.fetch import FetchTopic
 
-FINAL_EPOCH = -1
-INITIAL_EPOCH = 0
-FULL = (FINAL_EPOCH, INITIAL_EPOCH)
+FINAL_EPOCH: Final = -1
+INITIAL_EPOCH: Final = 0
+FULL: Final = (FINAL_EPOCH, INITIAL_EPOCH)
 """Epochs of requests that list all their partitions."""
-STEP_PARTITIONS = 32
+STEP_PARTITIONS: Final = 32
 MOST_PARTITIONS = 500_000
 """The most partitions in all sessions together. Kafka limits sessions only, whatever they hold."""
 MOST_REMEMBERED = 100_000
 """The most partitions of clients without a session that are remembered for their next requests."""
-ABANDONED_MS = 600_000
+ABANDONED_MS: Final = 600_000
 """A client that has not fetched for this long counts as gone, and has to begin a new session. Kafka keeps such sessions
 until it needs their slots."""
-SWEEP_MS = 60_000
-EVICTION_MS = 120_000
+SWEEP_MS: Final = 60_000
+EVICTION_MS: Final = 120_000
 """Kafka's ``incremental.fetch.session.cache.eviction.ms``, which cannot be configured in Kafka either."""
 
 

@@ -7,30 +7,32 @@ read is what the general decoder reads.
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812
+from typing import Final
 
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.group_records.table import OFFSET_COMMIT
 from kpywire.uuid import ZERO_UUID
 
-VALUE_VERSION = 4
-SHORT_METADATA_BYTES = 126
-LONGEST_METADATA_BYTES = 0x3FFE
+VALUE_VERSION: Final = 4
+SHORT_METADATA_BYTES: Final = 126
+LONGEST_METADATA_BYTES: Final = 0x3FFE
 """The longest metadata handled here: its length takes one or two bytes. Longer metadata would need three."""
-LONGEST_NAME_BYTES = 0x7FFF
-_REMEMBERED = 4096
-_REMEMBERED_CHARS = 256
+LONGEST_NAME_BYTES: Final = 0x7FFF
+_REMEMBERED: Final = 4096
+_REMEMBERED_CHARS: Final = 256
 """Group and topic are remembered if they have no more characters, or bytes, than this together."""
-_TYPE_AND_LENGTH = Struct(">hh")
-_LENGTH = Struct(">h")
-_PARTITION = Struct(">i")
-_POSITION = Struct(">hqiB")
-_LONG_POSITION = Struct(">hqiBB")
-_WITHOUT_METADATA = Struct(">hqiBq")
-_VALUE_V3 = Struct(">hqih")
-_TIMESTAMP = Struct(">q")
-_TOPIC_ID_TAG = b"\x01\x00\x10"
+_TYPE_AND_LENGTH: Final = Struct(">hh")
+_LENGTH: Final = Struct(">h")
+_PARTITION: Final = Struct(">i")
+_pack_partition: Final = _PARTITION.pack
+_POSITION: Final = Struct(">hqiB")
+_LONG_POSITION: Final = Struct(">hqiBB")
+_pack_without_metadata: Final = Struct(">hqiBq").pack
+_VALUE_V3: Final = Struct(">hqih")
+_TIMESTAMP: Final = Struct(">q")
+_TOPIC_ID_TAG: Final = b"\x01\x00\x10"
 """The end of a value of version 4: one tagged field, with tag 0 and 16 bytes."""
-_NO_TAGS = b"\0"
+_NO_TAGS: Final = b"\0"
 
 Decoded = tuple[OffsetCommitKey, OffsetCommitValue | None, int]
 """Key, value and the version in which the value is written."""
@@ -40,14 +42,14 @@ def encode_key(group_id: str, topic: str, partition: int) -> bytes | None:
     """The key of a partition's commit; None for names that the general encoder has to refuse."""
     is_short = len(group_id) + len(topic) <= _REMEMBERED_CHARS
     names = _remembered_names(group_id, topic) if is_short else _encode_names(group_id, topic)
-    return None if names is None else names + _PARTITION.pack(partition)
+    return None if names is None else names + _pack_partition(partition)
 
 
 def encode_value(offset: int, leader_epoch: int, metadata: str, commit_timestamp: int, topic_id: bytes) -> bytes | None:
     """A value in version 4; None if its metadata are so long that it needs the general encoder."""
     tags = _NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id
     if not metadata:
-        return _WITHOUT_METADATA.pack(VALUE_VERSION, offset, leader_epoch, 1, commit_timestamp) + tags
+        return _pack_without_metadata(VALUE_VERSION, offset, leader_epoch, 1, commit_timestamp) + tags
     encoded = metadata.encode()
     length = len(encoded) + 1
     if length > LONGEST_METADATA_BYTES + 1:
@@ -115,7 +117,7 @@ def _decode_names(prefix: bytes) -> tuple[str, str] | None:
     return prefix[4:group_end].decode(), prefix[group_end + 2 : topic_end].decode()
 
 
-_known_names = lru_cache(_REMEMBERED)(_decode_names)
+_known_names: Final = lru_cache(_REMEMBERED)(_decode_names)
 """The same groups and topics stand in many commits."""
 
 
@@ -128,5 +130,5 @@ def _encode_names(group_id: str, topic: str) -> bytes | None:
     return begin + _LENGTH.pack(len(topic_bytes)) + topic_bytes
 
 
-_remembered_names = lru_cache(_REMEMBERED)(_encode_names)
+_remembered_names: Final = lru_cache(_REMEMBERED)(_encode_names)
 """A group commits the same few topics again and again."""

@@ -11,7 +11,7 @@ the loop for long.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kpybroker.coordination.events import Loaded, MetadataChanged
 from kpybroker.coordination.sweeps import PAUSE_MS
@@ -92,7 +92,6 @@ WORK_AT_ONCE = 1_000
 REPLIES_AT_ONCE = 2_000
 """A decision on timers ends after this many replies. The other timers that are due follow in the next decision."""
 
-_new: Final = tuple.__new__
 _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpoch | None]] = {
     AlterShareGroupOffsetsRequest: share_offsets.alter_offsets,
     DeleteGroup: deletion.delete_group,
@@ -197,7 +196,7 @@ class GroupCoordinator:
         else:
             raise TypeError(f"The group coordinator is not told of {type(event).__name__}")
         shard.sweeps.due_ms = now_ms + PAUSE_MS
-        return _new(Effects, (decision.records, producer, decision.replies, (), decision.then))
+        return Effects(decision.records, producer, decision.replies, (), decision.then)
 
     def answer_again(self, message: Any, now_ms: int) -> Any | None:
         """The answer to a heartbeat of a member at rest, from which nothing follows. None if a message is to be

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.coordination.decision import CoordinatorDecision
 from kpybroker.groups.stories import LONGEST_CHARS, Event
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kpybroker.metadata.topic_view import TopicView
 
 
-AGES_MS = 1 << 62
+AGES_MS: Final = 1 << 62
 """Longer than any interval."""
 
 

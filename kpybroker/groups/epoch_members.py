@@ -5,14 +5,14 @@ may be deleted.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.group import SINCE_COMMIT, Group, Membership
 from kpywire import error_codes
 
-_EPOCHS_FROM = 9
+_EPOCHS_FROM: Final = 9
 """The first version of OffsetCommit whose epoch may be that of a member (KIP-848)."""
 
 

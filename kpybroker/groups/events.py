@@ -7,33 +7,53 @@ retention).
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 from kpybroker.journal import Prepared
 
 
-class GroupRequest(NamedTuple):
+@final
+class GroupRequest:
     """A request that concerns one group: one of kpywire's, or a part of one that concerns several groups.
 
     The shell splits requests about several groups into one event each: `DescribeGroup`, `DeleteGroup`, and for
     OffsetFetch one ``OffsetFetchRequestGroup``. Each is answered by the matching part of the response.
     """
 
-    ticket: Any
-    message: Any
-    api_version: int
-    timestamp_ms: int
-    client_id: str = ""
-    client_host: str = ""
-    """The client's address as Kafka shows it: ``/127.0.0.1``."""
-    require_stable: bool = False
-    """For an OffsetFetch: partitions with pending transactional commits are UNSTABLE_OFFSET_COMMIT (KIP-447)."""
-    prepared: Prepared | None = None
-    """For a large OffsetCommit: the records to write if it is accepted."""
-    visible: Callable[[Collection[str]], Collection[str]] | None = None
-    """For a heartbeat with a regular expression: of some topics, those that its sender may describe. None: all."""
-    software: str = ""
-    """The name of the client's library, from ApiVersions (KIP-511)."""
+    __slots__ = (
+        "api_version", "client_host", "client_id", "message", "prepared", "require_stable", "software", "ticket",
+        "timestamp_ms", "visible",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0913
+        self,
+        ticket: Any,
+        message: Any,
+        api_version: int,
+        timestamp_ms: int,
+        client_id: str = "",
+        client_host: str = "",
+        *,
+        require_stable: bool = False,
+        prepared: Prepared | None = None,
+        visible: Callable[[Collection[str]], Collection[str]] | None = None,
+        software: str = "",
+    ) -> None:
+        self.ticket = ticket
+        self.message = message
+        self.api_version = api_version
+        self.timestamp_ms = timestamp_ms
+        self.client_id = client_id
+        self.client_host = client_host
+        """The client's address as Kafka shows it: ``/127.0.0.1``."""
+        self.require_stable = require_stable
+        """For an OffsetFetch: partitions with pending transactional commits are UNSTABLE_OFFSET_COMMIT (KIP-447)."""
+        self.prepared = prepared
+        """For a large OffsetCommit: the records to write if it is accepted."""
+        self.visible = visible
+        """For a heartbeat with a regular expression: of some topics, those that its sender may describe. None: all."""
+        self.software = software
+        """The name of the client's library, from ApiVersions (KIP-511)."""
 
 
 class DescribeGroup(NamedTuple):

@@ -4,15 +4,15 @@
 """
 
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kpybroker.groups import commit_bytes
 from kpywire.coordinator_record import RecordFormat
 from kpywire.errors import Malformed
 from kpywire.group_records.table import MODULES, OFFSET_COMMIT
 
-FORMAT = RecordFormat("kpywire.group_records", MODULES)
-_TYPE = Struct(">h")
+FORMAT: Final = RecordFormat("kpywire.group_records", MODULES)
+_TYPE: Final = Struct(">h")
 
 
 class Record(NamedTuple):

@@ -8,9 +8,9 @@ Invariant: a timer with a deadline has an entry in the heap that is not later th
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, Final
 
-_STALE_KEPT = 64
+_STALE_KEPT: Final = 64
 """The number of stale entries, beyond two for each live timer, that are kept before the heap is cleaned. An entry is
 stale if its timer was cancelled or moved."""
 

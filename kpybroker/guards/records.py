@@ -40,7 +40,7 @@ def produce(node: GuardedImage, request: Produce, call: Call) -> Verdict:
         return None
     code, codec = error_codes.TOPIC_AUTHORIZATION_FAILED, codec_for(call.api_version)
     refusals = [(key, [codec.refusal(index, code, None) for index in indexes]) for key, indexes in denied.items()]
-    for _ in range(sum(map(len, denied.values()))):
+    for _nth in range(sum(map(len, denied.values()))):
         call.counters.count_error(code)
 
     def complete(answers: Any) -> Any:

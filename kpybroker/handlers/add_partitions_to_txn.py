@@ -8,7 +8,7 @@
 """
 
 from collections.abc import Generator, Iterable
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.gathered import gathered
@@ -28,7 +28,7 @@ from kpywire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-BATCHED_FROM = 4
+BATCHED_FROM: Final = 4
 
 
 def handle(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Any:

@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.authorization.resources import Operation
 from kpybroker.calls.call import Call
@@ -19,8 +19,10 @@ from kpybroker.serving.permissions import denied_topics
 from kpywire import error_codes
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
-JOINING, LEAVING, AWAY = 0, -1, -2
-OWN_IDS_FROM = 1
+JOINING: Final = 0
+LEAVING: Final = -1
+AWAY: Final = -2
+OWN_IDS_FROM: Final = 1
 
 
 def handle(broker: Context, request: ConsumerGroupHeartbeatRequest, call: Call) -> Any:

@@ -6,7 +6,7 @@
   when the epochs are used up (KIP-890).
 """
 
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.deferred import Deferred
@@ -15,7 +15,7 @@ from kpybroker.serving.group_requests import coordinator_error
 from kpybroker.serving.transaction_requests import transaction_request
 from kpywire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
-LAST_EPOCHS = 0x7FFF - 2
+LAST_EPOCHS: Final = 0x7FFF - 2
 """The first epoch at which a new producer id may be needed."""
 
 

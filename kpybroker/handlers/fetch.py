@@ -9,6 +9,7 @@ v9 leader epoch fencing (KIP-320); v12 divergence (KIP-595); v13 topic ids (KIP-
 
 from collections.abc import Callable, Collection, Generator
 from functools import partial
+from typing import Final
 
 from kpybroker.authorization.resources import Operation
 from kpybroker.calls.call import Call
@@ -31,10 +32,10 @@ from kpywire import error_codes
 from kpywire.fetch import REPLICA_STATE_FROM, TOPIC_IDS_FROM, PackedTopic, codec_for
 from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
-ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
+ISOLATION_LEVELS: Final = (READ_UNCOMMITTED, READ_COMMITTED)
 MOST_AT_ONCE = 64
 """The most partitions of a full request that are read in one piece."""
-MOST_NOTED = 200
+MOST_NOTED: Final = 200
 """The most partitions of a reader without a session whose positions are remembered, for its lag."""
 
 codec = codec_for

@@ -9,7 +9,7 @@
 - Answered when the round of joins ends. A session timeout outside of the broker's bounds is INVALID_SESSION_TIMEOUT.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.calls.call import Call
 from kpybroker.serving.context import Context
@@ -17,7 +17,7 @@ from kpybroker.serving.group_requests import coordinator_error, group_request
 from kpywire import error_codes
 from kpywire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
-NULL_PROTOCOL_NAME_FROM = 7
+NULL_PROTOCOL_NAME_FROM: Final = 7
 
 
 def handle(broker: Context, request: JoinGroupRequest, call: Call) -> Any:

@@ -9,7 +9,7 @@
 """
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.calls.call import Call
 from kpybroker.groups.offsets.large_commit import LargeCommit, prepared_commit
@@ -23,8 +23,11 @@ from kpywire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kpywire.offset_commit import decoder_for
 
-IDS_FROM = 10
+IDS_FROM: Final = 10
+
+decoder = decoder_for
 
 
 def handle(broker: Context, request: OffsetCommitRequest, call: Call) -> Any:

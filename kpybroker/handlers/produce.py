@@ -14,6 +14,7 @@
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.close_connection import CloseConnection
@@ -43,10 +44,10 @@ from kpywire.messages.produce import NodeEndpoint
 from kpywire.produce import Answers, Partitions, Produce, ProduceCodec, TopicKey, codec_for
 from kpywire.produce_hints import HintedAnswers
 
-ACKS_ALL = -1
-EVERY_CODEC_FROM = 7
-ADMIN_CLIENT_ID = "__admin_client"
-EXPECTED = frozenset(
+ACKS_ALL: Final = -1
+EVERY_CODEC_FROM: Final = 7
+ADMIN_CLIENT_ID: Final = "__admin_client"
+EXPECTED: Final = frozenset(
     {
         error_codes.UNKNOWN_TOPIC_OR_PARTITION,
         error_codes.NOT_LEADER_OR_FOLLOWER,
@@ -58,7 +59,7 @@ EXPECTED = frozenset(
 )
 """Errors that Kafka does not count as failed produce requests (``ReplicaManager.appendToLocalLog``). The other errors
 are answered with the log's start offset, by which clients tell lost records from a wrong order."""
-BEFORE_THE_LOG = frozenset(
+BEFORE_THE_LOG: Final = frozenset(
     {error_codes.UNKNOWN_TOPIC_ID, error_codes.INVALID_REQUIRED_ACKS, error_codes.INVALID_TOPIC_EXCEPTION}
 )
 """Other errors that are answered without the log's start offset, since they occur before the log is reached."""

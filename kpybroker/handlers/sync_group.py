@@ -5,7 +5,7 @@
 - Followers are answered when the leader's assignment is committed. Brokers do not read the bytes of assignments.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.calls.call import Call
 from kpybroker.serving.context import Context
@@ -13,7 +13,7 @@ from kpybroker.serving.group_requests import coordinator_error, group_request
 from kpywire import error_codes
 from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-PROTOCOL_FROM = 5
+PROTOCOL_FROM: Final = 5
 
 
 def handle(broker: Context, request: SyncGroupRequest, call: Call) -> Any:

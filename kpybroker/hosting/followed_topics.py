@@ -1,15 +1,16 @@
 """The topics that the group coordinator sees, in step with the committed metadata (Kafka: ``onMetadataUpdate``)."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.metadata.topic_view import NO_TOPICS, TopicView
 
-_CHANGES_KEPT = 10_000
+_CHANGES_KEPT: Final = 10_000
 """How many changes are remembered, beyond two for each topic."""
 
-GROUP_RESOURCE = 32
+GROUP_RESOURCE: Final = 32
 
 
 class FollowedTopics:

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosting.followed_topics import FollowedTopics
@@ -19,10 +19,10 @@ from kpybroker.replicas.replicas import Replicas
 if TYPE_CHECKING:
     from kpybroker.groups.settings import GroupSettings
 
-MINUTE_MS = 60_000
-COUNTS_FOR_MS = 1_000.0
+MINUTE_MS: Final = 60_000
+COUNTS_FOR_MS: Final = 1_000.0
 """How long a count of the members of all shards is used: heartbeats are too many to count for each."""
-_OF_A_GROUP = {
+_OF_A_GROUP: Final = {
     "consumer_session_timeout_ms": "consumer.session.timeout.ms",
     "consumer_heartbeat_interval_ms": "consumer.heartbeat.interval.ms",
     "consumer_assignment_interval_ms": "consumer.assignment.interval.ms",
@@ -69,23 +69,38 @@ def _kind(
     from kpybroker.groups.events import ExpireOffsets, TimersDue
     from kpybroker.groups.record import decode
 
-    known: list[tuple[BrokerConfig, GroupSettings]] = []
+    known = config()
+    known_settings, known_codec = _settings(known, topics), _codec(known)
     rebalances: dict[str, int] = {}
+
+    def follow(now: BrokerConfig) -> None:
+        nonlocal known, known_settings, known_codec
+        known, known_settings, known_codec = now, _settings(now, topics), _codec(now)
 
     def settings() -> "GroupSettings":
         now = config()
-        if not known or known[0][0] is not now:
-            known[:] = [(now, _settings(now, topics))]
-        return known[0][1]
+        if now is not known:
+            follow(now)
+        return known_settings
+
+    def codec() -> int:
+        now = config()
+        if now is not known:
+            follow(now)
+        return known_codec
 
     return Kind(
         new_machine=lambda: GroupCoordinator(settings, topics.now, rng, rebalances, members_of_node),
         decode=decode,
         timers_due=TimersDue,
         periodic=ExpireOffsets,
-        codec=lambda: int(config()["offsets.topic.compression.codec"]),
+        codec=codec,
         load_bytes=lambda: int(config()["offsets.load.buffer.size"]),
     )
+
+
+def _codec(config: BrokerConfig) -> int:
+    return int(config["offsets.topic.compression.codec"])
 
 
 def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":

@@ -8,7 +8,7 @@ Invariant: while it is open, no other shard decides for this partition in this l
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from kpybroker.errors import KafkaError
 from kpybroker.hosting.kind import EncodedRecord, Kind
@@ -24,10 +24,10 @@ from kpywire.record import Record, build_batch, plain_batch, plain_batch_of
 
 log = logging.getLogger("kpybroker.hosting")
 
-RETRY_MS = 1_000
+RETRY_MS: Final = 1_000
 """The delay before a log that accepted no writes is tried again."""
-_COMPRESSION_AT_BEST = 64
-_TOO_LARGE = (error_codes.MESSAGE_TOO_LARGE, error_codes.RECORD_LIST_TOO_LARGE)
+_COMPRESSION_AT_BEST: Final = 64
+_TOO_LARGE: Final = (error_codes.MESSAGE_TOO_LARGE, error_codes.RECORD_LIST_TOO_LARGE)
 
 
 class Callbacks(NamedTuple):

@@ -27,10 +27,10 @@ from kpywire import error_codes
 
 log = logging.getLogger("kpybroker.transactions")
 
-RETRY_MS = 100
+RETRY_MS: Final = 100
 SLICE_NS: Final = 5_000_000
 """The longest time for which markers are written before requests are served."""
-_FENCED = frozenset({error_codes.INVALID_PRODUCER_EPOCH, error_codes.TRANSACTION_COORDINATOR_FENCED})
+_FENCED: Final = frozenset({error_codes.INVALID_PRODUCER_EPOCH, error_codes.TRANSACTION_COORDINATOR_FENCED})
 
 
 class _Ending:

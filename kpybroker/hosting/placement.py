@@ -28,4 +28,4 @@ def _hashed(text: str) -> int:
     return 0x1_0000_0000 - value if value > 0x8000_0000 else value
 
 
-_remembered = lru_cache(_REMEMBERED)(_hashed)
+_remembered: Final = lru_cache(_REMEMBERED)(_hashed)

@@ -223,13 +223,8 @@ class Shards:
         writes: bool,
     ) -> Any:
         ticket = Ticket(self._answers, answer, refuse)
-        pending = ticket.pending
-        assert pending is not None
         shard.submit(event(ticket), ticket, key, writes=writes, timeout_ms=timeout_ms)
-        if pending.resolved:
-            return pending.response
-        pending.when_cancelled(ticket.forget)
-        return pending
+        return ticket.response()
 
 
 def _grown(image: MetadataImage, delta: MetadataDelta) -> list[str]:

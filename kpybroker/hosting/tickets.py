@@ -7,14 +7,14 @@ block the loop.
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.calls.pending import Pending
 from kpybroker.io.scheduler import Scheduler
 
 log = logging.getLogger("kpybroker.hosting")
 
-SLICE_MS = 5
+SLICE_MS: Final = 5
 """How long the loop works on one thing before other work gets a turn."""
 
 
@@ -25,15 +25,19 @@ class AnswerQueue:
         self._scheduler = scheduler
         self._waiting: deque[tuple[Ticket, Any, int]] = deque()
         self._until_ms = 0.0
+        self._is_fresh = False
+        """Whether the slice has just begun: most inputs have one answer, which needs no look at the clock."""
 
     def begin_slice(self, now_ms: float) -> None:
         """Begin a slice with an input: its answers are sent at once, until the slice is over. ``now_ms`` is of the
         monotonic clock."""
         self._until_ms = now_ms + SLICE_MS
+        self._is_fresh = True
 
     def put(self, ticket: "Ticket", message: Any, error_code: int) -> None:
         """Send an answer, now or soon."""
-        if not self._waiting and self._scheduler.monotonic_ms() < self._until_ms:
+        if not self._waiting and (self._is_fresh or self._scheduler.monotonic_ms() < self._until_ms):
+            self._is_fresh = False
             _deliver(ticket, message, error_code)
             return
         if not self._waiting:
@@ -41,6 +45,7 @@ class AnswerQueue:
         self._waiting.append((ticket, message, error_code))
 
     def _drain(self) -> None:
+        self._is_fresh = False
         until_ms = self._scheduler.monotonic_ms() + SLICE_MS
         waiting = self._waiting
         while waiting:
@@ -61,11 +66,13 @@ def _deliver(ticket: "Ticket", message: Any, error_code: int) -> None:
 class Ticket:
     """One request that a machine answers through its journal. If the journal fails, it gets an error."""
 
-    __slots__ = ("_answer", "_answers", "_refuse", "pending")
+    __slots__ = ("_answer", "_answers", "_is_answered", "_refuse", "_response", "pending")
 
     def __init__(self, answers: AnswerQueue, answer: Callable[[Any], Any] | None, refuse: Callable[[int], Any]) -> None:
         """``answer`` makes the response from the machine's message, ``refuse`` from an error code."""
-        self.pending: Pending | None = Pending()
+        self.pending: Pending | None = None
+        self._is_answered = False
+        self._response: Any = None
         self._answers = answers
         self._answer = answer
         self._refuse: Callable[[int], Any] | None = refuse
@@ -78,15 +85,27 @@ class Ticket:
 
     def deliver(self, message: Any, error_code: int) -> None:
         """Give the response, unless the client is gone."""
-        pending, refuse = self.pending, self._refuse
-        if pending is None or refuse is None:
+        refuse = self._refuse
+        if refuse is None or self._is_answered:
             return
         if error_code:
             response = refuse(error_code)
         else:
             response = message if self._answer is None else self._answer(message)
-        self.pending = None
-        pending.resolve(response)
+        self._is_answered = True
+        pending, self.pending = self.pending, None
+        if pending is None:
+            self._response = response
+        else:
+            pending.resolve(response)
+
+    def response(self) -> Any:
+        """The response if it was given already, which it mostly was, or a `Pending` of it. To be called once."""
+        if self._is_answered:
+            return self._response
+        self.pending = Pending()
+        self.pending.when_cancelled(self.forget)
+        return self.pending
 
     def forget(self) -> None:
         """Forget the client, which is gone. The request takes effect all the same, and holds nothing of the

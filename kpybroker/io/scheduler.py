@@ -6,15 +6,15 @@ asyncio loop; tests drive `ManualScheduler` by hand, so nothing has to wait for 
 
 import asyncio
 import heapq
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter_ns
+from time import perf_counter_ns, time_ns
 from typing import Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
 
+_wall_clock_ns: Final = time_ns
 PIECE_NS: Final = 250_000
 """The time that work in pieces takes in one turn of the loop. One long step may exceed it."""
 
@@ -137,7 +137,8 @@ class LoopScheduler:
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix="kpybroker-blocking")
         self._urgent: ThreadPoolExecutor | None = None
         self._waiting: ThreadPoolExecutor | None = None
-        self.monotonic_ms = lambda: loop.time() * 1000.0
+        time_s = loop.time
+        self.monotonic_ms = lambda: time_s() * 1000.0
         self.call_soon = loop.call_soon
         self._pieces = Pieces(lambda turn: self.call_soon(turn))
         self.in_pieces = self._pieces.begin
@@ -145,7 +146,7 @@ class LoopScheduler:
         self.call_soon_threadsafe = loop.call_soon_threadsafe
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return _wall_clock_ns() // 1_000_000
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> Timer:
         return self.loop.call_later(delay_ms / 1000.0, callback, *arguments)

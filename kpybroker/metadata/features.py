@@ -5,15 +5,16 @@ in its log is refused in one line. A feature enters this table when it is comple
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.broker import FeatureRange
 from kpybroker.metadata.image import ELR_VERSION, KRAFT_VERSION
 
 TRANSACTION_VERSION = "transaction.version"
-GROUP_VERSION = "group.version"
+GROUP_VERSION: Final = "group.version"
 SHARE_VERSION = "share.version"
-STREAMS_VERSION = "streams.version"
+STREAMS_VERSION: Final = "streams.version"
 
 SUPPORTED: Mapping[str, FeatureRange] = {
     metadata_version.FEATURE_NAME: FeatureRange(metadata_version.MINIMUM, metadata_version.LATEST),

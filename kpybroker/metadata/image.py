@@ -9,7 +9,7 @@ Readers must not change anything in an image.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.broker import Broker, Controller
@@ -43,10 +43,10 @@ from kpywire.metadata_records.unregister_broker_record import UnregisterBrokerRe
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 from kpywire.metadata_records.zk_migration_state_record import ZkMigrationStateRecord
 
-KRAFT_VERSION = "kraft.version"
+KRAFT_VERSION: Final = "kraft.version"
 ELR_VERSION = "eligible.leader.replicas.version"
-TOPIC_RESOURCE = 2
-BROKER_RESOURCE = 4
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
 
 ZK_MIGRATION = "zk.migration.state"
 """The name under which deltas report a change of the state of the migration from ZooKeeper."""

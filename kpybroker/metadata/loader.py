@@ -6,14 +6,14 @@ must not change the image.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.metadata.replacement import replace
 from kpybroker.metadata.units import Unit
 
-UNITS_TOGETHER = 64
+UNITS_TOGETHER: Final = 64
 """The number of units that are published together, since each publication costs time in the subscribers too."""
 Subscriber = Callable[[MetadataImage, MetadataDelta], None]
 

@@ -5,9 +5,9 @@ it, and which versions of the records a controller at that level writes. The lis
 ``kpybroker.metadata.features``.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-FEATURE_NAME = "metadata.version"
+FEATURE_NAME: Final = "metadata.version"
 
 
 class MetadataVersion(NamedTuple):
@@ -54,12 +54,12 @@ VERSIONS = tuple(
 MINIMUM = VERSIONS[0].level
 LATEST = VERSIONS[-1].level
 
-SCRAM = 11
-ISR_SHRINK_KEEPS_LEADER_EPOCH = 12
+SCRAM: Final = 11
+ISR_SHRINK_KEEPS_LEADER_EPOCH: Final = 12
 TRANSACTIONS = 13
-DELEGATION_TOKENS = 14
-CONTROLLER_REGISTRATION = 15
-DIRECTORY_ASSIGNMENT = 17
+DELEGATION_TOKENS: Final = 14
+CONTROLLER_REGISTRATION: Final = 15
+DIRECTORY_ASSIGNMENT: Final = 17
 ELIGIBLE_LEADER_REPLICAS = 23
 CORDONED_LOG_DIRS = 30
 

@@ -5,7 +5,7 @@ nothing is copied in advance. Equal fields share one tuple, because a node may k
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kpybroker.metadata import metadata_version
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
@@ -13,17 +13,17 @@ from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.topic_record import TopicRecord
 from kpywire.uuid import ZERO_UUID
 
-NO_LEADER = -1
-NO_LEADER_CHANGE = -2
+NO_LEADER: Final = -1
+NO_LEADER_CHANGE: Final = -2
 
-RECOVERED = 0
-RECOVERING = 1
-RECOVERY_UNCHANGED = -1
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+RECOVERY_UNCHANGED: Final = -1
 
-MIGRATING_DIRECTORY = bytes(16)
-UNASSIGNED_DIRECTORY = (1).to_bytes(16, "big")
-LOST_DIRECTORY = (2).to_bytes(16, "big")
-RESERVED_DIRECTORIES = 100
+MIGRATING_DIRECTORY: Final = bytes(16)
+UNASSIGNED_DIRECTORY: Final = (1).to_bytes(16, "big")
+LOST_DIRECTORY: Final = (2).to_bytes(16, "big")
+RESERVED_DIRECTORIES: Final = 100
 
 _Value = TypeVar("_Value")
 
@@ -42,7 +42,7 @@ def directory_is_online(directory: bytes, online: Sequence[bytes]) -> bool:
     return not online or directory in online
 
 
-_FIELDS = (
+_FIELDS: Final = (
     "adding_replicas",
     "directories",
     "elr",

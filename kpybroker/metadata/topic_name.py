@@ -1,10 +1,11 @@
 """The rules for names of topics (Kafka's ``Topic`` in clients' ``common.internals``)."""
 
 import re
+from typing import Final
 
 MAX_NAME_LENGTH = 249
-CLUSTER_METADATA = "__cluster_metadata"
-GROUP_OFFSETS_TOPIC = "__consumer_offsets"
+CLUSTER_METADATA: Final = "__cluster_metadata"
+GROUP_OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 INTERNAL = frozenset((GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC))

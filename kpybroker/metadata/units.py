@@ -9,7 +9,7 @@ Invariant: applying all units of some records is the same as applying these reco
 """
 
 from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kpybroker.metadata.topic import Partition
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
@@ -18,7 +18,7 @@ from kpywire.metadata_records.end_transaction_record import EndTransactionRecord
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.topic_record import TopicRecord
 
-STEP_RECORDS = 32
+STEP_RECORDS: Final = 32
 
 
 class NewPartitions(NamedTuple):

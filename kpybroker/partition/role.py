@@ -5,14 +5,16 @@ Invariant: nothing at or above the high watermark is shown to consumers; nothing
 shown to those that read committed.
 """
 
+from typing import Final
+
 from kpybroker.errors import KafkaError
 from kpystorage.log import Log
 from kpystorage.log_offset import LogOffset
 from kpystorage.log_slice import LogSlice
 from kpywire import error_codes
 
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
 
 
 class Role:

@@ -218,8 +218,9 @@ class Replica:
         leader = self.leader
         if leader is not None and leader.waits:
             leader.recount(self._monotonic_ms())
-        for entry in list(self.following):
-            entry.touch()
+        if self.following:
+            for entry in list(self.following):
+                entry.touch()
         if self.watchers:
             self._tell()
         for waiter in list(self.commit_waits):

@@ -4,7 +4,7 @@ A connection whose socket accepts no more data reports how much it holds. Above 
 made no progress for the longest time are closed. So clients that never read cannot use up what the others need.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 
 class Holder(Protocol):
@@ -23,7 +23,7 @@ class Held(NamedTuple):
     files: int
 
 
-NOTHING = Held(0, 0)
+NOTHING: Final = Held(0, 0)
 
 
 class Backlog:

@@ -1,7 +1,9 @@
 """The limit on new connections per second (``max.connection.creation.rate``, KIP-612). Connections above it wait in
 the backlog of the listening socket."""
 
-WINDOW_MS = 1_000
+from typing import Final
+
+WINDOW_MS: Final = 1_000
 
 
 class CreationRate:

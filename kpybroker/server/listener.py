@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import Callable, Container
 from heapq import nsmallest
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpybroker.calls.client import PLAINTEXT, Client
 from kpybroker.fairness.aside import Aside
@@ -34,18 +34,18 @@ from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets, tune, tune_
 
 log = logging.getLogger("kpybroker.server")
 
-SSL = "SSL"
-SCRATCH_BYTES = 256 * 1024
-PEEKED_BYTES = 512
+SSL: Final = "SSL"
+SCRATCH_BYTES: Final = 256 * 1024
+PEEKED_BYTES: Final = 512
 """Requests that are served first are shorter than this, unless their transactional id is very long."""
-SPARE_BODY_BYTES = 4 * 1024 * 1024
-SPARE_BODIES_BYTES = 16 * 1024 * 1024
-FIRST_REUSED_BYTES = 128 * 1024
-ACCEPT_RETRY_MS = 100
-MEMORY_CHECK_MS = 250
-MOST_THROTTLED_SOCKETS = 1_000
+SPARE_BODY_BYTES: Final = 4 * 1024 * 1024
+SPARE_BODIES_BYTES: Final = 16 * 1024 * 1024
+FIRST_REUSED_BYTES: Final = 128 * 1024
+ACCEPT_RETRY_MS: Final = 100
+MEMORY_CHECK_MS: Final = 250
+MOST_THROTTLED_SOCKETS: Final = 1_000
 """The most connections above the quota of their address that are kept unread; more are closed at once."""
-BODY_PATIENCE_MS = 5_000
+BODY_PATIENCE_MS: Final = 5_000
 """The longest time that a request may take to arrive while others wait for memory."""
 
 

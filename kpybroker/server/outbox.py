@@ -9,16 +9,16 @@ damaged batch ends the connection, and a client that asks for it again gets an e
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from kpybroker.server import page_cache
 from kpybroker.server.channel import MORE, Channel
 
-SMALL_SLICE_BYTES = 16 * 1024
-COLD_CHUNK_BYTES = 1024 * 1024
+SMALL_SLICE_BYTES: Final = 16 * 1024
+COLD_CHUNK_BYTES: Final = 1024 * 1024
 """The bytes that a thread reads at a time. The system is asked to read ahead as many more while these are sent."""
-SENDFILE_BYTES = 1024 * 1024
-_BYTES = (bytes, bytearray, memoryview)
+SENDFILE_BYTES: Final = 1024 * 1024
+_BYTES: Final = (bytes, bytearray, memoryview)
 
 
 Checked = tuple[int, str, int]

@@ -1,10 +1,12 @@
 """Whether the group protocols of Kafka 4 are finalised, and so served (Kafka: ``isConsumerGroupProtocolEnabled``)."""
 
+from typing import Final
+
 from kpybroker.metadata.features import GROUP_VERSION, STREAMS_VERSION
 from kpybroker.serving.context import Context
 
-CONSUMER = "consumer"
-STREAMS = "streams"
+CONSUMER: Final = "consumer"
+STREAMS: Final = "streams"
 
 
 def serves_consumer_groups(broker: Context) -> bool:

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from kpybroker.groups.offsets.large_commit import LargeCommit
 from kpybroker.serving.context import Context
 from kpywire import error_codes
 
-_ANSWERED_AS = {
+_ANSWERED_AS: Final = {
     error_codes.NETWORK_EXCEPTION: error_codes.COORDINATOR_LOAD_IN_PROGRESS,
     error_codes.UNKNOWN_TOPIC_OR_PARTITION: error_codes.COORDINATOR_NOT_AVAILABLE,
     error_codes.NOT_ENOUGH_REPLICAS: error_codes.COORDINATOR_NOT_AVAILABLE,
@@ -25,9 +26,8 @@ _ANSWERED_AS = {
     error_codes.INVALID_FETCH_SIZE: error_codes.UNKNOWN_SERVER_ERROR,
 }
 
-_new: Final = tuple.__new__
-
-DENIED_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
+_REMEMBERED_ADDRESSES: Final = 4096
+DENIED_TOPICS: Final = "The group has described topic(s) that the client is not authorized to describe."
 
 
 def coordinator_error(code: int) -> int:
@@ -48,19 +48,18 @@ def group_request(
     timestamp_ms = broker.scheduler.now_ms()
 
     def event(ticket: Any) -> GroupRequest:
-        fields = (
+        return GroupRequest(
             ticket,
             message,
             call.api_version,
             timestamp_ms,
             call.client_id or "",
             java_address(call.client.host),
-            require_stable,
-            prepared,
-            visible,
-            call.client.software[0],
+            require_stable=require_stable,
+            prepared=prepared,
+            visible=visible,
+            software=call.client.software[0],
         )
-        return _new(GroupRequest, fields)
 
     return event
 
@@ -70,6 +69,7 @@ def is_blank(text: str | None) -> bool:
     return text is not None and all(character <= " " for character in text)
 
 
+@lru_cache(_REMEMBERED_ADDRESSES)
 def java_address(host: str) -> str:
     """An address as Java's ``InetAddress.toString`` writes it: ``/127.0.0.1``, ``/0:0:0:0:0:0:0:1``."""
     if ":" not in host:
@@ -83,4 +83,4 @@ def java_address(host: str) -> str:
 
 def commit_timeout_ms(broker: Context) -> int:
     """The longest time that a write of the coordinator may wait to be committed."""
-    return int(broker.config["offsets.commit.timeout.ms"])
+    return broker.config.offsets_commit_timeout_ms

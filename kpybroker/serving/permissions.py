@@ -1,7 +1,7 @@
 """May the sender of a request do this? Without an authorizer everything is allowed."""
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from kpybroker.authorization import audit
 from kpybroker.authorization.authorizer import Authorizer
@@ -10,7 +10,7 @@ from kpybroker.calls.address import java_address
 from kpybroker.calls.call import Call
 from kpybroker.metadata.image import MetadataImage
 
-_EVERYTHING = {kind: sum(1 << each for each in operations) for kind, operations in SUPPORTED_OPERATIONS.items()}
+_EVERYTHING: Final = {kind: sum(1 << each for each in operations) for kind, operations in SUPPORTED_OPERATIONS.items()}
 """The bit masks of all operations, by type."""
 
 

@@ -46,7 +46,7 @@ ADDS: Final = 2
 Errors = dict[Partition, int]
 """The error codes of partitions that may not be written to."""
 
-_NOT_TO_BE_ASKED_NOW = frozenset(
+_NOT_TO_BE_ASKED_NOW: Final = frozenset(
     {
         error_codes.NETWORK_EXCEPTION,
         error_codes.COORDINATOR_LOAD_IN_PROGRESS,

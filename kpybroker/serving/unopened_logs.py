@@ -5,7 +5,7 @@ A log takes a tenth of a millisecond, and a request can name thousands that were
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.close_connection import CloseConnection
@@ -19,7 +19,7 @@ from kpystorage.errors import StorageError
 from kpywire.produce import Answers, Produce, TopicKey
 from kpywire.produce_hints import HintedAnswers
 
-FEW = 16
+FEW: Final = 16
 """The number of logs that a request may create or open in one piece."""
 
 MOST_AT_ONCE = 256

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kpybroker.coordination.decision import CoordinatorDecision
 from kpybroker.share_coordinator.key import SharePartitionKey
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from kpybroker.share_coordinator.settings import ShareCoordinatorSettings
 
-RECORD_BYTES = 128
+RECORD_BYTES: Final = 128
 """An upper bound for a record's size without its group id and batches."""
-BATCH_BYTES = 19
+BATCH_BYTES: Final = 19
 
 
 class Decision(CoordinatorDecision[Record]):

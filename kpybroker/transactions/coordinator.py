@@ -108,7 +108,7 @@ class TransactionCoordinator:
         shard.sweeps.due_ms = now_ms + PAUSE_MS
         if shard.unfinished and self._retry_due_ms is None:
             self._retry_due_ms = now_ms + timeouts.RETRY_MS
-        return _new(Effects, (decision.records, None, decision.replies, decision.sends, None))
+        return Effects(decision.records, None, decision.replies, decision.sends)
 
     def apply(self, record: Record, _offset: int, _producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""
@@ -144,7 +144,7 @@ class TransactionCoordinator:
         self.shard.sweeps.advance(self.shard, decision, WORK_AT_ONCE, _weigh)
 
     def _abort_timed_out(self, decision: Decision) -> None:
-        for _ in range(WORK_AT_ONCE):
+        for _nth in range(WORK_AT_ONCE):
             if decision.is_full:
                 return
             transactional_id = self.shard.timers.pop_due(decision.now_ms)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from kpybroker.transactions.events import Partition
     from kpybroker.transactions.settings import TransactionSettings
 
-RECORD_BYTES = 160
+RECORD_BYTES: Final = 160
 """An upper bound for a record's size without its transactional id and the names of its partitions."""
 
 
-SENDS_AT_ONCE = 1_000
+SENDS_AT_ONCE: Final = 1_000
 _new: Final = tuple.__new__
 
 

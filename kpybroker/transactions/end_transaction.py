@@ -4,6 +4,8 @@
 the log; the partitions get their markers after that.
 """
 
+from typing import Final
+
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import TransactionRequest
 from kpybroker.transactions.responses import answer_with_producer
@@ -12,7 +14,7 @@ from kpybroker.transactions.transaction import EPOCH_BUMP_VERSION, LAST_EPOCH, N
 from kpywire import error_codes
 from kpywire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
-_EPOCH_BUMP_REQUEST = 5
+_EPOCH_BUMP_REQUEST: Final = 5
 
 
 def end_transaction(shard: TransactionShard, request: TransactionRequest, decision: Decision) -> None:

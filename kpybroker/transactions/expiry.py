@@ -1,10 +1,12 @@
 """The expiry of transactional ids that have not been used for long (KIP-98; Kafka: ``TransactionStateManager``)."""
 
+from typing import Final
+
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.shard import TransactionShard
 from kpybroker.transactions.transaction import State
 
-_MAY_EXPIRE = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+_MAY_EXPIRE: Final = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 
 def expire(shard: TransactionShard) -> None:

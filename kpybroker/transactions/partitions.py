@@ -5,6 +5,8 @@ verify or add them (versions 4 and 5, KIP-890). (Kafka: ``TransactionCoordinator
 ``handleVerifyPartitionsInTransaction``.)
 """
 
+from typing import Final
+
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import Partition, TransactionRequest
@@ -15,7 +17,7 @@ from kpywire import error_codes
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kpywire.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
 
-_LAST_CLIENT_VERSION = 3
+_LAST_CLIENT_VERSION: Final = 3
 
 
 def add_partitions(shard: TransactionShard, request: TransactionRequest, decision: Decision) -> None:

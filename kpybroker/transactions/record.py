@@ -6,7 +6,7 @@ in value version 1 even then; Kafka fails there.
 """
 
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpybroker.transactions.transaction import NO_EPOCH, NO_ID, State, Transaction
 from kpybroker.transactions.usual_value import read_usual, write_usual
@@ -14,11 +14,11 @@ from kpywire.errors import Malformed
 from kpywire.transaction_records import decode_key, decode_value, encode_key, encode_value, record_type
 from kpywire.transaction_records.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
-TRANSACTION_LOG = 0
-_KEY = Struct(">hh")
+TRANSACTION_LOG: Final = 0
+_KEY: Final = Struct(">hh")
 """The key's type, and the length of the transactional id that follows."""
-_LONGEST_NAME = 0x7FFF
-_STATES = {int(state): state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)}
+_LONGEST_NAME: Final = 0x7FFF
+_STATES: Final = {int(state): state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)}
 
 
 class Record(NamedTuple):

@@ -1,6 +1,7 @@
 """Responses in the form of each request version (Kafka: ``KafkaApis``)."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import Partition, TransactionRequest
@@ -14,7 +15,7 @@ from kpywire.messages.add_partitions_to_txn import (
 from kpywire.messages.end_txn import EndTxnResponse
 from kpywire.messages.init_producer_id import InitProducerIdResponse
 
-_KNOW_FENCED = {"InitProducerIdRequest": 4}
+_KNOW_FENCED: Final = {"InitProducerIdRequest": 4}
 """The first version of a request that knows PRODUCER_FENCED, where it is not 2. Before it, the error is
 INVALID_PRODUCER_EPOCH."""
 

@@ -3,11 +3,13 @@
 (Kafka: ``TransactionCoordinator.abortTimedOutTransactions``.)
 """
 
+from typing import Final
+
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.outcome import fence
 from kpybroker.transactions.shard import TransactionShard
 
-RETRY_MS = 1_000
+RETRY_MS: Final = 1_000
 """The delay after which a step that no client waits for is retried, for example because the log accepted no writes."""
 
 

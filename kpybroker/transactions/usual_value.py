@@ -9,23 +9,24 @@ Invariant: what is recognised here, the codec reads as the same; what is written
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812
+from typing import Final
 
 from kpybroker.transactions.events import Partition
 from kpybroker.transactions.transaction import NO_EPOCH, NO_ID, State, Transaction
 
-_HEAD = Struct(">hqhib")
-_INT = Struct(">i")
-_TAIL = Struct(">qqBHq")
+_HEAD: Final = Struct(">hqhib")
+_INT: Final = Struct(">i")
+_TAIL: Final = Struct(">qqBHq")
 """Both times, and one tag: the previous producer id."""
-_TAIL_WITH_VERSION = Struct(">qqBHqHh")
+_TAIL_WITH_VERSION: Final = Struct(">qqBHqHh")
 """The same with a second tag: the client's version."""
-_PREVIOUS_ID_TAG = 0x0008
-_VERSION_TAG = 0x0202
-_STATES = {int(state): state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)}
-_VALUE_VERSION = 1
-_ONE_BYTE = 0x80
+_PREVIOUS_ID_TAG: Final = 0x0008
+_VERSION_TAG: Final = 0x0202
+_STATES: Final = {int(state): state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)}
+_VALUE_VERSION: Final = 1
+_ONE_BYTE: Final = 0x80
 """Lengths from here on take another byte."""
-_LONGEST_SECTION = 0x7E
+_LONGEST_SECTION: Final = 0x7E
 """The longest name or array: its length plus one is a byte below `_ONE_BYTE`."""
 
 
@@ -109,11 +110,11 @@ def _partitions(section: bytes) -> frozenset[Partition] | None:
     found: list[Partition] = []
     try:
         position = 1
-        for _ in range(_length(section, 0)):
+        for _nth in range(_length(section, 0)):
             name_end = position + 1 + _length(section, position)
             name = section[position + 1 : name_end].decode()
             position = name_end + 1
-            for _ in range(_length(section, name_end)):
+            for _nth in range(_length(section, name_end)):
                 found.append((name, _INT.unpack_from(section, position)[0]))
                 position += _INT.size
             if section[position]:

@@ -3,7 +3,9 @@
 A reader that follows the log asks for the offset where its last slice ended; it is found here without the index.
 """
 
-KEPT = 64
+from typing import Final
+
+KEPT: Final = 64
 
 
 class Boundaries:

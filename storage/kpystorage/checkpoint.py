@@ -7,13 +7,14 @@ Rendering is pure. :func:`write_atomically` may run in a thread: a reader finds 
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from kpystorage.disk import Disk
 from kpystorage.errors import CorruptFile
 from kpywire.varint import Buffer
 
-VERSION = 0
-TEMPORARY = ".tmp"
+VERSION: Final = 0
+TEMPORARY: Final = ".tmp"
 
 TopicPartition = tuple[str, int]
 

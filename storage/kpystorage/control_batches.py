@@ -14,13 +14,13 @@ from kpywire.varint import Buffer
 _new: Final = tuple.__new__
 ABORT: Final = 0
 COMMIT: Final = 1
-_KEY = Struct(">hh")  # version, type
-_VALUE = Struct(">hi")  # version, coordinator epoch
-_RECORD = Struct(">5shhBhiB")
+_KEY: Final = Struct(">hh")  # version, type
+_VALUE: Final = Struct(">hi")  # version, coordinator epoch
+_RECORD: Final = Struct(">5shhBhiB")
 """The only record of nearly every control batch: key and value as above, what is before each, no headers."""
 _USUAL_LENGTH: Final = HEADER_BYTES + _RECORD.size - LENGTH_END
-_BEFORE_KEY = b"\x20\0\0\0\x08"
-_BEFORE_VALUE = 0x0C
+_BEFORE_KEY: Final = b"\x20\0\0\0\x08"
+_BEFORE_VALUE: Final = 0x0C
 
 
 def transaction_marker(header: BatchHeader, data: Buffer, position: int) -> TransactionMarker | None:

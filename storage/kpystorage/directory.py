@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import Final, Protocol
 
 from kpystorage import checkpoint, names, partition_metadata
 from kpystorage.clean_stop import complete
@@ -30,10 +30,10 @@ from kpystorage.segment import Segment
 from kpystorage.session import NO_BROKER_EPOCH, Session, read_broker_epoch
 from kpystorage.snapshot_files import SnapshotFiles
 
-METADATA_TOPIC = "__cluster_metadata"
-SNAPSHOT_INTERVAL_BYTES = 16 << 20
+METADATA_TOPIC: Final = "__cluster_metadata"
+SNAPSHOT_INTERVAL_BYTES: Final = 16 << 20
 """Bytes of a log that are replayed at a start before a snapshot of its producers is worth writing."""
-MOST_REMOVED_AT_ONCE = 16
+MOST_REMOVED_AT_ONCE: Final = 16
 
 
 class Randomness(Protocol):

@@ -11,11 +11,12 @@ Invariant: the file holds entries ``0 .. written``, the tail the rest; ``len()``
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from kpystorage.disk import File, failing_for_good
 
-ENTRIES_PER_WRITE = 64
-_BLOCK_BYTES = 4096
+ENTRIES_PER_WRITE: Final = 64
+_BLOCK_BYTES: Final = 4096
 
 
 class EntryFile:

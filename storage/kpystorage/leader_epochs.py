@@ -5,9 +5,10 @@ Invariant: epochs and start offsets both ascend strictly.
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from typing import Final
 
-UNDEFINED_EPOCH = -1
-UNDEFINED_OFFSET = -1
+UNDEFINED_EPOCH: Final = -1
+UNDEFINED_OFFSET: Final = -1
 
 
 class LeaderEpochs:

@@ -41,10 +41,9 @@ from kpywire.varint import Buffer
 if TYPE_CHECKING:
     from kpystorage.directory import LogDirectory
 
-_new: Final = tuple.__new__
-_WARM_TAIL_BYTES = 64 << 20
+_WARM_TAIL_BYTES: Final = 64 << 20
 """Bytes at the end of the active segment that are assumed to be in the page cache."""
-_SNAPSHOT_INTERVAL_BYTES = 16 << 20
+_SNAPSHOT_INTERVAL_BYTES: Final = 16 << 20
 
 
 class Log:
@@ -239,7 +238,7 @@ class Log:
             segment.rebuild_indexes()
             raise
         self.producers.end_offset = last_offset + 1
-        self.end = _new(LogOffset, (last_offset + 1, segment.base_offset, position))
+        self.end = LogOffset(last_offset + 1, segment.base_offset, position)
         self.unflushed_bytes += size
         self._unsnapshotted_bytes += size
         if last_offset - self.recovery_point >= self.config.flush_messages - 1:
@@ -261,7 +260,7 @@ class Log:
         if position < 0:
             return False
         self.producers.end_offset = next_offset
-        self.end = _new(LogOffset, (next_offset, segment.base_offset, position + size))
+        self.end = LogOffset(next_offset, segment.base_offset, position + size)
         self.unflushed_bytes += size
         self._unsnapshotted_bytes += size
         if next_offset - self.recovery_point >= self.config.flush_messages:
@@ -269,7 +268,7 @@ class Log:
         return True
 
     def _apply_producer(self, header: BatchHeader, segment: Segment, position: int, data: Buffer) -> None:
-        place = _new(LogOffset, (header.base_offset, segment.base_offset, position))
+        place = LogOffset(header.base_offset, segment.base_offset, position)
         if not header.attributes & CONTROL_MASK:
             self.producers.apply(header, place)
             return

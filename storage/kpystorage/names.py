@@ -1,37 +1,40 @@
 """Names of files and directories in a log directory, as Kafka's LogFileUtils and UnifiedLog spell them."""
 
 import re
+from typing import Final
 
-LOG = ".log"
-OFFSET_INDEX = ".index"
-TIME_INDEX = ".timeindex"
-TRANSACTION_INDEX = ".txnindex"
-PRODUCER_SNAPSHOT = ".snapshot"
-DELETED = ".deleted"
-CLEANED = ".cleaned"
-SWAP = ".swap"
-INDEXES = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
-SEGMENT_FILES = (LOG, *INDEXES)
+LOG: Final = ".log"
+OFFSET_INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
+TRANSACTION_INDEX: Final = ".txnindex"
+PRODUCER_SNAPSHOT: Final = ".snapshot"
+DELETED: Final = ".deleted"
+CLEANED: Final = ".cleaned"
+SWAP: Final = ".swap"
+INDEXES: Final = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
+SEGMENT_FILES: Final = (LOG, *INDEXES)
 
-DELETE_DIRECTORY = "-delete"
-STRAY_DIRECTORY = "-stray"
-FUTURE_DIRECTORY = "-future"
-MAX_NAME_CHARS = 255
+DELETE_DIRECTORY: Final = "-delete"
+STRAY_DIRECTORY: Final = "-stray"
+FUTURE_DIRECTORY: Final = "-future"
+MAX_NAME_CHARS: Final = 255
 
-LEADER_EPOCHS = "leader-epoch-checkpoint"
-PARTITION_METADATA = "partition.metadata"
-META_PROPERTIES = "meta.properties"
-CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-LOCK = ".lock"
-RECOVERY_POINTS = "recovery-point-offset-checkpoint"
-LOG_STARTS = "log-start-offset-checkpoint"
-HIGH_WATERMARKS = "replication-offset-checkpoint"
-CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+LOCK: Final = ".lock"
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+LOG_STARTS: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 
-_SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
-_TEMPORARY_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap)")
-_LENT_FILE = re.compile(r"\d{20}\.(log|index)\.[0-9a-f]{32}\.deleted")
-_MARKED_DIRECTORY = re.compile(r"(.+)-(\d+)\.([0-9a-f]{32})(-delete|-stray|-future)")
+_SEGMENT_FILE: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
+_TEMPORARY_FILE: Final = re.compile(
+    r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap)"
+)
+_LENT_FILE: Final = re.compile(r"\d{20}\.(log|index)\.[0-9a-f]{32}\.deleted")
+_MARKED_DIRECTORY: Final = re.compile(r"(.+)-(\d+)\.([0-9a-f]{32})(-delete|-stray|-future)")
 
 
 def segment_file(base_offset: int, suffix: str) -> str:

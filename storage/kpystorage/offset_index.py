@@ -9,15 +9,16 @@ Invariant: offsets and positions ascend strictly.
 
 from struct import Struct
 from struct import error as struct_error
+from typing import Final
 
 from kpystorage.disk import File
 from kpystorage.entry_file import ENTRIES_PER_WRITE, EntryFile
 from kpystorage.scan import Readable
 from kpywire.batch import HEADER, HEADER_BYTES, MAGIC, BatchHeader
 
-_ENTRY = Struct(">ii")
-ENTRY_BYTES = _ENTRY.size
-MOST_IN_ENTRY = (1 << 31) - 1
+_ENTRY: Final = Struct(">ii")
+ENTRY_BYTES: Final = _ENTRY.size
+MOST_IN_ENTRY: Final = (1 << 31) - 1
 _offset_of = Struct(">i").unpack_from
 
 

@@ -9,15 +9,15 @@ Producers are written by ascending id; Kafka writes them in the order of its has
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpystorage.errors import CorruptFile
 from kpywire.crc import crc32c
 
-VERSION = 1
-_HEADER = Struct(">hIi")
-_CRC_END = 6
-_ENTRY = Struct(">qhiqiqiq")
+VERSION: Final = 1
+_HEADER: Final = Struct(">hIi")
+_CRC_END: Final = 6
+_ENTRY: Final = Struct(">qhiqiqiq")
 
 
 class SnapshotEntry(NamedTuple):

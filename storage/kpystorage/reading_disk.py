@@ -4,31 +4,46 @@ import errno
 import os
 from typing import Any, NoReturn
 
-from kpystorage.real_disk import RealDescriptor, RealDisk, RealFile
+from kpystorage.real_disk import RealDescriptor, RealDisk
 
 
-class ReadingFile(RealFile):
+class ReadingFile:
     """A file that is only read; one descriptor, opened at the first read. A write is an OSError."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.is_given_up = False
+        self._descriptor: RealDescriptor | None = None
 
     def descriptor(self) -> RealDescriptor:
         if self._descriptor is None:
             self._descriptor = RealDescriptor(os.open(self.path, os.O_RDONLY))
         return self._descriptor
 
-    def _refuse(self, *_arguments: Any, **_options: Any) -> NoReturn:
-        raise _read_only(self.path)
+    def pread(self, length: int, position: int) -> bytes:
+        return self.descriptor().pread(length, position)
 
-    pwrite = truncate = reserve = create = _refuse
+    def size(self) -> int:
+        descriptor = self._descriptor
+        return os.stat(self.path).st_size if descriptor is None else os.fstat(descriptor.fd).st_size
+
+    def fsync(self) -> None:
+        self.descriptor().fsync()
 
     def release(self) -> None:
         self._descriptor = None
+
+    def _refuse(self, *_arguments: Any, **_options: Any) -> NoReturn:
+        raise _read_only(self.path)
+
+    pwrite = truncate = reserve = _refuse
 
 
 class ReadingDisk(RealDisk):
     """The file system, read-only. To change something through it is a mistake, and an OSError."""
 
     def file(self, path: str) -> ReadingFile:
-        return ReadingFile(path, self.descriptors)
+        return ReadingFile(path)
 
     def _refuse(self, *arguments: Any, **_options: Any) -> NoReturn:
         raise _read_only(str(arguments[0]))

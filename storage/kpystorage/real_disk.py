@@ -13,7 +13,6 @@ import errno
 import fcntl
 import os
 import sys
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -21,9 +20,10 @@ from itertools import islice
 from threading import Lock
 from typing import Final, TypeVar
 
-from kpystorage.disk import DescriptorsExhausted, FileStatus
+from kpystorage.disk import DescriptorsExhausted, File, FileStatus
 from kpystorage.gathering import Gathering
 from kpystorage.mounts import mount_id
+from kpystorage.real_file import RealFile
 from kpywire.varint import Buffer
 
 T = TypeVar("T")
@@ -72,55 +72,55 @@ def _library_call(name: str) -> Callable[..., int] | None:
 class RealDescriptor:
     """An open file of the operating system. Usable from any thread. It is closed when its last holder releases it."""
 
-    __slots__ = ("__weakref__", "_fd", "dirty", "used")
+    __slots__ = ("__weakref__", "dirty", "fd", "used")
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        self.fd = fd
         self.used = True  # since the sweep last looked
         self.dirty = False  # written through since its last fsync began
 
     def fileno(self) -> int:
-        return self._fd
+        return self.fd
 
     def pread(self, length: int, position: int) -> bytes:
-        data = os.pread(self._fd, length, position)
+        data = os.pread(self.fd, length, position)
         if len(data) == length or not data:
             return data
         pieces = [data]  # a signal or a page limit cut the read: go on to the end of the file
         got = len(data)
-        while got < length and (data := os.pread(self._fd, length - got, position + got)):
+        while got < length and (data := os.pread(self.fd, length - got, position + got)):
             pieces.append(data)
             got += len(data)
         return b"".join(pieces)
 
     def fsync(self) -> None:
         self.dirty = False  # first: what is written meanwhile may not be covered
-        _synchronize(self._fd)
+        _synchronize(self.fd)
 
     def confirm(self) -> None:
         confirm = _library_call("sync_file_range")
         self.dirty = False
         if confirm is None:
-            _synchronize(self._fd)
-        elif confirm(self._fd, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(_WAIT_BEFORE)):
+            _synchronize(self.fd)
+        elif confirm(self.fd, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(_WAIT_BEFORE)):
             error = ctypes.get_errno()
             if error not in _NOT_THERE:
                 raise OSError(error, os.strerror(error))
-            _synchronize(self._fd)
+            _synchronize(self.fd)
 
     def drop_cache(self, position: int, end: int) -> None:
         if sys.platform == "linux":
             begin = position - position % _CACHE_BYTES
             with suppress(OSError):  # a file system may not know it
-                os.posix_fadvise(self._fd, begin, end - begin + _CACHE_BYTES, os.POSIX_FADV_DONTNEED)
+                os.posix_fadvise(self.fd, begin, end - begin + _CACHE_BYTES, os.POSIX_FADV_DONTNEED)
 
     @property
     def is_closed(self) -> bool:
         """Whether its last holder has released it. Weak references still lead to it while it is being closed."""
-        return self._fd < 0
+        return self.fd < 0
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        fd, self._fd = self._fd, -1  # first: other threads go on while it is being closed
+        fd, self.fd = self.fd, -1  # first: other threads go on while it is being closed
         if fd >= 0:
             close(fd)  # bound early: at the interpreter's end the module may be gone before the last descriptor
 
@@ -136,14 +136,14 @@ class Descriptors:
     def __len__(self) -> int:
         return len(self._ring)
 
-    def admit(self, file: "RealFile") -> None:
+    def admit(self, file: RealFile) -> None:
         """Count ``file`` among the open ones and close others for it beyond the limit."""
         with self._lock:
             while self._ring and len(self._ring) >= self.limit:
                 self._drop_one()
             self._ring[file] = None
 
-    def forget(self, file: "RealFile") -> None:
+    def forget(self, file: RealFile) -> None:
         with self._lock:
             self._ring.pop(file, None)
 
@@ -183,96 +183,6 @@ class Descriptors:
             file.drop()
 
 
-class RealFile:
-    """A file by its path, opened on demand. It belongs to one thread; other threads use its ``descriptor()``."""
-
-    __slots__ = ("_descriptor", "_descriptors", "_last", "is_given_up", "path")
-
-    descriptor_class = RealDescriptor
-
-    def __init__(self, path: str, descriptors: Descriptors) -> None:
-        self.path = path
-        self.is_given_up = False
-        self._descriptors = descriptors
-        self._descriptor: RealDescriptor | None = None
-        self._last: weakref.ref[RealDescriptor] | None = None
-
-    def descriptor(self) -> RealDescriptor:
-        descriptor = self._descriptor
-        if descriptor is None:
-            return self._open(0)
-        descriptor.used = True
-        return descriptor
-
-    def pread(self, length: int, position: int) -> bytes:
-        return self.descriptor().pread(length, position)
-
-    def pwrite(self, data: Buffer, position: int) -> None:
-        descriptor = self._descriptor
-        if descriptor is None:
-            descriptor = self._open(0)
-        descriptor.used = descriptor.dirty = True
-        written = os.pwrite(descriptor._fd, data, position)
-        length = len(data)
-        while written < length:  # a signal, or the disk is full: the next call says which
-            written += os.pwrite(descriptor._fd, memoryview(data)[written:], position + written)
-        if self._descriptor is not descriptor:  # a thread that needed one took it meanwhile
-            self.is_given_up = True
-
-    def size(self) -> int:
-        descriptor = self._descriptor
-        return os.stat(self.path).st_size if descriptor is None else os.fstat(descriptor._fd).st_size
-
-    def truncate(self, length: int) -> None:
-        descriptor = self.descriptor()
-        descriptor.dirty = True
-        os.ftruncate(descriptor._fd, length)
-        if self._descriptor is not descriptor:
-            self.is_given_up = True
-
-    def reserve(self, length: int) -> None:
-        self.truncate(length)
-
-    def fsync(self) -> None:
-        self.descriptor().fsync()
-
-    def release(self) -> None:
-        if self._descriptor is not None:
-            self._descriptors.forget(self)
-            self.drop()
-
-    def create(self) -> None:
-        """Make the file, empty."""
-        self.release()
-        self._open(os.O_CREAT | os.O_TRUNC)
-
-    def spare(self) -> bool:
-        """Give up the descriptor unless it was used since the last call, or written through. Return whether it was
-        given up."""
-        descriptor = self._descriptor
-        if descriptor is not None and (descriptor.used or descriptor.dirty):
-            descriptor.used = False
-            return False
-        self._descriptor = None
-        return True
-
-    def drop(self) -> None:
-        """Give up the descriptor."""
-        if self._descriptor is not None and self._descriptor.dirty:
-            self.is_given_up = True
-        self._descriptor = None
-
-    def _open(self, flags: int) -> RealDescriptor:
-        held = self._last() if self._last is not None and not flags else None
-        if held is None or held.is_closed:
-            held = self.descriptor_class(self._descriptors.open(self.path, flags | os.O_RDWR))
-            self._last = weakref.ref(held)
-        held.used = True
-        self._descriptor = held
-        self._descriptors.admit(self)
-        return held
-
-
 _LOCKED_HERE: set[str] = set()
 """The locks of this process. To the system they all have one owner, so a second node in this process would not be kept
 out."""
@@ -296,15 +206,17 @@ class RealLock:
 class RealDisk:
     """The file system of the operating system."""
 
+    descriptor_class: type[RealDescriptor] = RealDescriptor
+
     def __init__(self, descriptors: Descriptors | None = None) -> None:
         self.descriptors = Descriptors() if descriptors is None else descriptors
         self.gathering = Gathering()
 
-    def file(self, path: str) -> RealFile:
-        return RealFile(path, self.descriptors)
+    def file(self, path: str) -> File:
+        return RealFile(path, self.descriptors, self.descriptor_class)
 
-    def create(self, path: str) -> RealFile:
-        file = RealFile(path, self.descriptors)
+    def create(self, path: str) -> File:
+        file = RealFile(path, self.descriptors, self.descriptor_class)
         file.create()
         return file
 

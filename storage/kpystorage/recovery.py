@@ -14,7 +14,7 @@ Invariant: the offsets, producers, epochs and indexes of a loaded log agree with
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpystorage import names, scan
 from kpystorage.checkpoint import parse_epochs, render_epochs, write_atomically
@@ -37,7 +37,7 @@ from kpywire.errors import Malformed
 if TYPE_CHECKING:
     from kpystorage.log import Log
 
-MAX_OFFSET = (1 << 63) - 1
+MAX_OFFSET: Final = (1 << 63) - 1
 
 
 class Shutdown(Enum):

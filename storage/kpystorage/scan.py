@@ -6,19 +6,19 @@ and never reserves memory for, more than the file holds.
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Protocol
+from typing import Final, Protocol
 from zlib import crc32
 
 from kpywire.batch import HEADER, HEADER_BYTES, LENGTH_END, MAGIC, BatchHeader
 
-HEADER_WINDOW_BYTES = 1 << 14
-LARGEST_HEADER_WINDOW_BYTES = 1 << 18
+HEADER_WINDOW_BYTES: Final = 1 << 14
+LARGEST_HEADER_WINDOW_BYTES: Final = 1 << 18
 """The largest window for headers. Where a walk meets many small batches in a row, it reads twice as much each time, up
 to this."""
-BATCH_WINDOW_BYTES = 1 << 20
-_MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_END
-_OLD_MESSAGE = Struct(">qiIb")  # offset, length, CRC-32 of what follows it, magic
-_OLD_MIN_LENGTH = 14
+BATCH_WINDOW_BYTES: Final = 1 << 20
+_MIN_BATCH_LENGTH: Final = HEADER_BYTES - LENGTH_END
+_OLD_MESSAGE: Final = Struct(">qiIb")  # offset, length, CRC-32 of what follows it, magic
+_OLD_MIN_LENGTH: Final = 14
 
 
 class Readable(Protocol):

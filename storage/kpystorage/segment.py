@@ -26,8 +26,8 @@ from kpywire.errors import Malformed
 from kpywire.time_search import first_not_older
 from kpywire.varint import Buffer
 
-_MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
-_NOT_ASKED = -1
+_MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
+_NOT_ASKED: Final = -1
 _new: Final = tuple.__new__
 
 

@@ -17,6 +17,7 @@ Invariant: everything uncertain counts as unclean.
 import json
 from contextlib import suppress
 from threading import Lock
+from typing import Final
 
 from kpystorage import names
 from kpystorage.disk import Disk, File
@@ -24,7 +25,7 @@ from kpystorage.recovery import Shutdown
 
 SESSION = ".kpybroker_session"
 CLEAN_SHUTDOWN_VERSION = 0
-NO_BROKER_EPOCH = -1
+NO_BROKER_EPOCH: Final = -1
 _TIME_DIGITS = 20
 
 

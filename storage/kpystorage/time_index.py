@@ -6,15 +6,15 @@ Invariant: timestamps ascend strictly, offsets never descend.
 """
 
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpystorage.disk import File
 from kpystorage.entry_file import EntryFile
 from kpystorage.offset_index import MOST_IN_ENTRY
 from kpywire.batch import NO_TIMESTAMP
 
-_ENTRY = Struct(">qi")
-ENTRY_BYTES = _ENTRY.size
+_ENTRY: Final = Struct(">qi")
+ENTRY_BYTES: Final = _ENTRY.size
 _timestamp_of = Struct(">q").unpack_from
 _offset_of = Struct(">i").unpack_from
 

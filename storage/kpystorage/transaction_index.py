@@ -8,18 +8,18 @@ Invariant: last offsets ascend strictly.
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpystorage.disk import Disk, File, failing_for_good
 from kpystorage.errors import CorruptFile
 
-VERSION = 0
-_ENTRY = Struct(">hqqqq")
-ENTRY_BYTES = _ENTRY.size
-_READ_BYTES = ENTRY_BYTES * 1024
-_LAST_OFFSET = Struct(">q")
-_LAST_OFFSET_POSITION = 18
-_FEW = 16
+VERSION: Final = 0
+_ENTRY: Final = Struct(">hqqqq")
+ENTRY_BYTES: Final = _ENTRY.size
+_READ_BYTES: Final = ENTRY_BYTES * 1024
+_LAST_OFFSET: Final = Struct(">q")
+_LAST_OFFSET_POSITION: Final = 18
+_FEW: Final = 16
 """The entries that are read at once rather than searched."""
 
 

@@ -11,6 +11,7 @@ from kafka_shard import KafkaShard, Outcome, canonical, normal, wrapped
 from kpybroker.groups.consumer.java_order import in_hash_order, string_hash
 from kpybroker.groups.consumer.regexes import ResolveRegexes
 from kpybroker.groups.events import TimersDue
+from kpybroker.journal import Effects
 from kpybroker.metadata.topic import Partition, Topic
 from kpywire import api, error_codes
 from kpywire.codec import decode, encode
@@ -232,4 +233,4 @@ class _Held:
         effects = self._decide(event, now_ms)
         if effects.then is not None:
             self._twins.then.append(effects.then)
-        return effects._replace(then=None)
+        return Effects(effects.records, effects.producer, effects.replies, effects.sends)

@@ -237,17 +237,58 @@ def test_a_handler_says_at_its_top_which_versions_it_serves(name: str) -> None:
     assert text.startswith(f"{entry.name} ({entry.key}), {versions}")
 
 
-def test_compiled_slices_have_bounds_without_effects() -> None:
-    """mypyc evaluates the bounds of a slice twice, so a call among them happens twice: ``rest[send(rest) :]``."""
-    harmless = {"len", "min", "max"}
+SET_BY_TESTS = {
+    "HANDSHAKE_PATIENCE_MS",
+    "MOST_AT_ONCE",
+    "MOST_PARTITIONS",
+    "MOST_REMEMBERED",
+    "REPLIES_AT_ONCE",
+    "WORK_AT_ONCE",
+}
+"""Constants of compiled modules that tests set to other values."""
+
+
+def compiled_sources() -> list[Path]:
+    """The sources of the modules that a wheel compiles."""
     named = (node for node in tree_of(ROOT / "hatch_build.py").body if isinstance(node, ast.Assign))
     (modules,) = (ast.literal_eval(node.value) for node in named if ast.unparse(node.targets[0]) == "MODULES")
     roots = {Path(package).name: Path(package).parent for package in SHIPPED}
+    return [
+        (ROOT / roots[module.partition(".")[0]] / module.replace(".", "/")).with_suffix(".py") for module in modules
+    ]
+
+
+def test_compiled_slices_have_bounds_without_effects() -> None:
+    """mypyc evaluates the bounds of a slice twice, so a call among them happens twice: ``rest[send(rest) :]``."""
+    harmless = {"len", "min", "max"}
     found = []
-    for module in modules:
-        path = (ROOT / roots[module.partition(".")[0]] / module.replace(".", "/")).with_suffix(".py")
+    for path in compiled_sources():
         for part in ast.walk(tree_of(path)):
             bounds = (part.lower, part.upper, part.step) if isinstance(part, ast.Slice) else ()
             calls = [call for bound in bounds if bound for call in ast.walk(bound) if isinstance(call, ast.Call)]
             found += [f"{relative(path)}:{call.lineno}" for call in calls if ast.unparse(call.func) not in harmless]
+    assert not found
+
+
+def test_constants_of_compiled_modules_are_final() -> None:
+    """mypyc looks up any other name of a module in a dictionary each time."""
+    found = [
+        f"{relative(path)}:{node.lineno}"
+        for path in compiled_sources()
+        for node in tree_of(path).body
+        if isinstance(node, ast.Assign) and not ast.unparse(node.value).startswith("TypeVar(")
+        for target in node.targets
+        if ast.unparse(target).isupper() and ast.unparse(target) not in SET_BY_TESTS
+    ]
+    assert not found
+
+
+def test_loops_of_compiled_modules_count_without_objects() -> None:
+    """mypy takes ``_`` for a name of any type, so mypyc makes an object for each number that is assigned to it."""
+    found = [
+        f"{relative(path)}:{node.lineno}"
+        for path in compiled_sources()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.For) and ast.unparse(node.target) == "_" and ast.unparse(node.iter).startswith("range(")
+    ]
     assert not found

@@ -33,15 +33,15 @@ KRAFT_VOTERS: Final = 6
 VERSION: Final = 0
 """The version that Kafka 4.3 writes for every control record and its key. It reads later versions as this one."""
 
-_KEY = Struct(">hh")
-_MARKER_VERSION = Struct(">h")
-_MARKER = Struct(">5shhBhiB")
+_KEY: Final = Struct(">hh")
+_MARKER_VERSION: Final = Struct(">h")
+_MARKER: Final = Struct(">5shhBhiB")
 """The record of a marker: key and value as versions, type and coordinator epoch, the bytes before each, no headers."""
-_BEFORE_KEY = b"\x20\0\0\0\x08"
-_BEFORE_VALUE = 0x0C
-_MARKER_ATTRIBUTES = TRANSACTIONAL_MASK | CONTROL_MASK
-_PLACE = Struct(">q")
-_LEADER_EPOCH = Struct(">i")
+_BEFORE_KEY: Final = b"\x20\0\0\0\x08"
+_BEFORE_VALUE: Final = 0x0C
+_MARKER_ATTRIBUTES: Final = TRANSACTIONAL_MASK | CONTROL_MASK
+_PLACE: Final = Struct(">q")
+_LEADER_EPOCH: Final = Struct(">i")
 _MESSAGES: Final[dict[int, type]] = {
     ABORT: EndTxnMarker,
     COMMIT: EndTxnMarker,

@@ -8,20 +8,20 @@ Invariant: the first eight bytes and the client id have the same form in every v
 
 from struct import Struct
 from struct import error as StructError  # noqa: N812
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpywire.api import API_KEYS, API_VERSIONS
 from kpywire.errors import Malformed
 from kpywire.reading import MAX_STRING_BYTES, skip_tagged_fields
 from kpywire.varint import Buffer
 
-MAX_TAGGED_FIELDS = 0x7F  # in a header; Kafka 4.3 knows none
+MAX_TAGGED_FIELDS: Final = 0x7F  # in a header; Kafka 4.3 knows none
 
-_FIRST = Struct(">hhih")
-_CORRELATION_ID = Struct(">i")
-_NEVER = 0x7FFF
+_FIRST: Final = Struct(">hhih")
+_CORRELATION_ID: Final = Struct(">i")
+_NEVER: Final = 0x7FFF
 _tuple = tuple.__new__  # twice as fast as calling the class
-_FLEXIBLE_FROM = {key: api.flexible_version for key, api in API_KEYS.items()}
+_FLEXIBLE_FROM: Final = {key: api.flexible_version for key, api in API_KEYS.items()}
 
 
 class RequestHeader(NamedTuple):

@@ -110,7 +110,7 @@ class ProduceCodec:
         if not 0 < topic_count < 128:
             return None
         topics = []
-        for _ in range(topic_count - 1):
+        for _nth in range(topic_count - 1):
             if self.by_id:
                 topic: TopicKey = bytes(frame[position : position + 16])
                 position += 16
@@ -125,7 +125,7 @@ class ProduceCodec:
             if not 0 < partition_count < 128:
                 return None
             partitions = []
-            for _ in range(partition_count - 1):
+            for _nth in range(partition_count - 1):
                 index, size, more = _index_and_size_from(frame, position)
                 position += 5
                 if size > 127:
@@ -166,7 +166,7 @@ class ProduceCodec:
         if topic_count < 0:
             return None
         topics: list[tuple[TopicKey, Partitions]] = []
-        for _ in range(topic_count):
+        for _nth in range(topic_count):
             (length,) = _length_from(frame, position)
             if length < 0:
                 return None
@@ -177,7 +177,7 @@ class ProduceCodec:
             if partition_count < 0:
                 return None
             partitions: list[tuple[int, memoryview | None]] = []
-            for _ in range(partition_count):
+            for _nth in range(partition_count):
                 index, size = _index_and_long_size_from(frame, position)
                 if size < 0:
                     return None

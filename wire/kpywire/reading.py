@@ -3,10 +3,12 @@
 Invariant: each call ends behind the position it was given, or raises Malformed, or IndexError beyond the buffer.
 """
 
+from typing import Final
+
 from kpywire.errors import Malformed
 from kpywire.varint import Buffer, decode_unsigned_varint
 
-MAX_STRING_BYTES = 0x7FFF
+MAX_STRING_BYTES: Final = 0x7FFF
 
 
 def long_number(buffer: Buffer, position: int, first: int) -> tuple[int, int]:

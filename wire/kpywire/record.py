@@ -37,7 +37,7 @@ from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 from kpywire.varint import Buffer, as_int64, decode_varint, decode_varlong, encode_varint, encode_varlong
 
-MAX_INFLATED_BYTES = 1 << 30
+MAX_INFLATED_BYTES: Final = 1 << 30
 """The limit for an inflated record section when the caller sets no limit of its own."""
 
 Header = tuple[str, bytes | None]
@@ -46,6 +46,10 @@ _LENGTH: Final = Struct(">i")
 _BEFORE: Final = Struct(">qiibI")
 _CHECKED: Final = Struct(">hiqqqhii")
 """A batch header: `_BEFORE` is the part up to its CRC, `_CHECKED` the part behind it."""
+_pack_before: Final = _BEFORE.pack
+_pack_plain: Final = Struct(">hiqq14si").pack
+"""`_CHECKED` with the producer's id, epoch and sequence as one field."""
+_NO_PRODUCER: Final = Struct(">qhi").pack(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 _CRC: Final = Struct(">I")
 _SMALL: Final = 1024
 _SIZES: Final = tuple(encode_varint(size) for size in range(_SMALL))
@@ -88,7 +92,7 @@ def read_batch(
     section: Buffer = memoryview(buffer)[position + HEADER_BYTES : position + header.size]
     section = decompress(header.codec, section, max_inflated_bytes) if header.codec else bytes(section)
     end = 0
-    for _ in range(header.record_count):
+    for _nth in range(header.record_count):
         record, end = _decode_record(section, end, header)
         yield record
     if end != len(section):
@@ -108,7 +112,7 @@ def _decode_record(section: bytes, position: int, header: BatchHeader) -> tuple[
     if not 0 <= count <= end - position:
         raise Malformed(f"a record with {count} headers in {end - position} bytes")
     headers = []
-    for _ in range(count):
+    for _nth in range(count):
         header_key, position = _decode_bytes(section, position, end)
         if header_key is None:
             raise Malformed("a record header without a key")
@@ -258,8 +262,8 @@ def plain_batch_of(
 ) -> bytes:
     """`plain_batch` for ``count`` records that are already a section."""
     batch_length = HEADER_BYTES - LENGTH_END + len(section)
-    checked = _CHECKED.pack(0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count) + section
-    return _BEFORE.pack(base_offset, batch_length, partition_leader_epoch, MAGIC, crc32c(checked)) + checked
+    checked = _pack_plain(0, count - 1, timestamp_ms, timestamp_ms, _NO_PRODUCER, count) + section
+    return _pack_before(base_offset, batch_length, partition_leader_epoch, MAGIC, crc32c(checked)) + checked
 
 
 def assemble(header: BatchHeader, section: Buffer) -> bytes:

@@ -314,11 +314,11 @@ def _starts(section: bytes, start: int, most: int, length_bytes: int) -> list[in
     append = starts.append
     try:
         if length_bytes == 1:
-            for _ in range(most):
+            for _nth in range(most):
                 start += (section[start] >> 1) + 1
                 append(start)
         else:
-            for _ in range(most):
+            for _nth in range(most):
                 start += section[start] + (section[start + 1] << 7) - 124 >> 1
                 append(start)
     except IndexError:

@@ -1,8 +1,9 @@
 """Kafka's UUIDs: 16 bytes, written as 22 characters of URL-safe base64 without padding (KIP-516)."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Final
 
-UUID_BYTES = 16
+UUID_BYTES: Final = 16
 ZERO_UUID = bytes(UUID_BYTES)  # stands for "no UUID"
 ONE_UUID = bytes(15) + b"\x01"  # reserved: the metadata topic's id
 _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")

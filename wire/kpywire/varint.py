@@ -5,12 +5,14 @@ Invariant: every decoder either returns a value of its declared width and the po
 as Java does.
 """
 
+from typing import Final
+
 from kpywire.errors import Malformed
 
 Buffer = bytes | bytearray | memoryview
 
-_MAX_LENGTH_32 = 5
-_MAX_LENGTH_64 = 10
+_MAX_LENGTH_32: Final = 5
+_MAX_LENGTH_64: Final = 10
 
 
 def encode_unsigned_varint(value: int) -> bytes:

@@ -9,7 +9,7 @@ a result or :class:`InvalidRecord`.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpywire.errors import Malformed
 from kpywire.varint import decode_unsigned_varint, decode_unsigned_varlong, decode_varint, decode_varlong
@@ -23,7 +23,7 @@ class TooLaborious(Malformed):
     """A batch has more records or headers that have to be checked one by one than `MOST_STEPS`."""
 
 
-MOST_STEPS = 1 << 19
+MOST_STEPS: Final = 1 << 19
 """The most records and headers of a batch that are walked, about a second's work. A batch of a few kilobytes can
 inflate to millions of them; records that look alike do not count."""
 
@@ -126,7 +126,7 @@ def walk(section: bytes, position: int, first: int, last: int) -> Stretch:
 def frames(section: bytes, count: int) -> Iterator[Frame]:
     """The records of a section that passed the check, for callers that must name the ones they refuse, and why."""
     position = 0
-    for _ in range(count):
+    for _nth in range(count):
         length, position = decode_varint(section, position)
         end = position + length
         timestamp_delta, position = decode_varlong(section, position + 1)
@@ -144,7 +144,7 @@ def _skip_headers(section: bytes, position: int) -> tuple[int, int]:
         raise InvalidRecord(f"a record with {count} headers")
     if count > MOST_STEPS:
         raise TooLaborious(f"more than {MOST_STEPS} headers in a record")
-    for _ in range(count):
+    for _nth in range(count):
         key = section[position]
         position += 1
         if key > 127:

@@ -9,6 +9,7 @@ and ``static_members`` names every member with an instance id.
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import Final
 
 from kpybroker.groups.classic.member import Member, Protocols
 from kpybroker.groups.classic.subscription import subscribed_topics
@@ -19,8 +20,8 @@ from kpybroker.groups.timers import Timer
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataValue
 
-CLASSIC_TYPE = "classic"
-CONSUMER_PROTOCOL_TYPE = "consumer"
+CLASSIC_TYPE: Final = "classic"
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 
 
 def choose(candidates: Iterable[str]) -> str:

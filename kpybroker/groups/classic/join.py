@@ -3,6 +3,8 @@
 The order of the checks is Kafka's (``GroupCoordinatorService.joinGroup``, ``GroupMetadataManager.classicGroupJoin``).
 """
 
+from typing import Final
+
 from kpybroker.groups.classic.asleep import AsleepGroup, wake
 from kpybroker.groups.classic.classic_group import ClassicGroup, State
 from kpybroker.groups.classic.member import Member, Parked, Protocols
@@ -27,17 +29,17 @@ from kpybroker.groups.timers import Timer
 from kpywire import error_codes
 from kpywire.messages.join_group import JoinGroupRequest
 
-NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
+NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60_000
 """How long a new member may wait for its first generation."""
 
-PENDING_MEMBERS_KEPT = 10_000
+PENDING_MEMBERS_KEPT: Final = 10_000
 """How many unused member ids one group remembers. Beyond that the oldest is forgotten."""
 
-LONGEST_MEMBER_ID_BYTES = 0x7FFF
+LONGEST_MEMBER_ID_BYTES: Final = 0x7FFF
 """The longest string that the wire format and a record can hold. Client ids and instance ids may be nearly as long."""
 
-_MEMBER_ID_REQUIRED_VERSION = 4
-_SKIP_ASSIGNMENT_VERSION = 9
+_MEMBER_ID_REQUIRED_VERSION: Final = 4
+_SKIP_ASSIGNMENT_VERSION: Final = 9
 
 
 def join_group(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:

@@ -7,6 +7,8 @@ empty group waits a moment for more members (KIP-134).
 Invariant: a member that has been informed of a generation waits for nothing; one that waits is a member.
 """
 
+from typing import Final
+
 from kpybroker.groups.classic.classic_group import ClassicGroup, State
 from kpybroker.groups.classic.member import Member, Parked
 from kpybroker.groups.classic.responses import join_error, join_result, sync_error
@@ -16,7 +18,7 @@ from kpybroker.groups.stories import GENERATION, LATE_JOIN, LATE_SYNC, REBALANCE
 from kpybroker.groups.timers import Timer
 from kpywire import error_codes
 
-_CAN_REBALANCE = (State.STABLE, State.COMPLETING_REBALANCE, State.EMPTY)
+_CAN_REBALANCE: Final = (State.STABLE, State.COMPLETING_REBALANCE, State.EMPTY)
 
 
 def rebalance_or_complete(group: ClassicGroup, decision: Decision) -> None:

@@ -1,10 +1,12 @@
 """Responses to joins and syncs, in the form of each version."""
 
+from typing import Final
+
 from kpybroker.groups.classic.classic_group import ClassicGroup
 from kpywire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kpywire.messages.sync_group import SyncGroupResponse
 
-_NULLABLE_PROTOCOL_VERSION = 7
+_NULLABLE_PROTOCOL_VERSION: Final = 7
 
 
 def join_error(api_version: int, error_code: int, member_id: str = "") -> JoinGroupResponse:

@@ -1,13 +1,14 @@
 """The conversion of a classic group to its record, and back (Kafka: ``GroupCoordinatorRecordHelpers``)."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from kpybroker.groups.classic.classic_group import ClassicGroup, State
 from kpybroker.groups.classic.member import Member
 from kpybroker.groups.record import Record
 from kpywire.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
-_VALUE_VERSION = 3
+_VALUE_VERSION: Final = 3
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Record:

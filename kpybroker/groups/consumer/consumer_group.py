@@ -20,7 +20,9 @@ from kpybroker.groups.record import Record
 _K = TypeVar("_K")
 
 CONSUMER: Final = "consumer"
-ASSIGNING, RECONCILING, STABLE = "Assigning", "Reconciling", "Stable"
+ASSIGNING: Final = "Assigning"
+RECONCILING: Final = "Reconciling"
+STABLE: Final = "Stable"
 FIRST_EPOCH: Final = 1
 """The epoch of a group that has no record yet, and of its target, which is empty."""
 

@@ -6,7 +6,7 @@ that do not exist, and resolves topic ids; requests that reach this module have 
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
@@ -30,10 +30,10 @@ from kpywire.messages.txn_offset_commit import (
 from kpywire.uuid import ZERO_UUID
 from kpywire.varint import as_int64
 
-_NOT_FOUND_VERSION = 9
-_EXPIRING_VALUE_VERSION = 1
-_FEW_PARTITIONS = 16
-_REMEMBERED_RESPONSES = 512
+_NOT_FOUND_VERSION: Final = 9
+_EXPIRING_VALUE_VERSION: Final = 1
+_FEW_PARTITIONS: Final = 16
+_REMEMBERED_RESPONSES: Final = 512
 
 Codes = tuple[tuple[int, int], ...]
 """(partition, error code) of one topic."""
@@ -173,7 +173,7 @@ def _response(answers: Answers) -> OffsetCommitResponse:
     )
 
 
-_remembered_response = lru_cache(_REMEMBERED_RESPONSES)(_response)
+_remembered_response: Final = lru_cache(_REMEMBERED_RESPONSES)(_response)
 """Clients commit the same partitions again and again. So they get the same object as their response, which a connection
 encodes once (`kpybroker.dispatching.repeated`). Nobody may change it."""
 

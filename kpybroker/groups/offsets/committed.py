@@ -1,14 +1,15 @@
 """An offset that a group committed, as the coordinator keeps it (Kafka: ``OffsetAndMetadata``)."""
 
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpybroker.groups.group import Group
 from kpybroker.groups.record import Record
 from kpywire.group_records.offset_commit import OffsetCommitKey
 
-NO_TIMESTAMP = -1
-_FIXED = Struct(">qqqqi16s")
+NO_TIMESTAMP: Final = -1
+_FIXED: Final = Struct(">qqqqi16s")
+_pack_fixed: Final = _FIXED.pack
 
 
 class Committed(NamedTuple):
@@ -36,7 +37,7 @@ def pack(
 
     A million of them take half the memory of objects, and the garbage collector does not have to traverse them.
     """
-    fixed = _FIXED.pack(offset, record_offset, commit_timestamp_ms, expire_timestamp_ms, leader_epoch, topic_id)
+    fixed = _pack_fixed(offset, record_offset, commit_timestamp_ms, expire_timestamp_ms, leader_epoch, topic_id)
     return fixed + metadata.encode() if metadata else fixed
 
 

@@ -23,7 +23,10 @@ from kpybroker.metadata.topic_view import TopicView
 from kpywire.messages.streams_group_heartbeat import EndpointToPartitions
 
 STREAMS: Final = "streams"
-NOT_READY, ASSIGNING, RECONCILING, STABLE = "NotReady", "Assigning", "Reconciling", "Stable"
+NOT_READY: Final = "NotReady"
+ASSIGNING: Final = "Assigning"
+RECONCILING: Final = "Reconciling"
+STABLE: Final = "Stable"
 FIRST_EPOCH: Final = 1
 """The epoch of a group that has no record yet, and of its target, which is empty."""
 

@@ -4,6 +4,7 @@ Consumers may read from followers (KIP-392), and are sent to a better one where 
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
@@ -19,9 +20,9 @@ from kpystorage.log_slice import LogSlice
 from kpywire import error_codes
 from kpywire.messages.fetch import AbortedTransaction, FetchRequest, PartitionData
 
-FOLLOWERS_FROM = 11
+FOLLOWERS_FROM: Final = 11
 """From this version on consumers may read from followers (KIP-392)."""
-SMALL_SLICE_BYTES = 16 * 1024
+SMALL_SLICE_BYTES: Final = 16 * 1024
 
 
 class ClientRead:

@@ -8,6 +8,7 @@
 """
 
 from collections.abc import Generator, Iterable
+from typing import Final
 
 from kpybroker.calls.call import Call, FetchThrottle
 from kpybroker.calls.pending import Pending
@@ -26,12 +27,12 @@ from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, PartitionData
 
-LAST_WITHOUT_STORAGE_ERROR = 5
-UNKNOWN = frozenset(
+LAST_WITHOUT_STORAGE_ERROR: Final = 5
+UNKNOWN: Final = frozenset(
     {error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.UNKNOWN_TOPIC_ID, error_codes.TOPIC_AUTHORIZATION_FAILED}
 )
 """Errors that Kafka answers before it reads any log. It fills in these answers a little differently."""
-STEP_ENTRIES = 8
+STEP_ENTRIES: Final = 8
 """The number of partitions that are read in one step of a request for many."""
 
 Answer = SessionAnswer | RememberedAnswer | ThrottledAnswer

@@ -10,6 +10,7 @@ are not in sync get no records of the partitions that their topics' configs list
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from kpybroker.calls.call import Call
 from kpybroker.errors import KafkaError
@@ -24,7 +25,7 @@ from kpywire import error_codes
 from kpywire.fetch import REPLICA_STATE_FROM
 from kpywire.messages.fetch import FetchRequest, PartitionData
 
-UNKNOWN_EPOCH = -1
+UNKNOWN_EPOCH: Final = -1
 
 
 class ReplicaRead:

@@ -1,5 +1,7 @@
 """The answer of a fetch session, or of a request without one."""
 
+from typing import Final
+
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.serving.leader_hints import Node, node_endpoints
@@ -8,8 +10,8 @@ from kpybroker.serving.reading.policy import Policy
 from kpywire import error_codes
 from kpywire.messages.fetch import FetchableTopicResponse, FetchResponse, NodeEndpoint, PartitionData
 
-UNTOLD = -1
-MOST_ERRORS = 1000
+UNTOLD: Final = -1
+MOST_ERRORS: Final = 1000
 """The most partitions with errors in a session. Each request, however short, would report all of them again, so a
 session with more is ended."""
 

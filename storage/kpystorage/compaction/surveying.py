@@ -61,7 +61,7 @@ class Survey:
         highest: i64 = 0
         begun: i64 = -1
         try:
-            for _ in range(count):
+            for _nth in range(count):
                 start: i64 = position
                 length: i64 = section[position]
                 position += 1

@@ -9,11 +9,12 @@ Invariant: the offsets of the batches passed in ascend.
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from typing import Final
 
 from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
 
-ABORT = 0
-COMMIT = 1
+ABORT: Final = 0
+COMMIT: Final = 1
 
 
 class CleanedTransactions:

@@ -7,6 +7,7 @@ Invariant: the index entries are those that appending batch by batch makes (:met
 """
 
 from contextlib import suppress
+from typing import Final
 
 from kpystorage import names
 from kpystorage.compaction import pieces
@@ -18,7 +19,7 @@ from kpystorage.transaction_index import TransactionIndex
 from kpywire.batch import NO_TIMESTAMP
 from kpywire.varint import Buffer
 
-_MOST = 0x7FFF_FFFF
+_MOST: Final = 0x7FFF_FFFF
 
 
 class CleanedFiles:

@@ -11,6 +11,8 @@ _HEAD = '''"""Kafka's error codes, their default messages, and which clients ret
 Written by `kpywire.generator`.
 """
 
+from typing import Final
+
 '''
 _TAIL = '''
 
@@ -39,7 +41,7 @@ def error_codes_text(jars: Path) -> str:
         raise RuntimeError(f"{program.name}: {finished.stderr}")
     lines = [line.split("\t") for line in finished.stdout.splitlines()]
     errors = sorted((int(code), name, retried, message) for code, name, retried, message in lines)
-    text = _HEAD + "".join(f"{name} = {code}\n" for code, name, _, _ in errors)
+    text = _HEAD + "".join(f"{name}: Final = {code}\n" for code, name, _, _ in errors)
     text += "\n_NAMES = {code: name for name, code in globals().items() if name.isupper() and isinstance(code, int)}\n"
     text += "\n_RETRIABLE = {\n" + "".join(f"    {name},\n" for _, name, retried, _ in errors if retried == "true")
     text += "}\n\n_MESSAGES = {\n" + "".join(_message_row(name, message) for _, name, _, message in errors)

@@ -11,12 +11,13 @@ Written by `kpywire.generator`.
 """
 
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 '''
 _API_MIDDLE = '''
-PRODUCE_ADVERTISED_MIN_VERSION = 0  # ApiVersions says so for the sake of old librdkafka; requests below 3 are refused
-NEVER_FLEXIBLE = 0x7FFF
+PRODUCE_ADVERTISED_MIN_VERSION: Final = 0
+"""ApiVersions says so for the sake of old librdkafka; requests below 3 are refused."""
+NEVER_FLEXIBLE: Final = 0x7FFF
 
 
 class ApiKey(NamedTuple):
@@ -63,7 +64,9 @@ def _message_class(key: int, direction: str) -> Any:
 def api_text(specifications: list[Specification]) -> str:
     """``api.py``."""
     requests = {each.key: each for each in specifications if each.kind == "request" and each.key is not None}
-    lines = [f"{_constant(each.name.removesuffix('Request'))} = {key}\n" for key, each in sorted(requests.items())]
+    lines = [
+        f"{_constant(each.name.removesuffix('Request'))}: Final = {key}\n" for key, each in sorted(requests.items())
+    ]
     rows = [_api_row(each) for _, each in sorted(requests.items()) if parse_versions(each.versions)]
     return _API_HEAD + "".join(lines) + _API_MIDDLE + "".join(rows) + _API_TAIL
 
@@ -80,14 +83,11 @@ def _api_row(each: Specification) -> str:
 def records_table_text(specifications: list[Specification]) -> str:
     """A records package's ``table.py``: a constant for each type, and the module that declares it."""
     typed = {each.key: file_stem(each.name) for each in specifications if each.key is not None}
-    lines = [f"{stem.upper()} = {key}\n" for key, stem in sorted(typed.items())]
+    lines = [f"{stem.upper()}: Final = {key}\n" for key, stem in sorted(typed.items())]
     rows = [f'    {stem.upper()}: "{stem}",\n' for _, stem in sorted(typed.items())]
     return (
         '"""The types of records here, and the module that declares each. Written by `kpywire.generator`."""\n\n'
-        + "".join(lines)
-        + "\nMODULES: dict[int, str] = {\n"
-        + "".join(rows)
-        + "}\n"
+        "from typing import Final\n\n" + "".join(lines) + "\nMODULES: dict[int, str] = {\n" + "".join(rows) + "}\n"
     )
 
 

@@ -1,7 +1,9 @@
 """The types of records here, and the module that declares each. Written by `kpywire.generator`."""
 
-SHARE_SNAPSHOT = 0
-SHARE_UPDATE = 1
+from typing import Final
+
+SHARE_SNAPSHOT: Final = 0
+SHARE_UPDATE: Final = 1
 
 MODULES: dict[int, str] = {
     SHARE_SNAPSHOT: "share_snapshot",
