@@ -5,18 +5,22 @@ Invariant: every decoder either returns a value of its declared width and the po
 as Java does.
 """
 
+from typing import Final
+
 from kpywire.errors import Malformed
 
 Buffer = bytes | bytearray | memoryview
 
 _MAX_LENGTH_32 = 5
 _MAX_LENGTH_64 = 10
+_ONE_BYTE: Final = tuple([bytes((value,)) for value in range(0x80)])
+"""The numbers that take one byte."""
 
 
 def encode_unsigned_varint(value: int) -> bytes:
     """``value`` (0 <= value < 2**64) in groups of seven bits, least significant first."""
     if value < 0x80:
-        return bytes((value,))
+        return _ONE_BYTE[value]
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
