@@ -6,11 +6,10 @@ asyncio loop; tests drive `ManualScheduler` by hand, so nothing has to wait for 
 
 import asyncio
 import heapq
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter_ns
+from time import perf_counter_ns, time_ns
 from typing import Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -145,7 +144,7 @@ class LoopScheduler:
         self.call_soon_threadsafe = loop.call_soon_threadsafe
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return time_ns() // 1_000_000
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> Timer:
         return self.loop.call_later(delay_ms / 1000.0, callback, *arguments)

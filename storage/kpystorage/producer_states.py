@@ -277,7 +277,8 @@ class ProducerStates:
         """The start of the oldest transaction that is open or whose marker is not yet replicated."""
         if not self._open and not self._unreplicated:
             return None
-        return min([place for _, place in [*_first(self._open), *_first(self._unreplicated)]])
+        places = [place for _, place in [*_first(self._open), *_first(self._unreplicated)]]
+        return min(places, key=lambda place: place.offset)
 
     def open_transactions(self) -> list[tuple[int, int, int]]:
         """(producer id, first offset, last timestamp of the producer) of each open transaction, by its first offset."""
