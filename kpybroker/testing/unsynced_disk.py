@@ -5,7 +5,7 @@ of the machine, which no test causes. Without waiting for the disk a broker need
 moment.
 """
 
-from kpystorage.real_disk import RealDescriptor, RealDisk, RealFile
+from kpystorage.real_disk import RealDescriptor, RealDisk
 from kpywire.varint import Buffer
 
 
@@ -26,24 +26,10 @@ class UnsyncedDescriptor(RealDescriptor):
         """Do nothing: the system has every write."""
 
 
-class UnsyncedFile(RealFile):
-    """A file by its path."""
-
-    __slots__ = ()
-
-    descriptor_class = UnsyncedDescriptor
-
-
 class UnsyncedDisk(RealDisk):
     """The file system."""
 
-    def file(self, path: str) -> UnsyncedFile:
-        return UnsyncedFile(path, self.descriptors)
-
-    def create(self, path: str) -> UnsyncedFile:
-        file = UnsyncedFile(path, self.descriptors)
-        file.create()
-        return file
+    descriptor_class = UnsyncedDescriptor
 
     def write(self, path: str, data: Buffer, *, synchronize: bool) -> None:
         del synchronize
