@@ -177,6 +177,7 @@ MODULES = (
     "kpybroker.serving.transaction_requests",
     "kpybroker.serving.transaction_verification",
     "kpybroker.serving.transactional_batches",
+    "kpybroker.serving.unopened_logs",
     "kpybroker.share_coordinator.decision",
     "kpybroker.transactions.coordinator",
     "kpybroker.transactions.decision",

@@ -47,7 +47,8 @@ from kpybroker.server.listener import Server
 from kpystorage.disk import Disk
 from kpystorage.disk_errors import in_words
 from kpystorage.errors import StorageError
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 from kpystorage.session import NO_BROKER_EPOCH
 from kpywire.errors import Malformed
 

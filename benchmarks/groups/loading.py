@@ -24,7 +24,8 @@ from kpybroker.groups.record import Record as GroupRecord
 from kpybroker.io.collector import Collector
 from kpybroker.io.event_loop import new_event_loop
 from kpybroker.node import Node
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 from kpywire.batch import parse_header
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest

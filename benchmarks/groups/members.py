@@ -37,7 +37,8 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.collector import Collector
 from kpybroker.io.event_loop import new_event_loop
 from kpybroker.node import Node
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 
 async def main():
     config = BrokerConfig.load(None, {

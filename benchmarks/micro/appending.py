@@ -10,7 +10,8 @@ from benchmarks.raw import frames
 from kpystorage.directory import LogDirectory
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 from kpywire.batch import parse_header, stamp_offset_and_epoch
 
 OPEN_FILES = 512

@@ -23,7 +23,8 @@ from kpybroker.node import Node
 from kpybroker.server.channel import PlainChannel
 from kpybroker.server.connection import Connection
 from kpybroker.server.outbox import Reply
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 from kpywire.codec import encode
 from kpywire.header import encode_request_header
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest

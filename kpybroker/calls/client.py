@@ -26,8 +26,8 @@ class Client:
         """The name and version of its library, from ApiVersions (KIP-511). To be changed by `introduced` only."""
         self.principal: Principal = ANONYMOUS
         """Its identity. To be changed by `authenticated` only."""
-        self.calls: dict[tuple[int, int], Any] = {}
-        """Request headers that the dispatcher has read before, by api key and version."""
+        self.calls: dict[int, Any] = {}
+        """Request headers that the dispatcher has read before, by `kind_of` api key and version."""
         self.reading: Any = None
         """The partitions of its last fetch outside of a session. They are closed with the connection."""
         self.telemetry: Any = None

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from kpybroker.console.beside import run
 from kpybroker.console.record_tasks import Answer, Ended, Task, work
 from kpystorage.reading_disk import ReadingDisk
-from kpystorage.real_disk import Descriptors
+from kpystorage.real_file import Descriptors
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from kpybroker.counters import BRIEF_NS, UNCOUNTED, ApiCounters, Due
 from kpybroker.dispatching.newcomers import Newcomers
 from kpybroker.dispatching.repeated import NO_REQUESTS, Repeated
 from kpybroker.dispatching.replies import encode, encode_in_steps, encode_late
-from kpybroker.dispatching.served import HEADER, Intercept, KnownCall, Served, serve
+from kpybroker.dispatching.served import HEADER, Intercept, KnownCall, Served, kind_of, serve
 from kpybroker.dispatching.traits import ANSWERED_ALIKE, REPEATED, TRAITS
 from kpybroker.errors import AuthorizerNotReady
 from kpybroker.fairness.times import PIECE_NS
@@ -101,16 +101,17 @@ class Dispatcher:
     def __call__(self, connection: Connection, frame: memoryview) -> Reply | Pending | None:
         """Serve one frame, through all stages. Raises `CloseConnection` where Kafka closes the connection."""
         started_ns = _now_ns()
+        size = len(frame)
         served: Served | None
         repeated: Repeated | None = None
         try:
-            api_key, api_version, correlation_id, id_bytes = _header_from(frame)
-            known: KnownCall | None = connection.client.calls.get((api_key, api_version))
-            if known is not None and known.id_bytes == id_bytes and frame[10 : known.header_end] == known.header_rest:
+            kind, correlation_id = _header_from(frame)
+            known: KnownCall | None = connection.client.calls.get(kind)
+            if known is not None and size >= known.header_end and known.rest_from(frame) == known.rest:
                 served, call, position, repeated = known.served, known.call, known.header_end, known.repeated
             else:
                 served, call, correlation_id, position = self._read_header(connection, frame)
-            if served is None or (len(frame) > LARGE_BYTES and not served.is_whole):
+            if served is None or (size > LARGE_BYTES and not served.is_whole):
                 return self._begin(connection, frame, call, correlation_id, position, started_ns)
             if repeated is None:
                 request, _ = served.decode(frame, position)
@@ -120,7 +121,7 @@ class Dispatcher:
             raise CloseConnection(f"a request that cannot be read: {why}") from None
         counters = served.counters
         served.requests += 1
-        counters.request_bytes += len(frame)
+        counters.request_bytes += size
         try:
             try:
                 response = served.handle(self.broker, request, call)
@@ -140,7 +141,7 @@ class Dispatcher:
             raise
         except Exception as error:
             counters.failures += 1
-            raise _failed(api_key, api_version, error) from None
+            raise _failed(call.api_key, call.api_version, error) from None
         # `_count_served`, written out: a function call would cost as much as all of it.
         now_ns = _now_ns()
         queue_ns = started_ns - connection.arrived_ns
@@ -152,7 +153,7 @@ class Dispatcher:
         connection.counters = counters
         connection.answered_ns = now_ns
         if local_ns > PIECE_NS:
-            self._took(connection, api_key, local_ns)
+            self._took(connection, call.api_key, local_ns)
         if reply is response:
             _unsent((counters, connection.arrived_ns, now_ns, now_ns), reply)
         return reply
@@ -310,7 +311,7 @@ def _remember(served: Served, call: Call, frame: memoryview, header_end: int) ->
             repeated = Repeated()
         elif call.api_key in ANSWERED_ALIKE:
             repeated = Repeated(NO_REQUESTS)
-        known[call.api_key, call.api_version] = KnownCall(served, call, frame, header_end, repeated)
+        known[kind_of(call.api_key, call.api_version)] = KnownCall(served, call, frame, header_end, repeated)
 
 
 def _encode_later(response: Pending, served: Served, correlation_id: int, connection: Connection) -> None:

@@ -41,7 +41,7 @@ from kpybroker.transactions.events import Partition
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.messages.produce import NodeEndpoint
-from kpywire.produce import Answers, Partitions, Produce, ProduceCodec, TopicKey, codec_for
+from kpywire.produce import Answers, Partitions, Produce, ProduceCodec, Records, TopicKey, codec_for
 from kpywire.produce_hints import HintedAnswers
 
 ACKS_ALL: Final = -1
@@ -273,7 +273,7 @@ class Appending:
         self.call.counters.count_error(error.code)
         return self.codec.refusal(index, error.code, error.message, (), -1)
 
-    def _checked(self, key: TopicKey, held: HeldTopic | None, index: int, records: memoryview | None) -> HeldTopic:
+    def _checked(self, key: TopicKey, held: HeldTopic | None, index: int, records: Records | None) -> HeldTopic:
         """The topic, if this request can produce to it at all."""
         if held is None:
             held = self.broker.replicas.find(key, index).topic
@@ -287,7 +287,7 @@ class Appending:
         return held
 
     def _partition(
-        self, key: TopicKey, held: HeldTopic, index: int, records: memoryview | None, answers: list[bytes]
+        self, key: TopicKey, held: HeldTopic, index: int, records: Records | None, answers: list[bytes]
     ) -> bytes:
         replica = held.replicas.get(index) or self.broker.replicas.find(key, index)
         leader = replica.leader

@@ -32,6 +32,7 @@ from kpywire.batch import (
     TRANSACTIONAL_MASK,
     BatchHeader,
     parse_header,
+    placed,
 )
 from kpywire.control_record import marker_batch
 from kpywire.varint import Buffer
@@ -219,14 +220,14 @@ class Leader(Role):
 
     def append(
         self,
-        records: memoryview,
+        records: bytes | memoryview,
         config: ValidationConfig,
         now_ms: int,
         *,
         transactional: bool = False,
         is_verified: bool = False,
     ) -> Appended:
-        """Append one produced batch, stamped in place. Returns (base offset, next offset, append time or -1).
+        """Append one produced batch, stamped for the log. Returns (base offset, next offset, append time or -1).
 
         ``transactional``: the request has a transactional id; without one it cannot write into a transaction.
         ``is_verified``: the transaction's coordinator has just confirmed that this partition belongs to it.
@@ -242,12 +243,13 @@ class Leader(Role):
         if fields[ATTRIBUTES] & TRANSACTIONAL_MASK:
             if not transactional:
                 raise KafkaError(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            appended = self.append_in_transaction(_new(BatchHeader, fields), buffer, now_ms, is_verified=is_verified)
+            header = placed(fields, base_offset, self.epoch)
+            appended = self.append_in_transaction(header, buffer, now_ms, is_verified=is_verified)
             return appended if append_time_ms < 0 or appended[2] >= 0 else (*appended[:2], append_time_ms)
         if fields[PRODUCER_ID] != NO_PRODUCER_ID or not log.append_batch(
             buffer, fields[MAX_TIMESTAMP], next_offset, self.epoch, now_ms
         ):
-            header = _new(BatchHeader, fields)
+            header = placed(fields, base_offset, self.epoch)
             if header.producer_id >= 0:
                 if header.producer_id in self.verifications.of_producers:
                     self._check_beside_verification(header)

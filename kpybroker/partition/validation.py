@@ -14,7 +14,8 @@ many of its records would have to be checked one by one, since that blocks all o
 splitting the batch.
 
 Invariant: a batch comes out with its base offset, leader epoch and largest timestamp set, a valid CRC, and records that
-:func:`kpywire.record.read_batch` can read; or :class:`Refused` is raised.
+:func:`kpywire.record.read_batch` can read; or :class:`Refused` is raised. A view is stamped in place; of bytes, which
+cannot be, a stamped copy comes out.
 """
 
 from collections.abc import Sequence
@@ -23,21 +24,32 @@ from typing import Final, NoReturn
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.batch import (
+    ATTRIBUTES,
     ATTRIBUTES_POSITION,
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    BASE_TIMESTAMP,
     BATCH_LENGTH,
     CODEC_MASK,
     CONTROL_MASK,
+    CRC,
     CREATE_TIME,
+    EPOCH_END,
     HEADER,
     HEADER_BYTES,
+    LAST_OFFSET_DELTA,
     LENGTH_END,
     LOG_APPEND_TIME,
     MAGIC,
+    MAGIC_NUMBER,
     MAGIC_POSITION,
+    MAX_TIMESTAMP,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     OFFSET_LENGTH_EPOCH,
+    PRODUCER_ID,
+    RECORD_COUNT,
     TIMESTAMP_TYPE_MASK,
     TRANSACTIONAL_MASK,
     BatchHeader,
@@ -59,6 +71,8 @@ _MAX_RECORD_ERRORS: Final = 10_000
 """The most refused records that are named for one batch. Kafka names all of them."""
 _INFLATED_BYTES: Final = 64 << 20
 _LONGEST_VARINT: Final = 5
+_LONGEST_SURE_AGE_MS: Final = 1 << 61
+"""The largest age that compiled code compares without an object; older records are looked at one by one."""
 _LOOKED_AT_AGAIN: Final = 1 << 14
 """How many records of a refused batch are read again to find its error."""
 LATEST_PRODUCE: Final = 13
@@ -91,6 +105,8 @@ class ValidationConfig:
         "max_inflated_bytes",
         "max_message_bytes",
         "segment_bytes",
+        "surely_after_max_ms",
+        "surely_before_max_ms",
     )
 
     def __init__(  # noqa: PLR0913
@@ -116,6 +132,9 @@ class ValidationConfig:
         self.log_append_time = log_append_time
         self.before_max_ms = before_max_ms
         self.after_max_ms = after_max_ms
+        self.surely_before_max_ms = min(before_max_ms, _LONGEST_SURE_AGE_MS)
+        self.surely_after_max_ms = min(after_max_ms, _LONGEST_SURE_AGE_MS)
+        """How old or new a batch's records may be for none of them to be looked at."""
         self.codec: int | None = None
         if compression_type != "producer":
             self.codec = NONE if compression_type == "uncompressed" else NAMES.index(compression_type)
@@ -125,11 +144,13 @@ class ValidationConfig:
 
 
 Accepted = tuple[Fields, Buffer, int]
-"""A batch to append: its final header; its bytes, which are others if it was compressed again; the time of every record
-on a LogAppendTime topic, else -1."""
+"""A batch to append: its final header, but for its place in the log; its bytes, which are others if it was compressed
+again; the time of every record on a LogAppendTime topic, else -1."""
 
 _fields_from: Final = HEADER.unpack_from
 _stamp: Final = OFFSET_LENGTH_EPOCH.pack_into
+_stamped_start: Final = OFFSET_LENGTH_EPOCH.pack
+_crc32c: Final = crc32c
 _NO_FIELDS: Final = (0,) * len(BatchHeader._fields)
 
 
@@ -179,14 +200,15 @@ def _end_of_batch(records: Buffer, position: int) -> int | None:
 
 
 def validate(
-    records: memoryview,
+    records: bytes | memoryview,
     config: ValidationConfig,
     now_ms: int,
     partition_leader_epoch: int,
     base_offset: int,
     topic_partition: str = "",
 ) -> Accepted:
-    """Check the one batch in ``records`` (writable), and stamp it in place for ``base_offset`` in this leader epoch.
+    """Check the one batch in ``records``, and stamp it for ``base_offset`` in this leader epoch; a view (which must be
+    writable) in place.
 
     ``topic_partition``, such as ``flights-0``, appears in messages to the client.
 
@@ -195,32 +217,33 @@ def validate(
     """
     size = len(records)
     fields: Fields = _fields_from(records) if size >= HEADER_BYTES else _NO_FIELDS
-    if fields[1] + LENGTH_END != size or fields[3] != MAGIC:
+    if fields[BATCH_LENGTH] + LENGTH_END != size or fields[MAGIC_NUMBER] != MAGIC:
         fields = sole_batch(records)
-        size = fields[1] + LENGTH_END
+        size = fields[BATCH_LENGTH] + LENGTH_END
         records = records[:size]
-    crc, attributes, last_delta, base_timestamp, claimed_timestamp, producer_id, _, sequence, count = fields[4:]
+    attributes, count = fields[ATTRIBUTES], fields[RECORD_COUNT]
     codec = attributes & CODEC_MASK
+    # Where the type is known, compiled code makes no object for the bounds of a slice.
+    checked = records[ATTRIBUTES_POSITION:] if type(records) is bytes else records[ATTRIBUTES_POSITION:]  # noqa: RUF034
     if (
-        fields[0]
+        fields[BASE_OFFSET]
         or size > config.max_message_bytes
-        or crc32c(records[ATTRIBUTES_POSITION:]) != crc
+        or _crc32c(checked) != fields[CRC]
         or codec > ZSTD
         or count <= 0
-        or count != last_delta + 1
+        or count != fields[LAST_OFFSET_DELTA] + 1
         or attributes & CONTROL_MASK
-        or (producer_id >= 0 and sequence < 0)
+        or (fields[PRODUCER_ID] >= 0 and fields[BASE_SEQUENCE] < 0)
     ):
         _refuse_header(records, BatchHeader._make(fields), config)
     target = codec if config.codec is None else config.codec
-    section: Buffer = records[HEADER_BYTES:]
-    if codec:
-        section = _inflate(codec, section, config.max_inflated_bytes)
+    section: Buffer = _inflate(codec, records[HEADER_BYTES:], config.max_inflated_bytes) if codec else records
+    start = 0 if codec else HEADER_BYTES
     try:
-        lowest, highest, in_order, keyed = skim_section(section, count, base_timestamp)
+        lowest, highest, in_order, keyed = skim_section(section, count, fields[BASE_TIMESTAMP], start)
     except (InvalidRecord, TooLaborious) as error:
-        raise Refused(_code_of(error, section, count), str(error)) from None
-    claims_append_time = attributes & TIMESTAMP_TYPE_MASK
+        raise Refused(_code_of(error, section[start:], count), str(error)) from None
+    claims_append_time, claimed_timestamp = attributes & TIMESTAMP_TYPE_MASK, fields[MAX_TIMESTAMP]
     if claims_append_time:
         lowest = highest = claimed_timestamp
     if config.log_append_time:
@@ -229,30 +252,31 @@ def validate(
     else:
         timestamp_type, log_append_time_ms = CREATE_TIME, NO_TIMESTAMP
         max_timestamp = highest if highest > NO_TIMESTAMP else NO_TIMESTAMP
-        suspicious = (
-            now_ms - lowest > config.before_max_ms
-            or highest - now_ms > config.after_max_ms
-            or (claims_append_time != 0 and highest == NO_TIMESTAMP)
-        )
+        suspicious = claims_append_time != 0 and highest == NO_TIMESTAMP
+        if now_ms - lowest > config.surely_before_max_ms or highest - now_ms > config.surely_after_max_ms:
+            suspicious = True
     if suspicious or (config.compacted and not keyed):
         kind = "PartialDefaultRecord" if codec and codec == target else "DefaultRecord"
-        _check_records(BatchHeader._make(fields), section, config, now_ms, topic_partition, kind)
-
-    stamped: memoryview | bytearray = records
+        _check_records(BatchHeader._make(fields), section[start:], config, now_ms, topic_partition, kind)
+    stamped: Buffer = records
     if codec != target:
         header = BatchHeader._make(fields)
         _check_rebuildable(header, lowest)
         attributes = target | timestamp_type << 3 | attributes & TRANSACTIONAL_MASK
-        stamped = _compressed_anew(header, section, attributes, max_timestamp, config, in_order=in_order)
+        stamped = _compressed_anew(header, section[start:], attributes, max_timestamp, config, in_order=in_order)
         fields, claimed_timestamp, size = parse_header(stamped), max_timestamp, len(stamped)
     elif codec and not in_order:
         raise Refused(error_codes.UNKNOWN_SERVER_ERROR, "a compressed batch whose offsets do not count up from 0")
     if size > config.segment_bytes:
         raise Refused(error_codes.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes is larger than a segment")
-    _stamp(stamped, 0, base_offset, size - LENGTH_END, partition_leader_epoch)
     if max_timestamp != claimed_timestamp or timestamp_type << 3 != attributes & TIMESTAMP_TYPE_MASK:
+        stamped = bytearray(stamped) if isinstance(stamped, bytes) else stamped
         fields = stamp_max_timestamp(stamped, BatchHeader._make(fields), max_timestamp, timestamp_type)
-    return (base_offset, fields[BATCH_LENGTH], partition_leader_epoch) + fields[3:], stamped, log_append_time_ms  # noqa: RUF005
+    if type(stamped) is bytes:
+        stamped = _stamped_start(base_offset, size - LENGTH_END, partition_leader_epoch) + stamped[EPOCH_END:]
+    else:
+        _stamp(stamped, 0, base_offset, size - LENGTH_END, partition_leader_epoch)
+    return fields, stamped, log_append_time_ms
 
 
 def _refuse_header(records: Buffer, header: BatchHeader, config: ValidationConfig) -> NoReturn:

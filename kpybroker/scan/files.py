@@ -14,7 +14,7 @@ from kpybroker.scan.transport import Piece
 from kpystorage.lending import LentSegment
 from kpystorage.offset_index import position_near
 from kpystorage.reading_disk import ReadingDisk
-from kpystorage.real_disk import Descriptors
+from kpystorage.real_file import Descriptors
 from kpywire.aborted import Aborted
 from kpywire.batch import batch_headers
 from kpywire.errors import Malformed

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from kpybroker.errors import KafkaError
 from kpybroker.partition.validation import sole_batch
 from kpywire import error_codes
-from kpywire.produce import Partitions, TopicKey
+from kpywire.produce import Partitions, Records, TopicKey
 
 Topics = Sequence[tuple[TopicKey, Partitions]]
 Overruled = dict[tuple[TopicKey, int], KafkaError]
@@ -21,8 +21,8 @@ def one_of_each(topics: Topics, api_version: int) -> tuple[Topics, Overruled]:
     """Each partition once, and the errors that replace the result of an append. Topics without any are left out."""
     if len(topics) == 1 and len(dict(topics[0][1])) == len(topics[0][1]) > 0:
         return topics, {}
-    by_topic: dict[TopicKey, dict[int, memoryview | None]] = {}
-    repeated: dict[tuple[TopicKey, int], list[memoryview | None]] = {}
+    by_topic: dict[TopicKey, dict[int, Records | None]] = {}
+    repeated: dict[tuple[TopicKey, int], list[Records | None]] = {}
     for key, partitions in topics:
         for index, records in partitions:
             of_topic = by_topic.setdefault(key, {})
@@ -40,7 +40,7 @@ def one_of_each(topics: Topics, api_version: int) -> tuple[Topics, Overruled]:
     return [(key, list(of_topic.items())) for key, of_topic in by_topic.items()], overruled
 
 
-def _error_of(records: memoryview | None, api_version: int) -> KafkaError | None:
+def _error_of(records: Records | None, api_version: int) -> KafkaError | None:
     """The error for which a batch is refused before its partition is found; None if it is not."""
     if records is None:
         return KafkaError(error_codes.INVALID_RECORD)

@@ -16,7 +16,7 @@ from kpybroker.replicas.replica import Replica
 from kpybroker.serving.context import Context
 from kpybroker.serving.repeated_partitions import Topics
 from kpystorage.errors import StorageError
-from kpywire.produce import Answers, Produce, TopicKey
+from kpywire.produce import Answers, Produce, Records, TopicKey
 from kpywire.produce_hints import HintedAnswers
 
 FEW: Final = 16
@@ -87,8 +87,8 @@ def copied(topics: Topics) -> Topics:
     return [(key, [(index, _copy(records)) for index, records in parts]) for key, parts in topics]
 
 
-def _copy(records: memoryview | None) -> memoryview | None:
-    return None if records is None else memoryview(bytearray(records))
+def _copy(records: Records | None) -> Records | None:
+    return memoryview(bytearray(records)) if isinstance(records, memoryview) else records
 
 
 def _names_one_twice(request: Produce) -> bool:

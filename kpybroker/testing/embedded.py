@@ -122,7 +122,7 @@ class EmbeddedNode:
 
             return MemoryDisk()
         from kpybroker.testing.unsynced_disk import UnsyncedDisk
-        from kpystorage.real_disk import Descriptors
+        from kpystorage.real_file import Descriptors
 
         return UnsyncedDisk(Descriptors(descriptors_for_logs(open_files())))
 

@@ -82,9 +82,11 @@ class GatheredFile:
                 self._held = self._file.descriptor()
                 self._begin = position
                 gathering.files.append(self)
-            pieces.append(bytes(data))
+            pieces.append(data if type(data) is bytes else bytes(data))
         else:
-            self.file.pwrite(data, position)
+            if self._pieces:
+                self.settle()
+            self._file.pwrite(data, position)
 
     @property
     def file(self) -> File:

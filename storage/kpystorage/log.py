@@ -41,6 +41,8 @@ from kpywire.varint import Buffer
 if TYPE_CHECKING:
     from kpystorage.directory import LogDirectory
 
+_ALL_MESSAGES: Final = 1 << 61
+"""More than a log holds. Compiled code compares it without an object, which it does not with Kafka's default."""
 _WARM_TAIL_BYTES: Final = 64 << 20
 """Bytes at the end of the active segment that are assumed to be in the page cache."""
 _SNAPSHOT_INTERVAL_BYTES: Final = 16 << 20
@@ -50,8 +52,8 @@ class Log:
     """The log of one partition."""
 
     __slots__ = (
-        "_boundaries", "_complete_end", "_ended", "_unsnapshotted_bytes", "active", "base_offsets", "config",
-        "directory", "end", "epochs", "flushing", "log_start_offset", "partition", "path", "producers",
+        "_boundaries", "_complete_end", "_ended", "_flush_messages", "_unsnapshotted_bytes", "active", "base_offsets",
+        "config", "directory", "end", "epochs", "flushing", "log_start_offset", "partition", "path", "producers",
         "recovery_point", "segments", "snapshots", "stop_compacting", "topic", "topic_id", "unflushed",
         "unflushed_bytes",
     )  # fmt: skip
@@ -87,9 +89,9 @@ class Log:
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
-        self.config = config
         self.path = f"{directory.path}/{names.partition_directory(topic, partition)}"
         self.segments = []
+        self.configure(config)
         self.stop_compacting = None
 
     @property
@@ -148,6 +150,7 @@ class Log:
     def configure(self, config: LogConfig) -> None:
         """Use another configuration from now on."""
         self.config = config
+        self._flush_messages = min(config.flush_messages, _ALL_MESSAGES)
         if self.is_open:
             self.active.configure(config)
 
@@ -241,7 +244,7 @@ class Log:
         self.end = LogOffset(last_offset + 1, segment.base_offset, position)
         self.unflushed_bytes += size
         self._unsnapshotted_bytes += size
-        if last_offset - self.recovery_point >= self.config.flush_messages - 1:
+        if last_offset - self.recovery_point >= self._flush_messages - 1:
             self.flush()
 
     def append_batch(self, data: Buffer, max_timestamp: int, next_offset: int, epoch: int, now_ms: int) -> bool:
@@ -263,7 +266,7 @@ class Log:
         self.end = LogOffset(next_offset, segment.base_offset, position + size)
         self.unflushed_bytes += size
         self._unsnapshotted_bytes += size
-        if next_offset - self.recovery_point >= self.config.flush_messages:
+        if next_offset - self.recovery_point >= self._flush_messages:
             self.flush()
         return True
 
@@ -512,7 +515,7 @@ class Log:
             self.producers.clear(offset)
             self.log_start_offset = offset if log_start_offset is None else log_start_offset
             self.end = LogOffset(offset, offset, 0)
-        if offset - self.recovery_point >= self.config.flush_messages:
+        if offset - self.recovery_point >= self._flush_messages:
             self.flush()
 
     def _forget_flushed(self, offset: int) -> None:

@@ -25,18 +25,15 @@ class ReadingFile:
 
     def size(self) -> int:
         descriptor = self._descriptor
-        return os.stat(self.path).st_size if descriptor is None else os.fstat(descriptor.fd).st_size
-
-    def fsync(self) -> None:
-        self.descriptor().fsync()
-
-    def release(self) -> None:
-        self._descriptor = None
+        return os.stat(self.path if descriptor is None else descriptor.fileno()).st_size
 
     def _refuse(self, *_arguments: Any, **_options: Any) -> NoReturn:
         raise _read_only(self.path)
 
-    pwrite = truncate = reserve = _refuse
+    pwrite = truncate = reserve = fsync = _refuse
+
+    def release(self) -> None:
+        self._descriptor = None
 
 
 class ReadingDisk(RealDisk):

@@ -1,11 +1,6 @@
-"""The operating system's files behind the file protocol, with a bound on how many are open at once.
+"""The operating system's files behind the file protocol: descriptors, locks and whole files.
 
-This is no cache of data; the page cache is. Files are opened at first use. When more than ``limit`` are open, those not
-used lately give up their descriptor and get a new one at their next use.
-
-Invariants: a descriptor is closed exactly once, when its last holder releases it. A file whose descriptor was closed
-before an fsync had confirmed its writes is marked (`is_given_up`): the system reports a failed write only to
-descriptors that were open at that time.
+Invariant: a descriptor is closed exactly once, when its last holder releases it.
 """
 
 import ctypes
@@ -16,28 +11,18 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from itertools import islice
-from threading import Lock
-from typing import Final, TypeVar
 
-from kpystorage.disk import DescriptorsExhausted, File, FileStatus
+from kpystorage.disk import File, FileStatus
 from kpystorage.gathering import Gathering
 from kpystorage.mounts import mount_id
-from kpystorage.real_file import RealFile
+from kpystorage.real_file import Descriptors, RealFile
 from kpywire.varint import Buffer
 
-T = TypeVar("T")
-NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
-FILE_MODE = 0o644
 DIRECTORY_MODE = 0o755
-DEFAULT_DESCRIPTOR_LIMIT = 512
 _SMALL_FILE_BYTES = 1 << 16
 _CACHE_BYTES = 1 << 16
 """A multiple of all page sizes: parts of a page are not dropped from the cache."""
-_GIVEN_UP_AT_ONCE = 16
-"""The number of files closed at once, as a part (1 in ...), where no file can be spared: finding that out took a look
-at each of them."""
 _FULL_FSYNC = getattr(fcntl, "F_FULLFSYNC", 0)
 _WAIT_BEFORE = 1
 """``SYNC_FILE_RANGE_WAIT_BEFORE``: wait for the writes in progress, and report failed ones, as fsync does (both end
@@ -72,115 +57,57 @@ def _library_call(name: str) -> Callable[..., int] | None:
 class RealDescriptor:
     """An open file of the operating system. Usable from any thread. It is closed when its last holder releases it."""
 
-    __slots__ = ("__weakref__", "dirty", "fd", "used")
+    __slots__ = ("__weakref__", "_fd", "dirty", "used")
 
     def __init__(self, fd: int) -> None:
-        self.fd = fd
+        self._fd = fd
         self.used = True  # since the sweep last looked
         self.dirty = False  # written through since its last fsync began
 
     def fileno(self) -> int:
-        return self.fd
+        return self._fd
 
     def pread(self, length: int, position: int) -> bytes:
-        data = os.pread(self.fd, length, position)
+        data = os.pread(self._fd, length, position)
         if len(data) == length or not data:
             return data
         pieces = [data]  # a signal or a page limit cut the read: go on to the end of the file
         got = len(data)
-        while got < length and (data := os.pread(self.fd, length - got, position + got)):
+        while got < length and (data := os.pread(self._fd, length - got, position + got)):
             pieces.append(data)
             got += len(data)
         return b"".join(pieces)
 
     def fsync(self) -> None:
         self.dirty = False  # first: what is written meanwhile may not be covered
-        _synchronize(self.fd)
+        _synchronize(self._fd)
 
     def confirm(self) -> None:
         confirm = _library_call("sync_file_range")
         self.dirty = False
         if confirm is None:
-            _synchronize(self.fd)
-        elif confirm(self.fd, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(_WAIT_BEFORE)):
+            _synchronize(self._fd)
+        elif confirm(self._fd, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(_WAIT_BEFORE)):
             error = ctypes.get_errno()
             if error not in _NOT_THERE:
                 raise OSError(error, os.strerror(error))
-            _synchronize(self.fd)
+            _synchronize(self._fd)
 
     def drop_cache(self, position: int, end: int) -> None:
         if sys.platform == "linux":
             begin = position - position % _CACHE_BYTES
             with suppress(OSError):  # a file system may not know it
-                os.posix_fadvise(self.fd, begin, end - begin + _CACHE_BYTES, os.POSIX_FADV_DONTNEED)
+                os.posix_fadvise(self._fd, begin, end - begin + _CACHE_BYTES, os.POSIX_FADV_DONTNEED)
 
     @property
     def is_closed(self) -> bool:
         """Whether its last holder has released it. Weak references still lead to it while it is being closed."""
-        return self.fd < 0
+        return self._fd < 0
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        fd, self.fd = self.fd, -1  # first: other threads go on while it is being closed
+        fd, self._fd = self._fd, -1  # first: other threads go on while it is being closed
         if fd >= 0:
             close(fd)  # bound early: at the interpreter's end the module may be gone before the last descriptor
-
-
-class Descriptors:
-    """The open files that may be closed for others: a ring that is swept for those not used since the last sweep."""
-
-    def __init__(self, limit: int = DEFAULT_DESCRIPTOR_LIMIT) -> None:
-        self.limit = limit
-        self._ring: dict[RealFile, None] = {}
-        self._lock = Lock()  # whole-file calls, which may need room, run in any thread
-
-    def __len__(self) -> int:
-        return len(self._ring)
-
-    def admit(self, file: RealFile) -> None:
-        """Count ``file`` among the open ones and close others for it beyond the limit."""
-        with self._lock:
-            while self._ring and len(self._ring) >= self.limit:
-                self._drop_one()
-            self._ring[file] = None
-
-    def forget(self, file: RealFile) -> None:
-        with self._lock:
-            self._ring.pop(file, None)
-
-    def make_room(self) -> bool:
-        """Close half of the open files, since the process has no descriptor left; False if there was none to close."""
-        with self._lock:
-            count = (len(self._ring) + 1) // 2
-            for _ in range(count):
-                self._drop_one()
-        return count > 0
-
-    def with_room(self, call: Callable[[], T], path: str) -> T:
-        """Make a call that needs a descriptor, and repeat it after others were closed for it. DescriptorsExhausted,
-        OSError."""
-        while True:
-            try:
-                return call()
-            except OSError as error:
-                if error.errno not in NO_DESCRIPTOR:
-                    raise
-                if not self.make_room():
-                    raise DescriptorsExhausted(error.errno, error.strerror, path) from error
-
-    def open(self, path: str, flags: int) -> int:
-        """The descriptor of a file or directory. DescriptorsExhausted, OSError."""
-        return self.with_room(lambda: os.open(path, flags | os.O_CLOEXEC, FILE_MODE), path)
-
-    def _drop_one(self) -> None:
-        for _ in range(2 * len(self._ring)):  # all may have been used since the last time
-            file = next(iter(self._ring))
-            del self._ring[file]
-            if file.spare():
-                return
-            self._ring[file] = None
-        for file in list(islice(self._ring, len(self._ring) // _GIVEN_UP_AT_ONCE + 1)):  # the oldest go
-            del self._ring[file]
-            file.drop()
 
 
 _LOCKED_HERE: set[str] = set()
@@ -206,7 +133,7 @@ class RealLock:
 class RealDisk:
     """The file system of the operating system."""
 
-    descriptor_class: type[RealDescriptor] = RealDescriptor
+    descriptor_class = RealDescriptor
 
     def __init__(self, descriptors: Descriptors | None = None) -> None:
         self.descriptors = Descriptors() if descriptors is None else descriptors

@@ -1,69 +1,108 @@
-"""A file of the operating system by its path, opened on demand. Every append to a log passes it.
+"""One file of the operating system, and the bound on how many are open at once.
 
-Not here: the descriptors and how many may be open (`kpystorage.real_disk`).
+This is no cache of data; the page cache is. Files are opened at first use. When more than ``limit`` are open, those not
+used lately give up their descriptor and get a new one at their next use.
+
+Invariant: a file whose descriptor was closed before an fsync had confirmed its writes is marked (`is_given_up`): the
+system reports a failed write only to descriptors that were open at that time.
 """
 
+import errno
 import os
 import weakref
 from collections.abc import Callable
-from typing import Protocol, final
+from itertools import islice
+from threading import Lock
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from kpystorage.disk import DescriptorsExhausted
 from kpywire.varint import Buffer
 
+if TYPE_CHECKING:
+    from kpystorage.real_disk import RealDescriptor
 
-class Opened(Protocol):
-    """An open file, which is closed when its last holder releases it."""
-
-    fd: int
-    used: bool
-    """Whether it was used since the sweep last looked."""
-    dirty: bool
-    """Whether it was written through since its last fsync began."""
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether its last holder has released it."""
-
-    def fileno(self) -> int: ...
-
-    def pread(self, length: int, position: int) -> bytes: ...
-
-    def fsync(self) -> None: ...
-
-    def confirm(self) -> None: ...
-
-    def drop_cache(self, position: int, end: int) -> None: ...
+T = TypeVar("T")
+NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
+FILE_MODE: Final = 0o644
+DEFAULT_DESCRIPTOR_LIMIT: Final = 512
+_GIVEN_UP_AT_ONCE: Final = 16
+"""The number of files closed at once, as a part (1 in ...), where no file can be spared: finding that out took a look
+at each of them."""
 
 
-class OpenFiles(Protocol):
-    """The open files, which may be closed for others."""
+class Descriptors:
+    """The open files that may be closed for others: a ring that is swept for those not used since the last sweep."""
 
-    def open(self, path: str, flags: int) -> int:
-        """The descriptor of a file. DescriptorsExhausted, OSError."""
+    def __init__(self, limit: int = DEFAULT_DESCRIPTOR_LIMIT) -> None:
+        self.limit = limit
+        self._ring: dict[RealFile, None] = {}
+        self._lock = Lock()  # whole-file calls, which may need room, run in any thread
+
+    def __len__(self) -> int:
+        return len(self._ring)
 
     def admit(self, file: "RealFile") -> None:
-        """Count ``file`` among the open ones."""
+        """Count ``file`` among the open ones and close others for it beyond the limit."""
+        with self._lock:
+            while self._ring and len(self._ring) >= self.limit:
+                self._drop_one()
+            self._ring[file] = None
 
     def forget(self, file: "RealFile") -> None:
-        """Count it no more."""
+        with self._lock:
+            self._ring.pop(file, None)
+
+    def make_room(self) -> bool:
+        """Close half of the open files, since the process has no descriptor left; False if there was none to close."""
+        with self._lock:
+            count = (len(self._ring) + 1) // 2
+            for _nth in range(count):
+                self._drop_one()
+        return count > 0
+
+    def with_room(self, call: Callable[[], T], path: str) -> T:
+        """Make a call that needs a descriptor, and repeat it after others were closed for it. DescriptorsExhausted,
+        OSError."""
+        while True:
+            try:
+                return call()
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR:
+                    raise
+                if not self.make_room():
+                    raise DescriptorsExhausted(error.errno, error.strerror, path) from error
+
+    def open(self, path: str, flags: int) -> int:
+        """The descriptor of a file or directory. DescriptorsExhausted, OSError."""
+        return self.with_room(lambda: os.open(path, flags | os.O_CLOEXEC, FILE_MODE), path)
+
+    def _drop_one(self) -> None:
+        for _nth in range(2 * len(self._ring)):  # all may have been used since the last time
+            file = next(iter(self._ring))
+            del self._ring[file]
+            if file.spare():
+                return
+            self._ring[file] = None
+        for file in list(islice(self._ring, len(self._ring) // _GIVEN_UP_AT_ONCE + 1)):  # the oldest go
+            del self._ring[file]
+            file.drop()
 
 
-@final
 class RealFile:
     """A file by its path, opened on demand. It belongs to one thread; other threads use its ``descriptor()``."""
 
-    __slots__ = ("_descriptor", "_descriptors", "_last", "_made", "is_given_up", "path")
+    __slots__ = ("_descriptor", "_descriptor_of", "_descriptors", "_last", "is_given_up", "path")
 
-    def __init__(self, path: str, descriptors: OpenFiles, made: Callable[[int], Opened]) -> None:
-        """``made`` makes the open file of a descriptor."""
+    def __init__(self, path: str, descriptors: Descriptors, descriptor_of: "Callable[[int], RealDescriptor]") -> None:
+        """``descriptor_of`` gives a descriptor of the system its owner."""
         self.path = path
         self.is_given_up = False
         self._descriptors = descriptors
-        self._made = made
-        self._descriptor: Opened | None = None
-        self._last: weakref.ref[Opened] | None = None
+        self._descriptor_of = descriptor_of
+        self._descriptor: RealDescriptor | None = None
+        self._last: weakref.ref[RealDescriptor] | None = None
 
-    def descriptor(self) -> Opened:
+    def descriptor(self) -> "RealDescriptor":
         descriptor = self._descriptor
         if descriptor is None:
             return self._open(0)
@@ -78,21 +117,21 @@ class RealFile:
         if descriptor is None:
             descriptor = self._open(0)
         descriptor.used = descriptor.dirty = True
-        written = os.pwrite(descriptor.fd, data, position)
+        written = os.pwrite(descriptor._fd, data, position)
         length = len(data)
         while written < length:  # a signal, or the disk is full: the next call says which
-            written += os.pwrite(descriptor.fd, memoryview(data)[written:], position + written)
+            written += os.pwrite(descriptor._fd, memoryview(data)[written:], position + written)
         if self._descriptor is not descriptor:  # a thread that needed one took it meanwhile
             self.is_given_up = True
 
     def size(self) -> int:
         descriptor = self._descriptor
-        return os.stat(self.path).st_size if descriptor is None else os.fstat(descriptor.fd).st_size
+        return os.stat(self.path).st_size if descriptor is None else os.fstat(descriptor._fd).st_size
 
     def truncate(self, length: int) -> None:
         descriptor = self.descriptor()
         descriptor.dirty = True
-        os.ftruncate(descriptor.fd, length)
+        os.ftruncate(descriptor._fd, length)
         if self._descriptor is not descriptor:
             self.is_given_up = True
 
@@ -128,10 +167,10 @@ class RealFile:
             self.is_given_up = True
         self._descriptor = None
 
-    def _open(self, flags: int) -> Opened:
+    def _open(self, flags: int) -> "RealDescriptor":
         held = self._last() if self._last is not None and not flags else None
         if held is None or held.is_closed:
-            held = self._made(self._descriptors.open(self.path, flags | os.O_RDWR))
+            held = self._descriptor_of(self._descriptors.open(self.path, flags | os.O_RDWR))
             self._last = weakref.ref(held)
         held.used = True
         self._descriptor = held

@@ -43,12 +43,13 @@ class Segment:
         "_max",
         "_offset_index",
         "_reserved",
+        "_segment_bytes",
+        "_segment_ms",
         "_since_index_bytes",
         "_size",
         "_time_index",
         "base_offset",
         "checks",
-        "config",
         "created_ms",
         "disk",
         "jitter_ms",
@@ -76,7 +77,7 @@ class Segment:
         self.created_ms = created_ms
         self.jitter_ms = 0
         self._full: bool | None = None  # None: to be found out
-        self.config = config
+        self.configure(config)
         self._index_bytes = config.segment_index_bytes
         self._index_interval_bytes = config.index_interval_bytes
         self._size = _NOT_ASKED
@@ -123,7 +124,8 @@ class Segment:
     def configure(self, config: LogConfig) -> None:
         """Use another configuration from now on. Its settings for indexes and jitter take effect in the next
         segment."""
-        self.config = config
+        # The fields of a named tuple are looked up, and these are asked for with every batch.
+        self._segment_bytes, self._segment_ms = config.segment_bytes, config.segment_ms
 
     # What is known of it; the first question may cost a system call.
 
@@ -182,15 +184,14 @@ class Segment:
     def must_roll(self, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
         """Whether ``size`` bytes with these limits belong in a new segment (Kafka's LogSegment.shouldRoll)."""
         held = self._size
-        config = self.config
-        if held > config.segment_bytes - size or last_offset - self.base_offset > _MAX_RELATIVE_OFFSET:
+        if held > self._segment_bytes - size or last_offset - self.base_offset > _MAX_RELATIVE_OFFSET:
             return True
         if held:
             first = self._first_timestamp
             if first is None:
                 first = self.first_timestamp
             waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
-            if waited_ms > config.segment_ms - self.jitter_ms:
+            if waited_ms > self._segment_ms - self.jitter_ms:
                 return True
         return self._is_full() if self._full is None else self._full
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.node import Node
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 
 
 class BreakableFile:

@@ -13,7 +13,8 @@ from test_node import create, produce, wait_until
 from kpybroker.replicas.replica import Replica
 from kpystorage import names
 from kpystorage.disk import DescriptorsExhausted
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic

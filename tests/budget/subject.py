@@ -24,7 +24,8 @@ from kpybroker.fairness import debtor, line
 from kpybroker.io.event_loop import new_event_loop
 from kpybroker.node import Node
 from kpybroker.server import connection
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",

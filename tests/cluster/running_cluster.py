@@ -14,7 +14,8 @@ from kpybroker.metadata import metadata_version
 from kpybroker.node import Node
 from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
 from kpybroker.quorum.scram_arguments import parse_scram
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 from oracle import free_port
 
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"

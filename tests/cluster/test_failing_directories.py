@@ -15,7 +15,8 @@ from running_cluster import CLUSTER_ID, COMBINED, RunningCluster
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 30

@@ -16,7 +16,8 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.node import Node
 from kpystorage.disk import Disk
 from kpystorage.memory_disk import MemoryDisk
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 from kpywire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,

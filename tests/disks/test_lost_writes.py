@@ -17,7 +17,8 @@ path, way = sys.argv[1:3]
 sys.path[:0] = sys.argv[3:]
 from log_making import *
 from kpystorage.errors import DiskFailure
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 from kpystorage.recovery import Shutdown
 disk = RealDisk(Descriptors(4 if way == "given up" else 512))
 directory = open_directory(disk, path)

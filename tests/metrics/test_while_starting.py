@@ -19,7 +19,8 @@ from kpybroker.node import Node
 from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
 from kpybroker.testing import Broker
 from kpystorage.disk import Disk
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 from oracle.process import free_port
 from waiting import eventually
 

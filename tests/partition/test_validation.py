@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kpybroker.errors import KafkaError
 from kpybroker.partition.validation import Refused, ValidationConfig, sole_batch, validate
 from kpywire import error_codes
-from kpywire.batch import CRC_POSITION, LOG_APPEND_TIME, BatchHeader, check_crc, parse_header
+from kpywire.batch import CRC_POSITION, LOG_APPEND_TIME, BatchHeader, check_crc, parse_header, placed
 from kpywire.crc import crc32c
 from kpywire.record import Record, assemble, build_batch, read_records
 from kpywire.varint import Buffer
@@ -37,8 +37,23 @@ class Accepted(NamedTuple):
 
 
 def accepted(records: memoryview, config: ValidationConfig) -> Accepted:
-    fields, buffer, log_append_time_ms = validate(records, config, NOW, 7, 1000, "t-0")
-    return Accepted(BatchHeader._make(fields), buffer, log_append_time_ms)
+    """The outcome for a view. That for bytes has to be the same."""
+    copied = verdict(bytes(records), config)
+    found = verdict(records, config)
+    if isinstance(found, Refused):
+        assert isinstance(copied, Refused)
+        assert (copied.code, copied.message, copied.record_errors) == (found.code, found.message, found.record_errors)
+        raise found
+    assert copied == found
+    return found
+
+
+def verdict(records: bytes | memoryview, config: ValidationConfig) -> Accepted | Refused:
+    try:
+        fields, buffer, log_append_time_ms = validate(records, config, NOW, 7, 1000, "t-0")
+    except Refused as refused:
+        return refused
+    return Accepted(placed(fields, 1000, 7), buffer, log_append_time_ms)
 
 
 def accept(batch: bytes, config: ValidationConfig | None = None) -> Accepted:
@@ -60,6 +75,22 @@ def test_a_batch_is_stamped_where_it_lies() -> None:
     assert check_crc(buffer, header, 8)
     assert buffer.startswith(b"request ")
     assert buffer.endswith(b" rest")
+
+
+@pytest.mark.parametrize(
+    "config", [ValidationConfig(), ValidationConfig(log_append_time=True)], ids=["create", "append"]
+)
+def test_of_bytes_a_stamped_copy_comes_out(config: ValidationConfig) -> None:
+    batch = batch_of(b"a", b"b", timestamp=NOW - 5)
+    given = bytes(batch)
+    found = verdict(given, config)
+    assert isinstance(found, Accepted)
+    assert given == batch
+    assert parse_header(found.buffer) == found.header
+    assert (found.header.base_offset, found.header.partition_leader_epoch) == (1000, 7)
+    assert found.header.max_timestamp == (NOW if config.log_append_time else NOW - 4)
+    assert check_crc(found.buffer, found.header)
+    assert bytes(found.buffer[61:]) == batch[61:]
 
 
 def test_bytes_behind_the_batch_are_cut_off() -> None:

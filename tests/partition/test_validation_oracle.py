@@ -17,6 +17,7 @@ from kpywire.batch import (
     BatchHeader,
     check_crc,
     parse_header,
+    placed,
 )
 from kpywire.compression import NAMES, compress
 from kpywire.crc import crc32c
@@ -256,7 +257,12 @@ def mutations(count: int, seed: int) -> Iterable[Case]:
 
 
 def our_verdict(case: Case, config: ValidationConfig, base_offset: int) -> batches.Verdict:
-    records = memoryview(bytearray(case.batch))
+    found = verdict_of(case, memoryview(bytearray(case.batch)), config, base_offset)
+    assert verdict_of(case, case.batch, config, base_offset) == found, case.name
+    return found
+
+
+def verdict_of(case: Case, records: bytes | memoryview, config: ValidationConfig, base_offset: int) -> batches.Verdict:
     try:
         sole_batch(records, case.version)
         fields, buffer, log_append_time_ms = validate(records, config, NOW, EPOCH, base_offset, "t-0")
@@ -264,7 +270,7 @@ def our_verdict(case: Case, config: ValidationConfig, base_offset: int) -> batch
         return batches.Verdict(
             error_code=refused.code, message=refused.message, record_errors=tuple(refused.record_errors)
         )
-    assert fields == parse_header(buffer)
+    assert placed(fields, base_offset, EPOCH) == parse_header(buffer)
     assert fields[BATCH_LENGTH] + LENGTH_END == len(buffer)
     return batches.Verdict(base_offset, log_append_time_ms, bytes(buffer))
 

@@ -20,7 +20,7 @@ from log_making import headers_of
 from kpybroker.testing.unsynced_disk import UnsyncedDisk
 from kpystorage import names
 from kpystorage.compaction.task import Cleaned, LogToClean
-from kpystorage.real_disk import Descriptors
+from kpystorage.real_file import Descriptors
 from kpywire.batch import HEADER_BYTES
 from kpywire.compression import decompress
 from oracle import java

@@ -15,7 +15,8 @@ from log_making import NOW_MS, TOPIC_ID, append_records, open_directory
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import DiskFailure, TooManyOpenFiles
 from kpystorage.log_config import LogConfig
-from kpystorage.real_disk import Descriptors, RealDescriptor, RealDisk
+from kpystorage.real_disk import RealDescriptor, RealDisk
+from kpystorage.real_file import Descriptors
 from kpystorage.recovery import Shutdown
 
 PARTITIONS_UNDER_A_LIMIT = """
@@ -23,7 +24,8 @@ import resource, sys
 sys.path[:0] = sys.argv[2:]
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 from log_making import *
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 disk = RealDisk(Descriptors(300))
 directory = open_directory(disk, sys.argv[1])
 logs = [directory.create_log("t", number, TOPIC_ID, LogConfig(), NOW_MS) for number in range(5000)]

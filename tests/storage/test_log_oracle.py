@@ -15,7 +15,8 @@ from kpystorage.directory import LogDirectory
 from kpystorage.errors import InvalidProducerEpoch, InvalidTxnState, OffsetOutOfRange, OutOfOrderSequence
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 from kpywire.batch import parse_header, stamp_offset_and_epoch
 from oracle.jars import KAFKA_LOG, classpath, compile_java
 

@@ -24,7 +24,8 @@ from kpystorage import real_disk
 from kpystorage.errors import CorruptRecord, OffsetOutOfRange, RecordBatchTooLarge, UnexpectedAppendOffset
 from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 from kpywire.errors import Malformed
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=300, retention_ms=-1)

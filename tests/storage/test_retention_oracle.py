@@ -17,7 +17,8 @@ from kpystorage.directory import LogDirectory
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.names import LEADER_EPOCHS, LOG_STARTS, RECOVERY_POINTS
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import RealDisk
+from kpystorage.real_file import Descriptors
 from kpystorage.session import SESSION
 
 pytestmark = pytest.mark.java

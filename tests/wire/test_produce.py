@@ -17,7 +17,7 @@ from kpywire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kpywire.produce import Produce, TopicKey, codec_for
+from kpywire.produce import SMALL_BATCH_BYTES, SMALL_FRAME_BYTES, Produce, TopicKey, codec_for
 
 VERSIONS = range(3, 14)
 i16 = st.integers(-(2**15), 2**15 - 1)
@@ -68,6 +68,22 @@ def test_requests_are_those_of_their_declaration(case: tuple[int, ProduceRequest
     found, end = codec_for(version).decode(frame, 6)
     assert plain(found) == expected
     assert end == 6 + len(encoded)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kinds"),
+    [
+        pytest.param((300, SMALL_BATCH_BYTES), (bytes, memoryview), id="small frame"),
+        pytest.param((300, SMALL_FRAME_BYTES), (memoryview, memoryview), id="large frame"),
+    ],
+)
+@pytest.mark.parametrize("version", [9, 13])
+def test_small_batches_of_a_small_frame_are_bytes(version: int, sizes: Sequence[int], kinds: Sequence[type]) -> None:
+    key: TopicKey = b"i" * 16 if version >= 13 else "t"
+    topic = _topic(key, [(index, bytes(size)) for index, size in enumerate(sizes)])
+    encoded = codec.encode(ProduceRequest(acks=1, timeout_ms=5, topic_data=[topic]), version)
+    found, _ = codec_for(version).decode(memoryview(bytearray(encoded)), 0)
+    assert tuple(type(batch) for _, batch in found.topics[0][1]) == kinds
 
 
 def test_many_partitions_and_topics_are_read() -> None:

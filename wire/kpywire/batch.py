@@ -23,6 +23,8 @@ HEADER_BYTES: Final = 61
 LENGTH_END: Final = 12
 """Bytes before the part that batchLength counts: baseOffset and batchLength itself."""
 
+EPOCH_END: Final = 16
+"""The bytes before the magic: with the leader epoch, these are the place of a batch in a log."""
 MAGIC: Final = 2
 MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
@@ -127,12 +129,23 @@ class BatchHeader(NamedTuple):
 
 Fields = tuple[int, ...]
 """The same as a plain tuple, for callers where the number of tuples matters; these are places in it."""
+BASE_OFFSET: Final = 0
 BATCH_LENGTH: Final = 1
 LEADER_EPOCH: Final = 2
+MAGIC_NUMBER: Final = 3
+CRC: Final = 4
 ATTRIBUTES: Final = 5
 LAST_OFFSET_DELTA: Final = 6
+BASE_TIMESTAMP: Final = 7
 MAX_TIMESTAMP: Final = 8
 PRODUCER_ID: Final = 9
+BASE_SEQUENCE: Final = 11
+RECORD_COUNT: Final = 12
+
+
+def placed(fields: Fields, base_offset: int, partition_leader_epoch: int) -> BatchHeader:
+    """The header of a batch with its place in a log."""
+    return _new(BatchHeader, (base_offset, fields[BATCH_LENGTH], partition_leader_epoch, *fields[MAGIC_NUMBER:]))
 
 
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:

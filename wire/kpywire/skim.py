@@ -33,6 +33,10 @@ record."""
 
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
+_SURELY_LEAST: Final = -(1 << 61)
+_SURELY_MOST: Final = 1 << 61
+"""Timestamps within these are of 64 bits. Compiled code compares them without an object; those of 63 bits it does
+not."""
 
 _ALL_BYTES: Final = bytes(range(256))
 _CONTINUED: Final = bytes(byte >> 7 for byte in range(256))
@@ -106,26 +110,26 @@ def skim(header: BatchHeader, section: Buffer) -> Skim:
     return Skim._make(skim_section(section, header.record_count, header.base_timestamp))
 
 
-def skim_section(section: Buffer, count: int, base_timestamp: int) -> tuple[int, int, bool, bool]:
-    """Like :func:`skim`, for callers where the number of tuples matters."""
+def skim_section(section: Buffer, count: int, base_timestamp: int, start: int = 0) -> tuple[int, int, bool, bool]:
+    """Like :func:`skim`, for callers where the number of tuples matters. The records begin at ``start``."""
     if type(section) is not bytes:
         section = bytes(section)
-    look = _look if count > _WALKED else walk
     try:
-        stretch = look(section, 0, 0, count)
+        stretch = _look(section, start, 0, count) if count > _WALKED else walk(section, start, 0, count)
     except TooLaborious:
-        if look is _look or count <= _FEW + 1:
+        if count > _WALKED or count <= _FEW + 1:
             raise
-        stretch = _look(section, 0, 0, count)  # they may be alike
-    lowest, highest, in_order, keyed, position, _ = stretch
+        stretch = _look(section, start, 0, count)  # they may be alike
+    lowest, highest, in_order, keyed, position, _headers = stretch
     if position != len(section):
         raise InvalidRecord(f"{len(section) - position} bytes follow the last of {count} records")
     lowest += base_timestamp
     highest += base_timestamp
-    if lowest < _INT64_MIN or highest > _INT64_MAX:
+    if (lowest < _SURELY_LEAST or highest > _SURELY_MOST) and (lowest < _INT64_MIN or highest > _INT64_MAX):
         if count > MOST_STEPS:
             raise TooLaborious(f"{count} records whose timestamps overflow")
-        timestamps = [as_int64(base_timestamp + frame.timestamp_delta) for frame in frames(section, count)]
+        records = section[start:]
+        timestamps = [as_int64(base_timestamp + frame.timestamp_delta) for frame in frames(records, count)]
         lowest, highest = min(timestamps), max(timestamps)
     return lowest, highest, in_order, keyed
 
@@ -314,11 +318,11 @@ def _starts(section: bytes, start: int, most: int, length_bytes: int) -> list[in
     append = starts.append
     try:
         if length_bytes == 1:
-            for _nth in range(most):
+            for _record in range(most):
                 start += (section[start] >> 1) + 1
                 append(start)
         else:
-            for _nth in range(most):
+            for _record in range(most):
                 start += section[start] + (section[start + 1] << 7) - 124 >> 1
                 append(start)
     except IndexError:

@@ -13,12 +13,14 @@ Buffer = bytes | bytearray | memoryview
 
 _MAX_LENGTH_32: Final = 5
 _MAX_LENGTH_64: Final = 10
+_ONE_BYTE: Final = tuple([bytes((value,)) for value in range(0x80)])
+"""The numbers that take one byte."""
 
 
 def encode_unsigned_varint(value: int) -> bytes:
     """``value`` (0 <= value < 2**64) in groups of seven bits, least significant first."""
     if value < 0x80:
-        return bytes((value,))
+        return _ONE_BYTE[value]
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

@@ -126,7 +126,7 @@ def walk(section: bytes, position: int, first: int, last: int) -> Stretch:
 def frames(section: bytes, count: int) -> Iterator[Frame]:
     """The records of a section that passed the check, for callers that must name the ones they refuse, and why."""
     position = 0
-    for _nth in range(count):
+    for _record in range(count):
         length, position = decode_varint(section, position)
         end = position + length
         timestamp_delta, position = decode_varlong(section, position + 1)
@@ -144,7 +144,7 @@ def _skip_headers(section: bytes, position: int) -> tuple[int, int]:
         raise InvalidRecord(f"a record with {count} headers")
     if count > MOST_STEPS:
         raise TooLaborious(f"more than {MOST_STEPS} headers in a record")
-    for _nth in range(count):
+    for _header in range(count):
         key = section[position]
         position += 1
         if key > 127:
