@@ -5,28 +5,14 @@ from typing import Any, Final, NoReturn, Protocol
 
 import pyarrow as pa
 
-from kpybroker.lake.json_schema import (
-    BOOLEAN,
-    DOUBLE,
-    JSON,
-    LONG,
-    RESERVED,
-    STRING,
-    Columns,
-    Document,
-    TooManyColumns,
-)
-from kpybroker.lake.tables import FACTS, VALUE, extra_of
-from kpybroker.lake.values import Sorted, assembled
+from kpybroker.lake.json_columns import TYPES, parsed
+from kpybroker.lake.json_schema import BOOLEAN, DOUBLE, LONG, RESERVED, STRING, Columns, Document, TooManyColumns
+from kpybroker.lake.tables import FACTS, VALUE, extra_of, facts_of
+from kpybroker.lake.values import Sorted, assembled, none_of
 from kpybroker.schemas.errors import Unknown
 
-TYPES: Final = {
-    BOOLEAN: pa.bool_(),
-    LONG: pa.int64(),
-    DOUBLE: pa.float64(),
-    STRING: pa.string(),
-    JSON: pa.string(),
-}
+PIECES: Final = (8192, 256)
+"""The numbers of documents that Arrow parses at once: the first, and the second where one of these does not fit."""
 NAMES: Final = {pa.bool_(): BOOLEAN, pa.int64(): LONG, pa.float64(): DOUBLE, pa.string(): STRING}
 
 
@@ -72,9 +58,23 @@ class JsonValues:
     def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:
         known = {field.name: NAMES[field.type] for field in table if field.type in NAMES}
         columns = Columns({name: kind for name, kind in known.items() if name not in RESERVED})
+        return self._in_pieces(raw, columns, set(), PIECES if self._schemas is None else ())
+
+    def _in_pieces(self, raw: pa.Table, columns: Columns, declared: set[int], pieces: tuple[int, ...]) -> Sorted:
+        """Sort records in pieces of the first of these numbers, and a piece that Arrow cannot parse in smaller ones."""
+        if not pieces or not raw.num_rows:
+            return self._one_by_one(raw, columns, declared)
+        done: list[Sorted] = []
+        for start in range(0, raw.num_rows, pieces[0]):
+            piece = raw.slice(start, pieces[0])
+            done.append(_at_once(piece, columns) or self._in_pieces(piece, columns, declared, pieces[1:]))
+        rows = pa.concat_tables([each.rows for each in done], promote_options="default")
+        return Sorted(rows, pa.concat_tables([each.dead for each in done]))
+
+    def _one_by_one(self, raw: pa.Table, columns: Columns, declared: set[int]) -> Sorted:
+        """Sort records, with columns for whatever they have. ``declared`` are the schemas whose columns are there."""
         documents: list[Document] = []
         reasons: list[str | None] = []
-        declared: set[int] = set()
         for value in raw[VALUE].to_pylist():
             document, form, reason = self._document(value)
             if reason is None:
@@ -137,6 +137,20 @@ def _is_unicode(document: dict[str, Any]) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _at_once(raw: pa.Table, columns: Columns) -> Sorted | None:
+    """Rows of documents that fit the columns as they are; None if some do not."""
+    types = columns.fields()
+    cells = parsed(raw[VALUE], types)
+    if cells is None:
+        return None
+    found = dict(zip(types, cells, strict=True))
+    rows = facts_of(raw)
+    for name, kind in columns.types.items():
+        column = found[name] if name in found else pa.nulls(raw.num_rows, TYPES[kind])
+        rows = rows.append_column(pa.field(name, TYPES[kind]), column)
+    return Sorted(rows, none_of(raw))
 
 
 def _arrays(columns: Columns, documents: list[Document]) -> pa.Table:
