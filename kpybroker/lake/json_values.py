@@ -11,8 +11,9 @@ from kpybroker.lake.tables import FACTS, VALUE, extra_of, facts_of
 from kpybroker.lake.values import Sorted, assembled, none_of
 from kpybroker.schemas.errors import Unknown
 
-PIECES: Final = (8192, 256)
-"""The numbers of documents that Arrow parses at once: the first, and the second where one of these does not fit."""
+MOST_AT_ONCE: Final = 8192
+LEAST_AT_ONCE: Final = 256
+"""The number of documents that Arrow parses at once: few where one of many does not fit."""
 NAMES: Final = {pa.bool_(): BOOLEAN, pa.int64(): LONG, pa.float64(): DOUBLE, pa.string(): STRING}
 
 
@@ -58,16 +59,24 @@ class JsonValues:
     def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:
         known = {field.name: NAMES[field.type] for field in table if field.type in NAMES}
         columns = Columns({name: kind for name, kind in known.items() if name not in RESERVED})
-        return self._in_pieces(raw, columns, set(), PIECES if self._schemas is None else ())
-
-    def _in_pieces(self, raw: pa.Table, columns: Columns, declared: set[int], pieces: tuple[int, ...]) -> Sorted:
-        """Sort records in pieces of the first of these numbers, and a piece that Arrow cannot parse in smaller ones."""
-        if not pieces or not raw.num_rows:
+        declared: set[int] = set()
+        if self._schemas is not None or not raw.num_rows:
             return self._one_by_one(raw, columns, declared)
         done: list[Sorted] = []
-        for start in range(0, raw.num_rows, pieces[0]):
-            piece = raw.slice(start, pieces[0])
-            done.append(_at_once(piece, columns) or self._in_pieces(piece, columns, declared, pieces[1:]))
+        at, size, size_by_one = 0, MOST_AT_ONCE, LEAST_AT_ONCE
+        while at < raw.num_rows:
+            found = _at_once(raw.slice(at, size), columns)
+            if found is not None:
+                at += size
+                size, size_by_one = min(2 * size, MOST_AT_ONCE), LEAST_AT_ONCE
+            elif size > LEAST_AT_ONCE:
+                size = max(size // 8, LEAST_AT_ONCE)
+                continue
+            else:
+                found = self._one_by_one(raw.slice(at, size_by_one), columns, declared)
+                at += size_by_one
+                size_by_one = min(2 * size_by_one, MOST_AT_ONCE)
+            done.append(found)
         rows = pa.concat_tables([each.rows for each in done], promote_options="default")
         return Sorted(rows, pa.concat_tables([each.dead for each in done]))
 

@@ -46,7 +46,7 @@ fitting = st.fixed_dictionaries(
 ).map(lambda document: json.dumps(document).encode())
 fields = st.tuples(st.sampled_from(NAMES), st.sampled_from(NUMBERS + STRINGS + OTHERS))
 odd = st.lists(fields, max_size=3).map(lambda found: "{" + ",".join(f'"{name}":{text}' for name, text in found) + "}")
-values = st.lists(fitting | odd.map(str.encode) | st.sampled_from(WHOLE) | st.binary(max_size=8), max_size=4)
+values = st.lists(fitting | odd.map(str.encode) | st.sampled_from(WHOLE) | st.binary(max_size=8), max_size=9)
 
 
 def raw_of(found: list[bytes]) -> pa.Table:
@@ -62,15 +62,17 @@ def as_text(found: Sorted) -> str:
 def both(found: list[bytes]) -> tuple[str, str]:
     raw = raw_of(found)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_values, "PIECES", (3, 1))
+        patched.setattr(json_values, "MOST_AT_ONCE", 3)
+        patched.setattr(json_values, "LEAST_AT_ONCE", 1)
         at_once = as_text(JsonValues().columns(raw, TABLE))
-        patched.setattr(json_values, "PIECES", ())
+        patched.setattr(json_values, "_at_once", lambda _raw, _columns: None)
         return at_once, as_text(JsonValues().columns(raw, TABLE))
 
 
 @given(values)
 @example([b'{"n":1}', b"{}{}", b""])
 @example([b'{"other":1}', b'{"n":1}', b'{"n":2,"other":"x"}'])
+@example([b"1", b"2", b"3", b"4", b'{"n":5}', b"6", b"7", b'{"n":8}', b'{"n":9}'])
 @settings(max_examples=500, deadline=None)
 def test_rows_and_dead_letters_are_those_of_documents_read_one_by_one(found: list[bytes]) -> None:
     at_once, one_by_one = both(found)
@@ -106,7 +108,7 @@ def test_documents_that_fit_pass_no_parser_of_python(monkeypatch: pytest.MonkeyP
     assert rows["n"].to_pylist() == list(range(10_000))
     assert rows.column_names == TABLE.names
     assert (dead.num_rows, read) == (0, [])
-    found[9_000] = b"junk"
+    found[5_000] = b"junk"
     rows, dead = JsonValues().columns(raw_of(found), TABLE)
     assert (rows.num_rows, dead.num_rows) == (9_999, 1)
-    assert 0 < len(read) <= json_values.PIECES[-1]
+    assert 0 < len(read) <= json_values.LEAST_AT_ONCE
