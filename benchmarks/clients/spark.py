@@ -9,6 +9,7 @@ Its answer, a line too, has the ``seconds`` it took and the ``count`` of records
 
 import json
 import os
+import random
 import sys
 import time
 import uuid
@@ -53,9 +54,11 @@ class Work:
         self._produce(bootstrap, topic, repeat(os.urandom(size), count))
         return count
 
-    def fill_json(self, bootstrap: str, topic: str, count: int) -> int:
-        """Objects of six fields and about 100 bytes, a half for each of two partitions."""
-        self._produce(bootstrap, topic, (DOCUMENT % (n, n % 60, n % 50_000) for n in range(count)))
+    def fill_lake(self, bootstrap: str, topic: str, count: int, values: str) -> int:
+        """Values of about 100 bytes, a half for each of two partitions: objects of six fields, or random bytes."""
+        rng = random.Random(1)
+        made = (DOCUMENT % (n, n % 60, n % 50_000) if values == "json" else rng.randbytes(100) for n in range(count))
+        self._produce(bootstrap, topic, made)
         return count
 
     def _produce(self, bootstrap: str, topic: str, values: Iterable[bytes]) -> None:

@@ -13,8 +13,7 @@ from benchmarks.sides import Side
 RECORDS: Final = 4_000_000
 RECORD_BYTES: Final = 100
 PARTITIONS: Final = 2
-FILLINGS: Final = {"bytes": ("fill_random", {"size": RECORD_BYTES}), "json": ("fill_json", {})}
-"""The job that fills a topic, by the format of its values."""
+FORMATS: Final = ("bytes", "json")
 PER_CORE: Final = {
     "bytes": Figure("bytes, per core", "records/s", True),
     "json": Figure("JSON, per core", "records/s", True),
@@ -45,9 +44,9 @@ class SparkLake(Row):
         """Fills the topics; then a round that does not count, since Spark's first jobs are slow."""
         if self.spark is None:
             self.spark = SparkProcess()
-        self.topics[side] = {values: side.create_topic(f"lake-{values}", PARTITIONS) for values in FILLINGS}
-        for values, (job, more) in FILLINGS.items():
-            self.spark.ask(job, side, self.topics[side][values], self.count, more)
+        self.topics[side] = {values: side.create_topic(f"lake-{values}", PARTITIONS) for values in FORMATS}
+        for values, topic in self.topics[side].items():
+            self.spark.ask("fill_lake", side, topic, self.count, {"values": values})
         self.play(side)
 
     def play(self, side: Side) -> dict[str, float]:
