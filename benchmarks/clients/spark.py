@@ -9,10 +9,14 @@ Its answer, a line too, has the ``seconds`` it took and the ``count`` of records
 
 import json
 import os
+import random
 import sys
 import time
 import uuid
+from collections.abc import Iterable
+from itertools import repeat
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any, Final
 
 from confluent_kafka import Producer
@@ -20,6 +24,8 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql.functions import count as count_of
 from pyspark.sql.functions import lit
 
+from kpybroker.lake.generations import Wish
+from kpybroker.spark.lake import Lake
 from spark_session import small_spark
 
 MEMORY: Final = "2g"
@@ -29,6 +35,7 @@ FILLED_BYTES: Final = 131_072
 BATCHES: Final = 10
 VALUE: Final = "concat(lpad(cast(id as string), 20, '0'), repeat(md5(cast(id as string)), 8)) value"
 """276 bytes: the number, and text that differs from record to record."""
+DOCUMENT: Final = b'{"carrier": "UA", "flight": %d, "delay": %d.5, "origin": "EWR", "dest": "IAH", "tail": "N%05d"}'
 PATIENCE_S: Final = 280
 
 
@@ -44,9 +51,19 @@ class Work:
 
     def fill_random(self, bootstrap: str, topic: str, count: int, size: int) -> int:
         """Values of ``size`` bytes that no codec makes smaller, a half for each of two partitions."""
+        self._produce(bootstrap, topic, repeat(os.urandom(size), count))
+        return count
+
+    def fill_lake(self, bootstrap: str, topic: str, count: int, values: str) -> int:
+        """Values of about 100 bytes, a half for each of two partitions: objects of six fields, or random bytes."""
+        rng = random.Random(1)
+        made = (DOCUMENT % (n, n % 60, n % 50_000) if values == "json" else rng.randbytes(100) for n in range(count))
+        self._produce(bootstrap, topic, made)
+        return count
+
+    def _produce(self, bootstrap: str, topic: str, values: Iterable[bytes]) -> None:
         producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "batch.size": FILLED_BYTES})
-        value = os.urandom(size)
-        for number in range(count):
+        for number, value in enumerate(values):
             while True:
                 try:
                     producer.produce(topic, value, partition=number % 2)
@@ -55,7 +72,13 @@ class Work:
                     producer.poll(0.1)
         if producer.flush(PATIENCE_S):
             raise RuntimeError("the broker does not take the records")
-        return count
+
+    def lake(self, bootstrap: str, topic: str, count: int, values: str) -> int:  # noqa: ARG002
+        """A new Delta table of the topic."""
+        with TemporaryDirectory(dir=self.directory) as place:
+            servers = {"kafka.bootstrap.servers": bootstrap}
+            lake = Lake(self.spark, servers, topic, f"delta:{place}/table", Wish(values=values))
+            return sum(commit.rows for commit in lake.once())
 
     def read(self, bootstrap: str, topic: str, count: int, source: str, options: dict[str, str]) -> int:  # noqa: ARG002
         """A batch query that takes all columns of all rows, into nothing."""

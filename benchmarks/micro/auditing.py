@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from struct import Struct
 from time import perf_counter, time
 
 from benchmarks.micro.clock import Operation
@@ -13,13 +14,15 @@ from kpybroker.audit.directories import Directories
 from kpybroker.audit.mapping import Mapped, in_processes
 from kpybroker.audit.running import Wanted, audit
 from kpybroker.audit.segment_reading import WINDOW_BYTES
+from kpystorage import names
 from kpywire.batch import ATTRIBUTES_POSITION, HEADER, HEADER_BYTES, LENGTH_END, stamp_offset_and_epoch
 from kpywire.crc import crc32c
 
 RECORDS = 130
 RECORD_BYTES = 1000
 BATCHES = 2000
-COPIES = 32
+COPIES = 64
+ENTRY = Struct(">ii")
 
 
 def operations() -> Iterator[Operation]:
@@ -43,14 +46,19 @@ def operations() -> Iterator[Operation]:
 
 
 def over_processes() -> Iterator[Operation]:
-    """Whole audits with one process and with two, by the clock on the wall: second names of one file are its pieces."""
+    """Whole audits with one process and with two, by the clock on the wall: second names of one file are its pieces.
+
+    The broker has shut down, so indexes are compared too.
+    """
     with tempfile.TemporaryDirectory() as home:
-        names = [Path(home) / f"t-{number}" / f"{0:020d}.log" for number in range(COPIES)]
-        for name in names:
+        logs = [Path(home) / f"t-{number}" / f"{0:020d}.log" for number in range(COPIES)]
+        for name in logs:
             name.parent.mkdir()
-        size = write(names[0])
-        for name in names[1:]:
-            name.hardlink_to(names[0])
+        size = write(logs[0])
+        for name in logs[1:]:
+            name.hardlink_to(logs[0])
+            index_of(name).hardlink_to(index_of(logs[0]))
+        (Path(home) / names.CLEAN_SHUTDOWN).touch()
         source = Directories([home])
         megabytes = COPIES * size // 1_000_000
         for processes in (1, 2):
@@ -65,13 +73,21 @@ def over_processes() -> Iterator[Operation]:
 
 
 def write(path: Path) -> int:
-    """Write a log of equal batches. Return its size."""
+    """Write a log of equal batches, and its offset index. Return the size of the log."""
     batch = bytearray(frames.batch([os.urandom(RECORD_BYTES) for _ in range(RECORDS)], int(time() * 1000)))
+    entries = bytearray()
     with path.open("wb") as file:
         for number in range(BATCHES):
+            entries += ENTRY.pack((number + 1) * RECORDS - 1, file.tell())
             stamp_offset_and_epoch(batch, 0, number * RECORDS, 0)
             file.write(batch)
+    index_of(path).write_bytes(entries[ENTRY.size :])  # a first batch gets no entry
     return path.stat().st_size
+
+
+def index_of(path: Path) -> Path:
+    """The offset index of a segment."""
+    return path.with_suffix(names.OFFSET_INDEX)
 
 
 def bare(descriptor: int, size: int) -> None:

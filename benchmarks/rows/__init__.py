@@ -18,6 +18,7 @@ from benchmarks.rows.securing import security_rows
 from benchmarks.rows.settling import Settle
 from benchmarks.rows.sharing import share_rows
 from benchmarks.rows.spark import SparkScanAndSink
+from benchmarks.rows.spark_lake import SparkLake
 from benchmarks.rows.spark_source import spark_source_rows
 from benchmarks.rows.topics import topic_rows
 from benchmarks.rows.transacting import CoordinatorLoad, transaction_rows
@@ -43,6 +44,7 @@ def speed_rows(effort: Effort) -> list[Row]:
         *security_rows(effort),
         SparkScanAndSink(effort),
         *lake_rows(effort),
+        SparkLake(effort),
         *spark_source_rows(effort),
         StartAndStop(effort),
         LoadedMemory(effort),

@@ -96,7 +96,7 @@ def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, tota
 
     Raises UnknownTopic, OSError, KafkaError, Unreachable.
     """
-    coordinators = read_coordinators(source, source.replicas(()))
+    coordinators = read_coordinators(source, source.replicas((TRANSACTIONS_TOPIC, OFFSETS_TOPIC)))
     chosen = [each for each in source.replicas(()) if not wanted.topics or each.topic in wanted.topics]
     for topic in {*wanted.topics} - {each.topic for each in chosen}:
         raise UnknownTopic(f"there is no topic {topic}")

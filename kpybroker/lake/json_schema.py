@@ -127,6 +127,10 @@ class Columns:
             self.types[name] = kind
             self._taken[name.lower()] = name
 
+    def fields(self) -> dict[str, str]:
+        """The types of the columns that are named like the field whose values they have."""
+        return {name: kind for name, kind in self.types.items() if self.column(name) == name}
+
     def column(self, field: str) -> str:
         """The name of a field's column: its own, or with eight digits behind it where tables cannot have that one."""
         name = self._names.get(field)

@@ -5,28 +5,15 @@ from typing import Any, Final, NoReturn, Protocol
 
 import pyarrow as pa
 
-from kpybroker.lake.json_schema import (
-    BOOLEAN,
-    DOUBLE,
-    JSON,
-    LONG,
-    RESERVED,
-    STRING,
-    Columns,
-    Document,
-    TooManyColumns,
-)
-from kpybroker.lake.tables import FACTS, VALUE, extra_of
-from kpybroker.lake.values import Sorted, assembled
+from kpybroker.lake.json_columns import TYPES, parsed
+from kpybroker.lake.json_schema import BOOLEAN, DOUBLE, LONG, RESERVED, STRING, Columns, Document, TooManyColumns
+from kpybroker.lake.tables import FACTS, VALUE, extra_of, facts_of
+from kpybroker.lake.values import Sorted, assembled, none_of
 from kpybroker.schemas.errors import Unknown
 
-TYPES: Final = {
-    BOOLEAN: pa.bool_(),
-    LONG: pa.int64(),
-    DOUBLE: pa.float64(),
-    STRING: pa.string(),
-    JSON: pa.string(),
-}
+MOST_AT_ONCE: Final = 8192
+LEAST_AT_ONCE: Final = 256
+"""The number of documents that Arrow parses at once: few where one of many does not fit."""
 NAMES: Final = {pa.bool_(): BOOLEAN, pa.int64(): LONG, pa.float64(): DOUBLE, pa.string(): STRING}
 
 
@@ -72,9 +59,31 @@ class JsonValues:
     def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:
         known = {field.name: NAMES[field.type] for field in table if field.type in NAMES}
         columns = Columns({name: kind for name, kind in known.items() if name not in RESERVED})
+        declared: set[int] = set()
+        if self._schemas is not None or not raw.num_rows:
+            return self._one_by_one(raw, columns, declared)
+        done: list[Sorted] = []
+        at, size, size_by_one = 0, MOST_AT_ONCE, LEAST_AT_ONCE
+        while at < raw.num_rows:
+            found = _at_once(raw.slice(at, size), columns)
+            if found is not None:
+                at += size
+                size, size_by_one = min(2 * size, MOST_AT_ONCE), LEAST_AT_ONCE
+            elif size > LEAST_AT_ONCE:
+                size = max(size // 8, LEAST_AT_ONCE)
+                continue
+            else:
+                found = self._one_by_one(raw.slice(at, size_by_one), columns, declared)
+                at += size_by_one
+                size_by_one = min(2 * size_by_one, MOST_AT_ONCE)
+            done.append(found)
+        rows = pa.concat_tables([each.rows for each in done], promote_options="default")
+        return Sorted(rows, pa.concat_tables([each.dead for each in done]))
+
+    def _one_by_one(self, raw: pa.Table, columns: Columns, declared: set[int]) -> Sorted:
+        """Sort records, with columns for whatever they have. ``declared`` are the schemas whose columns are there."""
         documents: list[Document] = []
         reasons: list[str | None] = []
-        declared: set[int] = set()
         for value in raw[VALUE].to_pylist():
             document, form, reason = self._document(value)
             if reason is None:
@@ -137,6 +146,20 @@ def _is_unicode(document: dict[str, Any]) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _at_once(raw: pa.Table, columns: Columns) -> Sorted | None:
+    """Rows of documents that fit the columns as they are; None if some do not."""
+    types = columns.fields()
+    cells = parsed(raw[VALUE], types)
+    if cells is None:
+        return None
+    found = dict(zip(types, cells, strict=True))
+    rows = facts_of(raw)
+    for name, kind in columns.types.items():
+        column = found[name] if name in found else pa.nulls(raw.num_rows, TYPES[kind])
+        rows = rows.append_column(pa.field(name, TYPES[kind]), column)
+    return Sorted(rows, none_of(raw))
 
 
 def _arrays(columns: Columns, documents: list[Document]) -> pa.Table:

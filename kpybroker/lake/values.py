@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kpybroker.lake.tables import BYTES, EPOCH, EXTRA, HEADERS, REASON, VALUE, extra_of, facts_of, with_reasons
+from kpybroker.lake.tables import BYTES, EPOCH, EXTRA, HEADERS, VALUE, extra_of, facts_of, with_reasons
 
 SOURCES: Final = {HEADERS: "headers", EPOCH: "leaderEpoch"}
 """The column of a scan behind each of `EXTRA`."""
@@ -61,7 +61,7 @@ class Bytes:
     """Values as they are."""
 
     def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:  # noqa: ARG002
-        return Sorted(raw, raw.slice(0, 0).append_column(REASON, pa.array([], pa.string())))
+        return Sorted(raw, none_of(raw))
 
     def first_schema(self, sample: pa.Table) -> pa.Schema:
         return pa.schema([*BYTES, *extra_of(sample.column_names)])
@@ -75,6 +75,11 @@ def sort(values: Values, raw: pa.Table, table: pa.Schema) -> Sorted:
     found = values.columns(raw.filter(pc.invert(is_null)), table)
     tombstones = facts_of(raw.filter(is_null))
     return Sorted(pa.concat_tables([found.rows, tombstones], promote_options="default"), found.dead)
+
+
+def none_of(raw: pa.Table) -> pa.Table:
+    """No dead letters, without the buffers of these records: an empty slice takes them along to other processes."""
+    return with_reasons(raw.schema.empty_table(), pa.array([], pa.string()))
 
 
 def assembled(raw: pa.Table, reasons: list[str | None], columns: Callable[[list[int]], pa.Table]) -> Sorted:

@@ -1,15 +1,17 @@
 """An audit finds every planted fault, at its place, and nothing else."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
 
 import pytest
 from fleet import BROKERS, DATA, Fleet, History, batches_in
 from log_making import headers_of, make_batch
 
+from kpybroker.audit.directories import Directories
 from kpybroker.audit.findings import DAMAGE, Finding
 from kpybroker.audit.mapping import in_processes
 from kpybroker.audit.running import Result, Wanted, audit
+from kpybroker.audit.sources import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Replica
 from kpybroker.audit.tables import Range
 from kpystorage import names
 
@@ -190,3 +192,20 @@ def test_a_table_with_one_row_too_many_is_found(seed: int) -> None:
     found = the_only(audited(Fleet(history), ranges))
     assert (found.claim, found.topic, found.partition, found.offset) == ("tables", *spot, ranges[index].start)
     assert "1 more than the log" in found.text
+
+
+def test_only_the_coordinators_are_listed_before_the_ends_of_all_logs_are_taken() -> None:
+    """Listing a log reads its end, which takes long where there are many."""
+    asked: list[tuple[str, ...]] = []
+
+    class Listed(Directories):
+        def replicas(self, topics: Sequence[str]) -> list[Replica]:
+            asked.append(tuple(topics))
+            return super().replicas(topics)
+
+    fleet = Fleet(History(1))
+    source = fleet.source()
+    result = audit(Listed(source.paths, source.disk), Wanted(), in_processes(1), lambda _size: None, lambda _size: None)
+    assert asked == [(TRANSACTIONS_TOPIC, OFFSETS_TOPIC), ()]
+    assert result.whole_transactions
+    assert result.positions

@@ -27,6 +27,7 @@ class Job:
 
     def __init__(self, parts: list[Any], failing: list[int]) -> None:
         self._parts, self._failing = parts, failing
+        self.answer_bytes: list[int] = []
 
     def map(self, call: Callable[[Any], Any]) -> "Job":
         self._pickled = cloudpickle.dumps(call)
@@ -34,7 +35,9 @@ class Job:
 
     def collect(self) -> list[Any]:
         run = cloudpickle.loads(self._pickled)
-        found = [cloudpickle.loads(cloudpickle.dumps(run(part))) for part in self._parts]
+        answers = [cloudpickle.dumps(run(part)) for part in self._parts]
+        self.answer_bytes += map(len, answers)
+        found = [cloudpickle.loads(answer) for answer in answers]
         if self._failing and self._failing.pop():
             raise RuntimeError("an executor is gone")
         return found
@@ -48,11 +51,13 @@ class Spark:
     def __init__(self) -> None:
         self.failing: list[int] = []
         self.jobs: list[int] = []
+        self.last: Job | None = None
         self.sparkContext = self
 
     def parallelize(self, parts: list[Any], count: int) -> Job:
         self.jobs.append(count)
-        return Job(parts, self.failing)
+        self.last = Job(parts, self.failing)
+        return self.last
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +129,16 @@ def test_tasks_that_find_new_columns_agree_on_their_types_before_any_row_is_writ
     assert found == [(0, None, None), (None, 1, None), (1, None, None), (None, None, "word"), (2, None, "true")]
     assert spark.jobs == [1, 2, 2, 1]
     assert lake_of(broker, topic, target, spark).check()[0]
+
+
+@pytest.mark.parametrize("values", ["bytes", "json"])
+def test_records_that_are_appended_do_not_pass_the_driver(broker: Broker, tmp_path: Path, values: str) -> None:
+    topic, target, spark = f"apart-{values}", target_in(tmp_path, "delta"), Spark()
+    produce(broker, topic, *(("x", {"n": number, "text": "x" * 1_000}) for number in range(200)))
+    (committed,) = lake_of(broker, topic, target, spark, Wish(values=values)).once()
+    assert committed.rows == 200
+    assert spark.last is not None
+    assert max(spark.last.answer_bytes) < 20_000
 
 
 @FORMATS
