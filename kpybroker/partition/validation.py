@@ -72,7 +72,7 @@ _MAX_RECORD_ERRORS: Final = 10_000
 _INFLATED_BYTES: Final = 64 << 20
 _LONGEST_VARINT: Final = 5
 _LONGEST_SURE_AGE_MS: Final = 1 << 61
-"""The largest age that compiled code compares without an object; older records are looked at one by one."""
+"""The largest age that compiled code compares without an object; older records are checked one by one."""
 _LOOKED_AT_AGAIN: Final = 1 << 14
 """How many records of a refused batch are read again to find its error."""
 LATEST_PRODUCE: Final = 13
@@ -134,7 +134,7 @@ class ValidationConfig:
         self.after_max_ms = after_max_ms
         self.surely_before_max_ms = min(before_max_ms, _LONGEST_SURE_AGE_MS)
         self.surely_after_max_ms = min(after_max_ms, _LONGEST_SURE_AGE_MS)
-        """How old or new a batch's records may be for none of them to be looked at."""
+        """The age, or the time ahead, up to which no record has to be checked by itself."""
         self.codec: int | None = None
         if compression_type != "producer":
             self.codec = NONE if compression_type == "uncompressed" else NAMES.index(compression_type)

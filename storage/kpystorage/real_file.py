@@ -158,14 +158,23 @@ class RealFile:
         if descriptor is not None and (descriptor.used or descriptor.dirty):
             descriptor.used = False
             return False
-        self._descriptor = None
+        self._let_go()
         return True
 
     def drop(self) -> None:
         """Give up the descriptor."""
         if self._descriptor is not None and self._descriptor.dirty:
             self.is_given_up = True
+        self._let_go()
+
+    def _let_go(self) -> "RealDescriptor | None":
+        """Forget the descriptor. The caller releases it: other threads use the file while it is being closed.
+
+        A compiled attribute that is set releases its old value first.
+        """
+        held = self._descriptor
         self._descriptor = None
+        return held
 
     def _open(self, flags: int) -> "RealDescriptor":
         held = self._last() if self._last is not None and not flags else None

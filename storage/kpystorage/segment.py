@@ -124,7 +124,7 @@ class Segment:
     def configure(self, config: LogConfig) -> None:
         """Use another configuration from now on. Its settings for indexes and jitter take effect in the next
         segment."""
-        # The fields of a named tuple are looked up, and these are asked for with every batch.
+        # Every batch needs these, and to find a field of a named tuple takes longer.
         self._segment_bytes, self._segment_ms = config.segment_bytes, config.segment_ms
 
     # What is known of it; the first question may cost a system call.

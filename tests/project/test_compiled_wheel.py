@@ -24,6 +24,7 @@ pytestmark = [
 
 TESTS_OF_COMPILED_MODULES = (
     "authorization/test_authorizer.py",
+    "wire/test_produce.py",
     "wire/test_skim.py",
     "wire/test_varint.py",
     "fetch",
@@ -35,10 +36,12 @@ TESTS_OF_COMPILED_MODULES = (
     "server",
     "storage/test_cleaner.py",
     "storage/test_control_batches.py",
+    "storage/test_descriptors.py",
     "storage/test_gathering.py",
     "storage/test_indexes.py",
     "storage/test_leader_epochs.py",
     "storage/test_log_directory.py",
+    "storage/test_read_back.py",
     "transactions",
 )
 BESIDE_TESTS = (
