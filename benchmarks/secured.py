@@ -40,7 +40,7 @@ class Secured(Side):
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(authorities),
         }
-        """Those of Java's clients."""
+        """The settings of Java's clients for it."""
         self.tls = ssl.create_default_context(cafile=str(authorities))
         """The same for Python."""
         self._configure_listeners(
