@@ -237,15 +237,43 @@ def test_a_handler_says_at_its_top_which_versions_it_serves(name: str) -> None:
     assert text.startswith(f"{entry.name} ({entry.key}), {versions}")
 
 
-def test_compiled_slices_have_bounds_without_effects() -> None:
-    """mypyc evaluates the bounds of a slice twice, so a call among them happens twice: ``rest[send(rest) :]``."""
-    harmless = {"len", "min", "max"}
+def compiled_modules() -> dict[str, Path]:
+    """The modules that a wheel may compile, with their files."""
     named = (node for node in tree_of(ROOT / "hatch_build.py").body if isinstance(node, ast.Assign))
     (modules,) = (ast.literal_eval(node.value) for node in named if ast.unparse(node.targets[0]) == "MODULES")
     roots = {Path(package).name: Path(package).parent for package in SHIPPED}
+    return {
+        module: (ROOT / roots[module.partition(".")[0]] / module.replace(".", "/")).with_suffix(".py")
+        for module in modules
+    }
+
+
+def test_a_class_that_inherits_from_a_compiled_one_is_compiled() -> None:
+    """mypyc makes no instance of another class. A protocol has none."""
+    compiled = compiled_modules()
     found = []
-    for module in modules:
-        path = (ROOT / roots[module.partition(".")[0]] / module.replace(".", "/")).with_suffix(".py")
+    for path in (path for package in SHIPPED for path in (ROOT / package).rglob("*.py")):
+        if path in compiled.values():
+            continue
+        tree = tree_of(path)
+        imported = {
+            alias.asname or alias.name: node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for part in (part for part in ast.walk(tree) if isinstance(part, ast.ClassDef)):
+            bases = {ast.unparse(base).partition("[")[0] for base in part.bases}
+            if "Protocol" not in bases and any(imported.get(base) in compiled for base in bases):
+                found.append(f"{relative(path)}:{part.lineno}: {part.name}")
+    assert not found
+
+
+def test_compiled_slices_have_bounds_without_effects() -> None:
+    """mypyc evaluates the bounds of a slice twice, so a call among them happens twice: ``rest[send(rest) :]``."""
+    harmless = {"len", "min", "max"}
+    found = []
+    for path in compiled_modules().values():
         for part in ast.walk(tree_of(path)):
             bounds = (part.lower, part.upper, part.step) if isinstance(part, ast.Slice) else ()
             calls = [call for bound in bounds if bound for call in ast.walk(bound) if isinstance(call, ast.Call)]
