@@ -35,6 +35,12 @@ class Secured(Side):
         keys = authority.issue().save_pem(directory / "broker.pem")
         self.security: Mapping[str, str] = {"security.protocol": "SSL", "ssl.ca.location": str(authorities)}
         """The settings of librdkafka for the listener with TLS."""
+        self.security_of_java: Mapping[str, str] = {
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(authorities),
+        }
+        """The settings of Java's clients for it."""
         self.tls = ssl.create_default_context(cafile=str(authorities))
         """The same for Python."""
         self._configure_listeners(

@@ -60,8 +60,16 @@ def python_produce(bootstrap: str, topic: str, count: int, shape: "Shape") -> fl
     return client("python_produce", bootstrap, topic, count, shape.record_bytes)
 
 
-def producer_performance(bootstrap: str, topic: str, count: int, warm_count: int, shape: "Shape") -> float:
-    """Kafka's ProducerPerformance, with the Java producer's defaults where the shape says nothing.
+def producer_performance(
+    bootstrap: str,
+    topic: str,
+    count: int,
+    warm_count: int,
+    shape: "Shape",
+    security: Mapping[str, str] = NO_SECURITY,
+) -> float:
+    """Kafka's ProducerPerformance, with the Java producer's defaults where the shape says nothing. ``security`` are its
+    settings for a listener that is not plain.
 
     Returns its records per second after the first ``warm_count`` ones. Raises ClientError.
     """
@@ -70,6 +78,7 @@ def producer_performance(bootstrap: str, topic: str, count: int, warm_count: int
     arguments += ["--record-size", str(shape.record_bytes), "--reporting-interval", "600000"]
     arguments += ["--command-property", f"acks={shape.acks}", f"enable.idempotence={str(shape.idempotent).lower()}"]
     arguments.append(f"compression.type={shape.codec}")
+    arguments += [f"{key}={value}" for key, value in security.items()]
     return steady_rate(_tool("ProducerPerformance", arguments))
 
 

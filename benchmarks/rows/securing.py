@@ -7,7 +7,7 @@ costs.
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Final
 
@@ -40,7 +40,7 @@ LOGINS = Figure("logins", "per s of broker CPU", True)
 
 
 class Throughput(Row):
-    """confluent-kafka with records of 1 KB, over TLS and in plain text."""
+    """A client with records of 1 KB, over TLS and in plain text."""
 
     figures = (TLS_RATE, TLS_CPU, PLAIN_RATE, PLAIN_CPU)
 
@@ -62,6 +62,8 @@ class Throughput(Row):
 
 
 class TlsProduce(Throughput):
+    """Two loads of a topic, which must hold every record at the end."""
+
     key = "tls-produce"
     title = "produce over TLS, confluent-kafka, 1 KB"
 
@@ -69,20 +71,46 @@ class TlsProduce(Throughput):
         broker = secured(side)
         topic = broker.create_topic("produce", self.effort.partitions)
         plain_rate, plain_cpu = self.measured(
-            broker, lambda: running.confluent_produce(broker.bootstrap_servers, topic, self.count, self.shape)
+            broker, lambda: self.send(broker.bootstrap_servers, topic, running.NO_SECURITY)
         )
-        rate, cpu = self.measured(
-            broker,
-            lambda: running.confluent_produce(
-                broker.bootstrap_with_tls, topic, self.count, self.shape, broker.security
-            ),
-        )
+        rate, cpu = self.measured(broker, lambda: self.send(broker.bootstrap_with_tls, topic, self.security_of(broker)))
         expect_records(broker, topic, self.effort.partitions, 2 * self.count)
         broker.delete_topic(topic)
         return {TLS_RATE.name: rate, TLS_CPU.name: cpu, PLAIN_RATE.name: plain_rate, PLAIN_CPU.name: plain_cpu}
 
+    def send(self, bootstrap: str, topic: str, security: Mapping[str, str]) -> float:
+        """Write a round's records. Return the seconds that takes."""
+        return running.confluent_produce(bootstrap, topic, self.count, self.shape, security)
+
+    def security_of(self, broker: Secured) -> Mapping[str, str]:
+        """The client's settings for the listener with TLS."""
+        return broker.security
+
+
+class TlsProduceJava(TlsProduce):
+    """Kafka's ProducerPerformance, which fills its records of TLS. The last two thirds of its records are timed."""
+
+    key = "tls-produce-java"
+    title = "produce over TLS, ProducerPerformance, 1 KB"
+    expected_s = 90.0
+
+    @property
+    def shape(self) -> Shape:
+        return super().shape._replace(acks="all", idempotent=True)
+
+    def send(self, bootstrap: str, topic: str, security: Mapping[str, str]) -> float:
+        warm_count = self.count // 3
+        return self.count / running.producer_performance(
+            bootstrap, topic, self.count - warm_count, warm_count, self.shape, security
+        )
+
+    def security_of(self, broker: Secured) -> Mapping[str, str]:
+        return broker.security_of_java
+
 
 class TlsConsume(Throughput):
+    """confluent-kafka reads a topic that was filled in plain text."""
+
     key = "tls-consume"
     title = "consume over TLS, confluent-kafka, 1 KB"
 
@@ -224,6 +252,7 @@ def per_cpu_second(broker: Side, once: Callable[[], object], seconds: float) -> 
 def security_rows(effort: Effort) -> list[Row]:
     return [
         TlsProduce(effort),
+        TlsProduceJava(effort),
         TlsConsume(effort),
         TlsSmallRequests(effort),
         TlsHandshakes(effort),

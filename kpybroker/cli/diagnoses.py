@@ -11,6 +11,7 @@ from kpybroker.calls.address import is_address, java_address
 from kpybroker.cli.tables import bytes_text, duration_text, plural
 from kpybroker.client.acl_requests import Entry
 from kpybroker.client.cluster_requests import LogDirectory
+from kpybroker.config.synonyms import base_of_listener_config
 
 GOOD, HINT, WARNING, PROBLEM, UNKNOWN = "good", "hint", "warning", "problem", "unknown"
 LEVELS = (PROBLEM, WARNING, HINT, UNKNOWN, GOOD)
@@ -171,7 +172,11 @@ def disks(found: Iterable[LogDirectory], error_names: Mapping[int, str]) -> Iter
 def configs(given: Iterable[str], honoured: Iterable[str], never: Mapping[str, str]) -> Iterator[Finding]:
     """Broker configs that were set and that this broker does not act on."""
     known = set(honoured)
-    idle = sorted(name for name in given if name not in known and not name.startswith("kpybroker."))
+    idle = sorted(
+        name
+        for name in given
+        if not (name in known or base_of_listener_config(name) in known or name.startswith("kpybroker."))
+    )
     reasons: dict[str, list[str]] = {}
     for name in idle:
         reasons.setdefault(never.get(name, "what they belong to is not there yet"), []).append(name)

@@ -10,7 +10,7 @@ from kpybroker.cli.diagnoses import GOOD, HINT, LEVELS, PROBLEM, UNKNOWN, WARNIN
 from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, json_output, said
 from kpybroker.cli.scrape import Login, Way
-from kpybroker.cli.tables import plural, show_json
+from kpybroker.cli.tables import plural, printable, show_json
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Unreachable
 from kpybroker.config.definition import ConfigError
@@ -151,9 +151,9 @@ def as_text(findings: Sequence[Finding]) -> str:
     lines = []
     for each in findings:
         mark = click.style(MARKS[each.level].rjust(INDENT - 2), fg=COLOURS[each.level])
-        lines.append(f"{mark}  {each.check}: {each.message}")
+        lines.append(f"{mark}  {each.check}: {printable(each.message)}")
         if each.remedy:
-            lines.append(click.wrap_text(each.remedy, 110, " " * INDENT, " " * INDENT))
+            lines.append(click.wrap_text(printable(each.remedy), 110, " " * INDENT, " " * INDENT))
     return "\n".join([*lines, summary(findings)])
 
 

@@ -273,6 +273,7 @@ def storage(client: Client) -> Iterator[Finding]:
 
 def configuration(client: Client, found: list[Broker]) -> Iterator[Finding]:
     """Configs without effect, and replication factors that are impossible."""
+    from kpybroker.config.authorizer_configs import ALLOWS_WITHOUT_ACL, OF_OWN_ZOOKEEPER, SUPER_USERS
     from kpybroker.config.defaults import with_standalone_defaults
     from kpybroker.config.honoured import HONOURED, NEVER
     from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
@@ -281,7 +282,7 @@ def configuration(client: Client, found: list[Broker]) -> Iterator[Finding]:
     for broker in found:
         if broker.is_ours:
             values = _config_values(client, broker.node_id)
-            honoured = HONOURED | ZOOKEEPER_CONFIGS.keys()
+            honoured = HONOURED | ZOOKEEPER_CONFIGS.keys() | {*OF_OWN_ZOOKEEPER, SUPER_USERS, ALLOWS_WITHOUT_ACL}
             yield from diagnoses.configs(dict(values.items() - by_itself), honoured, NEVER)
     asked = (*FACTORS, NO_SHARE_GROUPS)
     described = config_requests.describe(client, Resource(Kind.BROKER, str(found[0].node_id)), asked) if found else []

@@ -71,6 +71,8 @@ def _check(state: ControllerState, alteration: Alteration) -> None:
         raise KafkaError(error_codes.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     elif alteration.iterations > scram.MAX_ITERATIONS:
         raise KafkaError(error_codes.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    elif not alteration.salted_password:
+        raise KafkaError(error_codes.UNACCEPTABLE_CREDENTIAL, "Salted password must not be empty")
 
 
 def _record(alteration: Alteration) -> Any:

@@ -8,15 +8,15 @@ Invariant: the clock never goes back, and timers fire in the order in which they
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from kpybroker.io.scheduler import LoopScheduler, Timer
 
 T = TypeVar("T")
 
-MOST_STEPS = 500
+MOST_STEPS: Final = 500
 """The most steps of one `ControlledScheduler.advance`: a timer that repeats faster fires once in each step."""
-MOST_TURNS = 200
+MOST_TURNS: Final = 200
 """The most loop turns to wait for what a step has set off."""
 
 
@@ -92,7 +92,8 @@ class ControlledScheduler(LoopScheduler):
     def submit_urgent(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
         self.submit_blocking(work, done)
 
-    submit_waiting = submit_urgent
+    def submit_waiting(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        self.submit_blocking(work, done)
 
     async def advance(self, delta_ms: float) -> None:
         """Let ``delta_ms`` pass at once, with everything that becomes due in it, and its consequences.
@@ -119,7 +120,7 @@ class ControlledScheduler(LoopScheduler):
 
     async def settle(self) -> None:
         """Wait until the broker has nothing left to do at once. The wait for a busy broker has a limit."""
-        for _ in range(MOST_TURNS):
+        for _nth in range(MOST_TURNS):
             before = self._set_off
             await asyncio.sleep(0)
             if self._set_off == before:

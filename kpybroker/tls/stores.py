@@ -4,6 +4,8 @@ The first bytes of a file decide what it is, since JVMs read PKCS12 under the ty
 that Kafka's ``DefaultSslEngineFactory`` refuses are refused in its words.
 """
 
+import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -103,7 +105,9 @@ def _check_type(name: str, store_type: str) -> None:
 
 def _read(name: str, path: str) -> bytes:
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise TlsError(f"{name} is no regular file")
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise TlsError(f"{name} cannot be read: {error.strerror}") from None
@@ -114,6 +118,11 @@ def _read(name: str, path: str) -> bytes:
     if len(data) > MOST_BYTES:
         raise TlsError(f"{name} is too large for a store: more than {MOST_BYTES} bytes")
     return data
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting: a pipe would keep the caller until somebody writes into it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _read_store(

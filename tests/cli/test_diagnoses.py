@@ -94,6 +94,9 @@ def test_configs_without_effect_are_hints_with_their_reason() -> None:
         (HINT, "set without effect: c, d (what they belong to is not there yet)"),
     ]
     assert levels(diagnoses.configs(["a"], {"a"}, {})) == [GOOD]
+    of_one_listener = ["listener.name.x.a", "listener.name.x.scram-sha-512.sasl.jaas.config"]
+    assert levels(diagnoses.configs(of_one_listener, {"a", "sasl.jaas.config"}, {})) == [GOOD]
+    assert levels(diagnoses.configs(of_one_listener, {"a"}, {})) == [HINT]
 
 
 def test_replication_factors_that_cannot_be_had() -> None:

@@ -108,3 +108,10 @@ def test_checks_that_could_not_be_made_are_counted_and_named_with_the_reason() -
 )
 def test_the_last_line_says_what_was_found_and_what_was_not_looked_at(found: list[Finding], said: str) -> None:
     assert doctor.summary(found) == said
+
+
+def test_names_with_control_characters_do_not_reach_the_terminal() -> None:
+    found = Finding("ACLs", WARNING, "User:\x1b[31mred\r from 'x'", "Remove \x1b[2J.")
+    text = doctor.as_text([found])
+    assert not [part for part in ("\x1b[31m", "\x1b[2J", "\r") if part in text]
+    assert "User:\\x1b[31mred\\r" in text

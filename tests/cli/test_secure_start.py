@@ -96,12 +96,13 @@ def test_a_client_without_the_password_or_the_authority_learns_what_is_missing(d
     assert "demands a login by SCRAM-SHA-512: set security.protocol=SASL_SSL" in anonymous.stderr
 
 
-def test_the_doctor_finds_the_listener_in_order(directory: Path) -> None:
+def test_the_doctor_finds_the_listener_and_the_configs_in_order(directory: Path) -> None:
     found = json.loads(run(directory, "doctor", "--patience", "0", "--json").stdout)
     (listener,) = (each for each in found if each["check"] == "listeners")
     assert listener["level"] == "good", listener
     assert "issued by CN=kpybroker authority" in listener["message"]
     assert listener["message"].endswith("logins by SCRAM-SHA-512")
+    assert [each["level"] for each in found if each["check"] == "configs"] == ["good"], found
 
 
 @pytest.mark.java

@@ -19,9 +19,11 @@ SALT = b"a salt of some bytes"
 SALTED = SCRAM_SHA_256.salted_password("correct horse", SALT, 4096)
 
 
-def upsertion(name: str, mechanism: int = 1, iterations: int = 4096) -> ScramCredentialUpsertion:
+def upsertion(
+    name: str, mechanism: int = 1, iterations: int = 4096, salted: bytes = SALTED
+) -> ScramCredentialUpsertion:
     return ScramCredentialUpsertion(
-        name=name, mechanism=mechanism, iterations=iterations, salt=SALT, salted_password=SALTED
+        name=name, mechanism=mechanism, iterations=iterations, salt=SALT, salted_password=salted
     )
 
 
@@ -60,6 +62,11 @@ def test_the_keys_of_a_password_are_stored_and_not_the_password() -> None:
     [
         (upsertion("a", iterations=4095), error_codes.UNACCEPTABLE_CREDENTIAL, "Too few iterations"),
         (upsertion("a", iterations=16385), error_codes.UNACCEPTABLE_CREDENTIAL, "Too many iterations"),
+        (
+            upsertion("a", salted=b""),
+            error_codes.UNACCEPTABLE_CREDENTIAL,
+            "Salted password must not be empty",
+        ),
         (upsertion(""), error_codes.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"),
         (deletion("", 7), error_codes.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"),
         (upsertion("a", mechanism=0), error_codes.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),

@@ -1,5 +1,6 @@
 """Attacks that other brokers did not withstand, with the numbers of their CVEs; docs/security.md has the table."""
 
+import os
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from watched import PATIENCE_S, WatchedBroker
 from kpybroker.sasl.jaas import PLAIN_MODULE
 from kpybroker.sasl.plain import PlainClient
 from kpywire import api
-from kpywire.error_codes import NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+from kpywire.error_codes import INVALID_REQUEST, NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -74,6 +75,18 @@ def test_a_placeholder_in_a_config_stays_text(secured: SecuredBroker, text: str)
         assert is_served(answer)
     finally:
         altered(secured, JAAS_KEY, None)
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device"])
+def test_a_key_store_that_never_ends_is_refused_and_keeps_nobody_waiting(
+    secured: SecuredBroker, tmp_path: Path, kind: str
+) -> None:
+    """Any user with ALTER_CONFIGS names the file, and the broker reads it before it answers."""
+    os.mkfifo(tmp_path / "pipe")
+    path = str(tmp_path / "pipe") if kind == "a pipe" else "/dev/zero"
+    code, message = altered(secured, f"listener.name.{ENCRYPTED.lower()}.ssl.keystore.location", path)
+    assert code == INVALID_REQUEST
+    assert f"{path} is no regular file" in message
 
 
 def test_a_transactional_batch_without_a_transactional_id_is_not_written(

@@ -18,6 +18,9 @@ from kpybroker.handlers import served_versions
 from kpywire import api
 
 TOPIC = "mutations"
+GROWING_TOPIC = "growing"
+"""The topic of CreatePartitions, one flipped bit of which means thousands. A share group has a state for each partition
+of its topics, so the groups of the other topic would be measured by that bit."""
 REQUESTS = 2_500
 """The requests of each API and round."""
 MOST_LINES = 100
@@ -41,9 +44,11 @@ def specimens(mutated: UnderAttack) -> dict[int, list[Specimen]]:
     """An ordinary request of every API at every version, for a topic that exists."""
     with Attacker(mutated.broker.port) as client:
         topic_id = create_topic(client, TOPIC)
+        create_topic(client, GROWING_TOPIC)
     found: dict[int, list[Specimen]] = {}
     for key, version in advertised(mutated.broker.port):
-        found.setdefault(key, []).append(ordinary(key, version, TOPIC, topic_id))
+        topic = GROWING_TOPIC if key == api.CREATE_PARTITIONS else TOPIC
+        found.setdefault(key, []).append(ordinary(key, version, topic, topic_id))
     return found
 
 

@@ -42,6 +42,7 @@ TESTS_OF_COMPILED_MODULES = (
     "storage/test_leader_epochs.py",
     "storage/test_log_directory.py",
     "storage/test_read_back.py",
+    "testing/test_clock.py",
     "transactions",
 )
 BESIDE_TESTS = (
@@ -180,3 +181,8 @@ def test_it_passes_protocol_suites(programs: Path) -> None:
     suites = [ROOT / "compat-tests" / name for name in PROTOCOL_SUITES]
     command = (sys.executable, "-m", "pytest", "--kpybroker", programs / "kpybroker", "-m", "not java", *suites)
     run(*command, cwd=ROOT, timeout_s=PATIENCE_S)
+
+
+def test_it_mutes_clients_above_their_quota(programs: Path) -> None:
+    command = (sys.executable, "-m", "pytest", f"--hostile-kpybroker={programs / 'kpybroker'}")
+    run(*command, "tests/hostile/test_quotas.py", cwd=ROOT, timeout_s=PATIENCE_S)

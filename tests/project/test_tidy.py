@@ -248,21 +248,43 @@ SET_BY_TESTS = {
 """Constants of compiled modules that tests set to other values."""
 
 
-def compiled_sources() -> list[Path]:
-    """The sources of the modules that a wheel compiles."""
+def compiled_modules() -> dict[str, Path]:
+    """The modules that a wheel may compile, with their files."""
     named = (node for node in tree_of(ROOT / "hatch_build.py").body if isinstance(node, ast.Assign))
     (modules,) = (ast.literal_eval(node.value) for node in named if ast.unparse(node.targets[0]) == "MODULES")
     roots = {Path(package).name: Path(package).parent for package in SHIPPED}
-    return [
-        (ROOT / roots[module.partition(".")[0]] / module.replace(".", "/")).with_suffix(".py") for module in modules
-    ]
+    return {
+        module: (ROOT / roots[module.partition(".")[0]] / module.replace(".", "/")).with_suffix(".py")
+        for module in modules
+    }
+
+
+def test_a_class_that_inherits_from_a_compiled_one_is_compiled() -> None:
+    """mypyc makes no instance of another class. A protocol has none."""
+    compiled = compiled_modules()
+    found = []
+    for path in (path for package in SHIPPED for path in (ROOT / package).rglob("*.py")):
+        if path in compiled.values():
+            continue
+        tree = tree_of(path)
+        imported = {
+            alias.asname or alias.name: node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for part in (part for part in ast.walk(tree) if isinstance(part, ast.ClassDef)):
+            bases = {ast.unparse(base).partition("[")[0] for base in part.bases}
+            if "Protocol" not in bases and any(imported.get(base) in compiled for base in bases):
+                found.append(f"{relative(path)}:{part.lineno}: {part.name}")
+    assert not found
 
 
 def test_compiled_slices_have_bounds_without_effects() -> None:
     """mypyc evaluates the bounds of a slice twice, so a call among them happens twice: ``rest[send(rest) :]``."""
     harmless = {"len", "min", "max"}
     found = []
-    for path in compiled_sources():
+    for path in compiled_modules().values():
         for part in ast.walk(tree_of(path)):
             bounds = (part.lower, part.upper, part.step) if isinstance(part, ast.Slice) else ()
             calls = [call for bound in bounds if bound for call in ast.walk(bound) if isinstance(call, ast.Call)]
@@ -274,7 +296,7 @@ def test_constants_of_compiled_modules_are_final() -> None:
     """mypyc looks up any other name of a module in a dictionary each time."""
     found = [
         f"{relative(path)}:{node.lineno}"
-        for path in compiled_sources()
+        for path in compiled_modules().values()
         for node in tree_of(path).body
         if isinstance(node, ast.Assign) and not ast.unparse(node.value).startswith("TypeVar(")
         for target in node.targets
@@ -287,7 +309,7 @@ def test_loops_of_compiled_modules_count_without_objects() -> None:
     """mypy takes ``_`` for a name of any type, so mypyc makes an object for each number that is assigned to it."""
     found = [
         f"{relative(path)}:{node.lineno}"
-        for path in compiled_sources()
+        for path in compiled_modules().values()
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.For) and ast.unparse(node.target) == "_" and ast.unparse(node.iter).startswith("range(")
     ]

@@ -1,6 +1,7 @@
 """Key stores and trust stores as keytool, openssl and the library cryptography write them."""
 
 import builtins
+import os
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -121,6 +122,17 @@ def test_a_store_that_cannot_be_used_is_refused_in_one_line(
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "changeit" not in str(caught.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_a_store_that_could_be_read_for_ever_is_refused_at_once(tmp_path: Path) -> None:
+    """A pipe into which nobody writes, and a device without an end."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(TlsError, match=r"ssl\.keystore\.location=.* is no regular file"):
+            read_key_store(key(path, keystore_type="PEM", password=None))
+        with pytest.raises(TlsError, match=r"ssl\.truststore\.location=.* is no regular file"):
+            read_trust_store(trust(path))
 
 
 @KEYTOOL

@@ -144,6 +144,18 @@ def test_only_the_controller_stores_users_and_every_broker_knows_them() -> None:
     with_both(story)
 
 
+def test_a_credential_without_a_password_is_refused() -> None:
+    async def story(world: World, first: ZooKeeperNode, _second: ZooKeeperNode) -> None:
+        credential = ScramCredentialUpsertion(
+            name="alice", mechanism=SCRAM_SHA_256.code, iterations=4_096, salt=b"salt", salted_password=b""
+        )
+        answer = await asked(first, AlterUserScramCredentialsRequest(deletions=[], upsertions=[credential]), 0)
+        assert answer.results[0].error_code == error_codes.UNACCEPTABLE_CREDENTIAL
+        assert world.znode("/config/users/alice") is None
+
+    with_both(story)
+
+
 def test_acls_that_two_brokers_create_at_the_same_moment_are_all_kept() -> None:
     async def story(world: World, first: ZooKeeperNode, second: ZooKeeperNode) -> None:
         names = [f"User:{number}" for number in range(6)]

@@ -79,7 +79,7 @@ def faults(request: AlterUserScramCredentialsRequest) -> dict[str, KafkaError]:
         if fault is not None:
             found[deletion.name] = fault
     for upsertion in request.upsertions:
-        fault = _fault(upsertion.name, upsertion.mechanism) or _fault_of_iterations(upsertion.iterations)
+        fault = _fault(upsertion.name, upsertion.mechanism) or _fault_of_credential(upsertion)
         if fault is not None:
             found[upsertion.name] = fault
     alterations: list[ScramCredentialUpsertion | ScramCredentialDeletion] = [*request.upsertions, *request.deletions]
@@ -112,10 +112,15 @@ def _fault(name: str, mechanism: int) -> KafkaError | None:
     return None if mechanism in scram.BY_CODE else _UNKNOWN_MECHANISM
 
 
-def _fault_of_iterations(iterations: int) -> KafkaError | None:
-    if scram.MIN_ITERATIONS <= iterations <= scram.MAX_ITERATIONS:
+def _fault_of_credential(upsertion: ScramCredentialUpsertion) -> KafkaError | None:
+    if upsertion.iterations < scram.MIN_ITERATIONS:
+        text = "Too few iterations"
+    elif upsertion.iterations > scram.MAX_ITERATIONS:
+        text = "Too many iterations"
+    elif not upsertion.salted_password:
+        text = "Salted password must not be empty"
+    else:
         return None
-    text = "Too many iterations" if iterations > scram.MAX_ITERATIONS else "Too few iterations"
     return KafkaError(error_codes.UNACCEPTABLE_CREDENTIAL, text)
 
 
