@@ -23,6 +23,7 @@ from kpywire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kpywire.offset_commit import decoder_for
 
 
 def served_with(module: Any, api_key: int, version: int) -> Served:
@@ -121,3 +122,9 @@ def test_a_long_reply_is_not_kept(served: Served) -> None:
     first = repeated.encode(served, 1, response)
     response.error_message = "yes"
     assert len(repeated.encode(served, 1, response)) < len(first)
+
+
+def test_commits_are_decoded_by_the_decoder_of_their_own() -> None:
+    for version in (2, 5, 10):
+        served = served_with(offset_commit, api.OFFSET_COMMIT, version)
+        assert served.decode == decoder_for(version).decode
