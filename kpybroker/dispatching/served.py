@@ -134,8 +134,8 @@ def serve(
 
 def _decoder_of(module: Any, api_key: int, api_version: int) -> Callable[[memoryview, int], tuple[Any, int]]:
     """The decoder of requests that are decoded as a whole: the module's own, if it has one, or the compiled one."""
-    if hasattr(module, "decoder"):
-        own: Callable[[memoryview, int], tuple[Any, int]] = module.decoder(api_version).decode
+    if hasattr(module, "request_decoder"):
+        own: Callable[[memoryview, int], tuple[Any, int]] = module.request_decoder(api_version).decode
         return own
     return decoder(api.request_class(api_key), api_version)
 
