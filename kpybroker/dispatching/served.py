@@ -140,8 +140,8 @@ def serve(
 
 def _decoder_of(module: Any, api_key: int, api_version: int) -> Callable[[memoryview, int], tuple[Any, int]]:
     """The decoder of requests that are decoded as a whole: the module's own, if it has one, or the compiled one."""
-    if hasattr(module, "own_decoder"):
-        decode: Callable[[memoryview, int], tuple[Any, int]] = module.own_decoder(api_version).decode
+    if hasattr(module, "request_decoder"):
+        decode: Callable[[memoryview, int], tuple[Any, int]] = module.request_decoder(api_version).decode
         return decode
     return decoder(api.request_class(api_key), api_version)
 

@@ -184,7 +184,7 @@ def home_of(name: str) -> str:
 
 def load(api_key: int) -> Any:
     """The handler module of a served api key. It has ``handle``; ``codec(version)`` if it brings its own codec, and
-    ``own_decoder(version)`` if it brings the half of it that decodes."""
+    ``request_decoder(version)`` if it brings the half of it that decodes."""
     return import_module(f"kpybroker.handlers.{home_of(api.API_KEYS[api_key].module)}")
 
 

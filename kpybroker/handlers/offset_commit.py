@@ -27,7 +27,7 @@ from kpywire.offset_commit import decoder_for
 
 IDS_FROM: Final = 10
 
-own_decoder = decoder_for
+request_decoder = decoder_for
 
 
 def handle(broker: Context, request: OffsetCommitRequest, call: Call) -> Any:

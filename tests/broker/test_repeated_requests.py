@@ -10,7 +10,15 @@ from kpybroker.counters import ApiCounters
 from kpybroker.dispatching.repeated import LONGEST_BYTES, NO_REQUESTS, Repeated
 from kpybroker.dispatching.replies import encode
 from kpybroker.dispatching.served import Served, serve
-from kpybroker.handlers import consumer_group_heartbeat, heartbeat, offset_commit
+from kpybroker.handlers import (
+    consumer_group_heartbeat,
+    controller_versions,
+    heartbeat,
+    load,
+    load_for_controller,
+    offset_commit,
+    served_versions,
+)
 from kpywire import api, error_codes
 from kpywire.codec import encode as encode_message
 from kpywire.error_codes import NONE, REBALANCE_IN_PROGRESS
@@ -23,6 +31,7 @@ from kpywire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kpywire.offset_commit import decoder_for
 
 
 def served_with(module: Any, api_key: int, version: int) -> Served:
@@ -121,3 +130,16 @@ def test_a_long_reply_is_not_kept(served: Served) -> None:
     first = repeated.encode(served, 1, response)
     response.error_message = "yes"
     assert len(repeated.encode(served, 1, response)) < len(first)
+
+
+def test_every_request_is_served_in_its_first_and_last_version() -> None:
+    for found, of_listener in ((load, served_versions()), (load_for_controller, controller_versions())):
+        for key, versions in of_listener.items():
+            for version in set(versions):
+                assert served_with(found(key), key, version).decode
+
+
+def test_commits_are_decoded_by_the_decoder_of_their_own() -> None:
+    for version in (2, 5, 10):
+        served = served_with(offset_commit, api.OFFSET_COMMIT, version)
+        assert served.decode == decoder_for(version).decode
