@@ -20,6 +20,7 @@ from small_disk import mounted
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.scheduler import LoopScheduler
+from kpybroker.local_cluster.layout import CONTROLLERS_OF_MANY, PORTS_BETWEEN
 from kpybroker.quorum.recovery import StartRefused
 from kpystorage.disk import Disk
 from kpystorage.disk_errors import in_words
@@ -62,11 +63,24 @@ def several(directory: Path, port: int = 0) -> list[str]:
 
 
 def free_ports() -> int:
-    """The first of the ports that a cluster would take, as far as one look can say."""
+    """The first of the ports that a cluster would take, as far as one look can say. All are below the range that the
+    system gives to clients."""
+    rng = Random()
+    while True:
+        first = rng.randrange(15_000, 31_000)
+        of_controllers = range(first + PORTS_BETWEEN, first + PORTS_BETWEEN + CONTROLLERS_OF_MANY)
+        if all(map(is_free, (first, first + 1, *of_controllers))):
+            return first
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody listens there."""
     with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-    return port if port < 64_000 else port - 3_000
+        try:
+            sock.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 @pytest.mark.parametrize("options", [alone, several])
