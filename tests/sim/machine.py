@@ -122,6 +122,7 @@ class Machine:
         self.before_stop: Callable[[Machine], None] = lambda _machine: None
         self.when_dead: Callable[[Machine], None] = lambda _machine: None
         self.restarts = True
+        self._starting: asyncio.Task[None] | None = None
         self.may_keep_moved = False
         """Whether logs of partitions that moved away while it was gone may stay."""
 
@@ -165,7 +166,7 @@ class Machine:
         self.is_up = self.is_stopping = False
         self.world.tell(f"{self} starts, life {self.lives}")
         node = self.node = self._new_node(loop)
-        starting = loop.create_task(node.start(self.disk))
+        starting = self._starting = loop.create_task(node.start(self.disk))
         starting.add_done_callback(lambda task: self._started(loop, task))
 
     def _new_node(self, loop: SimulatedLoop) -> Any:
@@ -206,7 +207,9 @@ class Machine:
         self.before_stop(self)
         self.is_stopping = True
         self.world.tell(f"{self} stops")
-        loop.create_task(node.stop()).add_done_callback(lambda task: self._stopped(loop, task))
+        starting = self._starting
+        stopping = node.stop() if starting is None or starting.done() else _stopped_while_starting(starting, node)
+        loop.create_task(stopping).add_done_callback(lambda task: self._stopped(loop, task))
 
     def _stopped(self, loop: SimulatedLoop, task: "asyncio.Task[None]") -> None:
         if self.loop is not loop or task.cancelled():
@@ -301,6 +304,13 @@ class Machine:
         for line in "".join(format_exception(error)).splitlines() if error is not None else ():
             self.world.tell(line)
         self.world.violated(what)
+
+
+async def _stopped_while_starting(starting: "asyncio.Task[None]", node: Any) -> None:
+    """The stop of a node that is not up yet, as `kpybroker.node.run` does it."""
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    await node.stop()
 
 
 def _config(settings: Mapping[str, str]) -> BrokerConfig:
