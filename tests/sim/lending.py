@@ -20,6 +20,7 @@ from kpybroker.scan.ranges import Range, Wanted
 from kpybroker.scan.reading import rows
 from kpystorage.lending import LentSegment
 from kpystorage.names import is_lent_file
+from kpystorage.sim_disk import SimulatedCrash
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopicConfig
 from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -338,7 +339,10 @@ class Lending:
         lender = self._lenders.get((loan.machine.node_id, loan.life))
         if lender is not None and loan.is_good and client.rng.random() < 0.6:
             loan.is_over = True
-            lender.give_back(loan.manifest.lease)
+            try:
+                lender.give_back(loan.manifest.lease)
+            except SimulatedCrash:  # the node's own, at a write
+                loan.machine.died()
 
     def get_through(self) -> None:
         """Once all is well, readers come to their ends, and nothing stays lent."""
