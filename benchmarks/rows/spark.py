@@ -79,7 +79,29 @@ class SparkProcess:
         self._directory.cleanup()
 
 
-class SparkScanAndSink(Row):
+class SparkRow(Row):
+    """A row that Spark plays: one process for all sides, from the first that is opened to the last that is closed."""
+
+    def __init__(self, effort: Effort) -> None:
+        super().__init__(effort)
+        self.spark: SparkProcess | None = None
+        self._open: set[Side] = set()
+
+    def spark_for(self, side: Side) -> SparkProcess:
+        """The process, from now on for this side too."""
+        self._open.add(side)
+        if self.spark is None:
+            self.spark = SparkProcess()
+        return self.spark
+
+    def close(self, side: Side) -> None:
+        self._open.discard(side)
+        if not self._open and self.spark is not None:
+            self.spark.end()
+            self.spark = None
+
+
+class SparkScanAndSink(SparkRow):
     """A topic read as a batch, read as a stream in ten micro-batches, and another one written."""
 
     key = "spark"
@@ -93,14 +115,11 @@ class SparkScanAndSink(Row):
         self.count = RECORDS * effort.produced_mb // FULL.produced_mb
         self.title = f"Spark, {self.count / 1e6:.1f} M records of {RECORD_BYTES} B"
         self.topics: dict[Side, str] = {}
-        self.spark: SparkProcess | None = None
 
     def open(self, side: Side) -> None:
         """Fills the topic; then a round that does not count, since Spark's first queries are slow."""
-        if self.spark is None:
-            self.spark = SparkProcess()
         topic = self.topics[side] = side.create_topic("scan", self.effort.partitions)
-        self.spark.ask("fill", side, topic, self.count)
+        self.spark_for(side).ask("fill", side, topic, self.count)
         self.expect(side, topic, self.count)
         self.play(side)
 
@@ -133,6 +152,4 @@ class SparkScanAndSink(Row):
 
     def close(self, side: Side) -> None:
         side.delete_topic(self.topics.pop(side))
-        if not self.topics and self.spark is not None:
-            self.spark.end()
-            self.spark = None
+        super().close(side)

@@ -6,8 +6,8 @@ The writer is a client like others: one Spark, warm, works with both brokers in 
 from typing import Final
 
 from benchmarks.figures import Figure
-from benchmarks.rows.row import FULL, Effort, Row
-from benchmarks.rows.spark import SparkProcess
+from benchmarks.rows.row import FULL, Effort
+from benchmarks.rows.spark import SparkRow
 from benchmarks.sides import Side
 
 RECORDS: Final = 4_000_000
@@ -25,7 +25,7 @@ RATE: Final = {
 }
 
 
-class SparkLake(Row):
+class SparkLake(SparkRow):
     """New tables, each with all records of a topic in two partitions; Spark has two cores."""
 
     key = "spark-lake"
@@ -38,15 +38,13 @@ class SparkLake(Row):
         self.count = RECORDS * effort.produced_mb // FULL.produced_mb
         self.title = f"Spark writes Delta tables, {self.count / 1e6:.1f} M records of {RECORD_BYTES} B"
         self.topics: dict[Side, dict[str, str]] = {}
-        self.spark: SparkProcess | None = None
 
     def open(self, side: Side) -> None:
         """Fills the topics; then a round that does not count, since Spark's first jobs are slow."""
-        if self.spark is None:
-            self.spark = SparkProcess()
+        spark = self.spark_for(side)
         self.topics[side] = {values: side.create_topic(f"lake-{values}", PARTITIONS) for values in FORMATS}
         for values, topic in self.topics[side].items():
-            self.spark.ask("fill_lake", side, topic, self.count, {"values": values})
+            spark.ask("fill_lake", side, topic, self.count, {"values": values})
         self.play(side)
 
     def play(self, side: Side) -> dict[str, float]:
@@ -62,6 +60,4 @@ class SparkLake(Row):
     def close(self, side: Side) -> None:
         for topic in self.topics.pop(side).values():
             side.delete_topic(topic)
-        if not self.topics and self.spark is not None:
-            self.spark.end()
-            self.spark = None
+        super().close(side)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from benchmarks.figures import Figure
 from benchmarks.rows.row import FULL, Effort, Meter, RoundError, Row
-from benchmarks.rows.spark import SparkProcess
+from benchmarks.rows.spark import SparkRow
 from benchmarks.sides import HOST, Kpybroker, Side
 
 RECORDS: Final = {100: 6_000_000, 1000: 3_000_000}
@@ -30,7 +30,7 @@ FETCH_CPU = Figure("CPU of Spark and broker, Fetch", "s/GB", False)
 BROKER_CPU = Figure("broker CPU, files", "s/GB", False)
 
 
-class SparkSource(Row):
+class SparkSource(SparkRow):
     """A topic in two partitions, read as a batch."""
 
     figures = (FILES, FETCH, NARROW, FILTER, FILES_CPU, FETCH_CPU, BROKER_CPU)
@@ -46,14 +46,11 @@ class SparkSource(Row):
             f'Spark, format("kpybroker") beside its own source, {self.count / 1e6:.1f} M records of {record_bytes} B'
         )
         self.topics: dict[Side, str] = {}
-        self.spark: SparkProcess | None = None
 
     def open(self, side: Side) -> None:
         """Fills the topic; then a round that does not count, since Spark's first queries are slow."""
-        if self.spark is None:
-            self.spark = SparkProcess()
         topic = self.topics[side] = side.create_topic("source", PARTITIONS)
-        self.spark.ask("fill_random", side, topic, self.count, {"size": self.record_bytes})
+        self.spark_for(side).ask("fill_random", side, topic, self.count, {"size": self.record_bytes})
         self.play(side)
 
     def play(self, side: Side) -> dict[str, float]:
@@ -97,9 +94,7 @@ class SparkSource(Row):
 
     def close(self, side: Side) -> None:
         side.delete_topic(self.topics.pop(side))
-        if not self.topics and self.spark is not None:
-            self.spark.end()
-            self.spark = None
+        super().close(side)
 
 
 def spark_source_rows(effort: Effort) -> list[Row]:
