@@ -67,12 +67,8 @@ def _check(state: ControllerState, alteration: Alteration) -> None:
         if (alteration.mechanism, alteration.name) not in state.image.scram_credentials:
             text = "Attempt to delete a user credential that does not exist"
             raise KafkaError(error_codes.RESOURCE_NOT_FOUND, text)
-    elif alteration.iterations < scram.MIN_ITERATIONS:
-        raise KafkaError(error_codes.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
-    elif alteration.iterations > scram.MAX_ITERATIONS:
-        raise KafkaError(error_codes.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
-    elif not alteration.salted_password:
-        raise KafkaError(error_codes.UNACCEPTABLE_CREDENTIAL, "Salted password must not be empty")
+    elif why := scram.why_unacceptable(alteration.iterations, alteration.salted_password):
+        raise KafkaError(error_codes.UNACCEPTABLE_CREDENTIAL, why)
 
 
 def _record(alteration: Alteration) -> Any:

@@ -69,38 +69,25 @@ def _kind(
     from kpybroker.groups.events import ExpireOffsets, TimersDue
     from kpybroker.groups.record import decode
 
-    known = config()
-    known_settings, known_codec = _settings(known, topics), _codec(known)
+    known: tuple[BrokerConfig, GroupSettings, int] | None = None
     rebalances: dict[str, int] = {}
 
-    def follow(now: BrokerConfig) -> None:
-        nonlocal known, known_settings, known_codec
-        known, known_settings, known_codec = now, _settings(now, topics), _codec(now)
-
-    def settings() -> "GroupSettings":
+    def current() -> "tuple[BrokerConfig, GroupSettings, int]":
+        """The config, with the settings of groups and the codec of offsets that follow from it."""
+        nonlocal known
         now = config()
-        if now is not known:
-            follow(now)
-        return known_settings
-
-    def codec() -> int:
-        now = config()
-        if now is not known:
-            follow(now)
-        return known_codec
+        if known is None or known[0] is not now:
+            known = (now, _settings(now, topics), int(now["offsets.topic.compression.codec"]))
+        return known
 
     return Kind(
-        new_machine=lambda: GroupCoordinator(settings, topics.now, rng, rebalances, members_of_node),
+        new_machine=lambda: GroupCoordinator(lambda: current()[1], topics.now, rng, rebalances, members_of_node),
         decode=decode,
         timers_due=TimersDue,
         periodic=ExpireOffsets,
-        codec=codec,
+        codec=lambda: current()[2],
         load_bytes=lambda: int(config()["offsets.load.buffer.size"]),
     )
-
-
-def _codec(config: BrokerConfig) -> int:
-    return int(config["offsets.topic.compression.codec"])
 
 
 def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":

@@ -33,6 +33,15 @@ _SERVER_FINAL: Final = re.compile(rf"(?:e=([^,\0]+)|v=({_BASE64}))(?:,[A-Za-z]+=
 """The error and the signature, one of them."""
 
 
+def why_unacceptable(iterations: int, salted_password: bytes) -> str:
+    """The reason for which a new credential is refused; empty if it is accepted."""
+    if iterations < MIN_ITERATIONS:
+        return "Too few iterations"
+    if iterations > MAX_ITERATIONS:
+        return "Too many iterations"
+    return "" if salted_password else "Salted password must not be empty"
+
+
 class Malformed(Exception):
     """A message that is none of SCRAM."""
 

@@ -5,9 +5,9 @@
 
 from collections.abc import Callable, Collection
 from functools import lru_cache
-from ipaddress import IPv6Address
 from typing import Any, Final
 
+from kpybroker.calls import address
 from kpybroker.calls.call import Call
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.offsets.large_commit import LargeCommit
@@ -72,13 +72,7 @@ def is_blank(text: str | None) -> bool:
 @lru_cache(_REMEMBERED_ADDRESSES)
 def java_address(host: str) -> str:
     """An address as Java's ``InetAddress.toString`` writes it: ``/127.0.0.1``, ``/0:0:0:0:0:0:0:1``."""
-    if ":" not in host:
-        return f"/{host}"
-    address = IPv6Address(host.partition("%")[0])
-    if address.ipv4_mapped is not None:
-        return f"/{address.ipv4_mapped}"
-    packed = address.packed
-    return "/" + ":".join(f"{packed[at] << 8 | packed[at + 1]:x}" for at in range(0, 16, 2))
+    return "/" + address.java_address(host.partition("%")[0])
 
 
 def commit_timeout_ms(broker: Context) -> int:

@@ -110,11 +110,11 @@ def _partitions(section: bytes) -> frozenset[Partition] | None:
     found: list[Partition] = []
     try:
         position = 1
-        for _nth in range(_length(section, 0)):
+        for _topic in range(_length(section, 0)):
             name_end = position + 1 + _length(section, position)
             name = section[position + 1 : name_end].decode()
             position = name_end + 1
-            for _nth in range(_length(section, name_end)):
+            for _partition in range(_length(section, name_end)):
                 found.append((name, _INT.unpack_from(section, position)[0]))
                 position += _INT.size
             if section[position]:

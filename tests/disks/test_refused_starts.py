@@ -74,7 +74,7 @@ def free_ports() -> int:
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens there."""
+    """Whether no process listens on a port."""
     with socket.socket() as sock:
         try:
             sock.bind(("127.0.0.1", port))

@@ -113,15 +113,8 @@ def _fault(name: str, mechanism: int) -> KafkaError | None:
 
 
 def _fault_of_credential(upsertion: ScramCredentialUpsertion) -> KafkaError | None:
-    if upsertion.iterations < scram.MIN_ITERATIONS:
-        text = "Too few iterations"
-    elif upsertion.iterations > scram.MAX_ITERATIONS:
-        text = "Too many iterations"
-    elif not upsertion.salted_password:
-        text = "Salted password must not be empty"
-    else:
-        return None
-    return KafkaError(error_codes.UNACCEPTABLE_CREDENTIAL, text)
+    why = scram.why_unacceptable(upsertion.iterations, upsertion.salted_password)
+    return KafkaError(error_codes.UNACCEPTABLE_CREDENTIAL, why) if why else None
 
 
 def _check_address(name: str) -> None:
