@@ -20,7 +20,6 @@ from kpybroker.scan.ranges import Spot, Wanted
 from kpybroker.scan.topics import Assigned, Subscribed, Topics, matching
 
 TASK_BYTES: Final = 32 * 1024 * 1024
-LARGEST_TASK_BYTES: Final = 128 * 1024 * 1024
 NARROW_TASK_BYTES: Final = 256 * 1024 * 1024
 """The bytes of a task that needs no values. It takes about as long as one of ``TASK_BYTES`` that needs them."""
 TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
@@ -70,7 +69,7 @@ class Options(NamedTuple):
     starting: Bound | None
     ending: Bound | None
     wanted: Wanted
-    sizes: Sizes = Sizes(TASK_BYTES, LARGEST_TASK_BYTES)
+    sizes: Sizes = Sizes(TASK_BYTES)
     max_offsets: int | None = None
     min_offsets: int | None = None
     max_bytes: int | None = None
@@ -131,7 +130,6 @@ def _sizes(said: Mapping[str, str], wanted: Wanted) -> Sizes:
     given = number(said, "taskBytes")
     return Sizes(
         task_bytes=given or (TASK_BYTES if needs_values else NARROW_TASK_BYTES),
-        largest_task_bytes=given or LARGEST_TASK_BYTES,
         min_tasks=number(said, "minPartitions"),
         max_records=number(said, "maxRecordsPerPartition"),
     )

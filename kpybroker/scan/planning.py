@@ -11,20 +11,17 @@ from typing import Final, NamedTuple
 from kpybroker.scan.ranges import Range, Spot
 
 SMALL_PART: Final = 8
-"""Ranges are put together into a task as long as that has at most this part of ``task_bytes``: reading it takes about
-as long as starting a task."""
-MOST_TASKS: Final = 100_000
+"""Ranges that have together at most this part of ``task_bytes`` are one task: reading them takes about as long as
+starting a task."""
 ENOUGH_TASKS: Final = 16
-"""A plan of more tasks than that has larger ones, up to ``largest_task_bytes``: Spark takes 12 ms of CPU to start and
-end one."""
+"""Larger ranges are put together only where this many tasks are left: fewer would leave cores without work."""
+MOST_TASKS: Final = 100_000
 
 
 class Sizes(NamedTuple):
     """How tasks are cut."""
 
     task_bytes: int
-    largest_task_bytes: int = 0
-    """The bytes of the tasks of a large plan, if that is more than ``task_bytes``."""
     min_tasks: int | None = None
     """Spark's minPartitions: at least about this many tasks."""
     max_records: int | None = None
@@ -34,11 +31,9 @@ class Sizes(NamedTuple):
 def tasks(ranges: Iterable[Range], offset_bytes: Mapping[Spot, float], sizes: Sizes) -> list[tuple[Range, ...]]:
     """The ranges of each task. ``offset_bytes`` is the mean size of an offset in each partition."""
     there = [each for each in ranges if each.offsets > 0]
-    total_bytes = sum(part.offsets * offset_bytes.get(part.spot, 0.0) for part in there)
-    task_bytes = max(sizes.task_bytes, min(total_bytes / ENOUGH_TASKS, sizes.largest_task_bytes))
     pieces = []
     for part in there:
-        count = ceil(part.offsets * offset_bytes.get(part.spot, 0.0) / task_bytes)
+        count = ceil(part.offsets * offset_bytes.get(part.spot, 0.0) / sizes.task_bytes)
         if sizes.max_records is not None:
             count = max(count, ceil(part.offsets / sizes.max_records))
         pieces += cut(part, min(count, MOST_TASKS))
@@ -46,7 +41,9 @@ def tasks(ranges: Iterable[Range], offset_bytes: Mapping[Spot, float], sizes: Si
         pieces = _at_least(pieces, sizes.min_tasks)
     if sizes.min_tasks is not None or sizes.max_records is not None:
         return [(piece,) for piece in pieces]
-    return _together(pieces, offset_bytes, sizes.task_bytes / SMALL_PART)
+    total_bytes = sum(part.offsets * offset_bytes.get(part.spot, 0.0) for part in there)
+    shared_bytes = min(total_bytes / ENOUGH_TASKS, sizes.task_bytes)
+    return _together(pieces, offset_bytes, max(shared_bytes, sizes.task_bytes / SMALL_PART))
 
 
 def cut(part: Range, count: int) -> list[Range]:

@@ -56,15 +56,23 @@ def test_large_partitions_are_cut_and_small_ones_put_together() -> None:
         ["t-0 [500, 750)"],
         ["t-0 [750, 1000)"],
     ]
-    assert {len(task) for task in made[4:]} <= {3, 4}
+    assert [len(task) for task in made[4:]] == [12] * 8 + [3]
     assert sum(len(task) for task in made[4:]) == 99
 
 
-@pytest.mark.parametrize(("offsets", "expected"), [(100, 2), (1_000, 16), (4_000, 16), (10_000, 25)])
-def test_a_large_plan_has_larger_tasks(offsets: int, expected: int) -> None:
-    ranges = [part(0, 0, offsets // 2), part(1, 0, offsets // 2)]
-    made = tasks(ranges, {each.spot: 100.0 for each in ranges}, Sizes(5_000, largest_task_bytes=40_000))
-    assert len(made) == expected + expected % 2  # the two partitions have whole numbers of them
+@pytest.mark.parametrize("partitions", [1, 10, 100, 1_000, 10_000])
+def test_tasks_of_a_large_plan_have_about_the_bytes_that_are_asked_for(partitions: int) -> None:
+    ranges = [part(number, 0, 1_000_000 // partitions) for number in range(partitions)]
+    made = tasks(ranges, {each.spot: 100.0 for each in ranges}, Sizes(task_bytes=1_000_000))
+    assert len(made) == 100
+
+
+def test_a_small_plan_keeps_enough_tasks_for_all_cores() -> None:
+    ranges = [part(number, 0, 1_000) for number in range(20)]
+    made = tasks(ranges, {each.spot: 100.0 for each in ranges}, Sizes(task_bytes=800_000))
+    assert len(made) == 20
+    made = tasks(ranges, {each.spot: 10.0 for each in ranges}, Sizes(task_bytes=800_000))
+    assert len(made) == 2
 
 
 def test_spark_can_ask_for_more_tasks_or_for_smaller_ones() -> None:
@@ -79,7 +87,6 @@ LENGTHS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 500)), max_size=
 SIZES = st.builds(
     Sizes,
     task_bytes=st.integers(1, 5000),
-    largest_task_bytes=st.integers(0, 10_000),
     min_tasks=st.none() | st.integers(1, 40),
     max_records=st.none() | st.integers(1, 200),
 )
