@@ -39,8 +39,8 @@ WITH_ENDPOINTS_FROM: Final = {
 class Replica(Protocol):
     """This node's part of the quorum."""
 
-    def asked(self, message: Any, reply: Any) -> None:
-        """Answer a message by calling ``reply``, now or later."""
+    def asked(self, message: Any, reply: Any, listener_name: str) -> None:
+        """Answer a message, which came by a listener, by calling ``reply``, now or later."""
 
 
 class QuorumContext(Protocol):
@@ -59,5 +59,5 @@ def handle(node: QuorumContext, request: Any, call: Call) -> Pending:
         if not pending.resolved:
             pending.resolve(response)
 
-    node.controller.asked(request, answer)
+    node.controller.asked(request, answer, call.listener_name)
     return pending

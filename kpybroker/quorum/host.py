@@ -264,12 +264,13 @@ class QuorumHost:
         if self._reign is not None:
             self._reign.heard(Session(broker_id, broker_epoch), connection)
 
-    def asked(self, message: Any, reply: Reply) -> None:
-        """Handle a request of another node to the quorum. ``reply`` gets the response, possibly later."""
+    def asked(self, message: Any, reply: Reply, listener_name: str) -> None:
+        """Handle a request of another node to the quorum, which came by a listener. ``reply`` gets the response,
+        possibly later."""
         if isinstance(message, UpdateRaftVoterRequest):
-            self._voter_requests.asked(message, reply)
+            self._voter_requests.asked(message, reply, listener_name)
         else:
-            self._shell.asked(message, reply)
+            self._shell.asked(message, reply, listener_name)
 
     def start(self, caught_up: Callable[[], object] | None = None) -> None:
         """Take part in the quorum.

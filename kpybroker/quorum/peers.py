@@ -57,19 +57,20 @@ class QuorumPeers:
         self._where = where
         self._local_id = local_id
         self._history = history
-        self._told: dict[int, VoterEndpoint] = {}
-        """The endpoints of other nodes, as nodes have reported them."""
+        self._told: dict[int, tuple[VoterEndpoint, ...]] = {}
+        """The endpoints of other nodes, as nodes have reported them, one of each listener."""
         self.troubles: dict[str, str] = {}
         """The trouble at each address where a node of the quorum should listen, as found at the last request."""
         self._kept: tuple[Voters, int] | None = None
         """The voters and leader at the last clean-up of connections; None if a node has changed its address since."""
 
     def learn(self, message: Any) -> None:
-        """Note the endpoints of nodes that a request or response contains."""
-        for node_id, told in endpoints_in(message).items():
-            known = self.endpoint(node_id)
-            if known is None or (known.host, known.port) != (told.host, told.port):
-                self._told[node_id] = told
+        """Note the endpoints of other nodes that a request or response contains."""
+        for node_id, told in endpoints_in(message, self._where.listener_name).items():
+            known = {each.name: each for each in self._endpoints(node_id)}
+            now = {**known, **{each.name: each for each in told}}
+            if now != known and node_id != self._local_id:
+                self._told[node_id] = tuple(now.values())
                 self._kept = None
 
     def endpoint(self, node_id: int) -> VoterEndpoint | None:
@@ -77,13 +78,19 @@ class QuorumPeers:
         if node_id <= FIRST_BOOTSTRAP_ID:
             host, port = self._where.bootstrap[FIRST_BOOTSTRAP_ID - node_id]
             return VoterEndpoint(self._where.listener_name, host, port)
+        return self.endpoint_of(node_id, self._where.listener_name) or next(iter(self._endpoints(node_id)), None)
+
+    def endpoint_of(self, node_id: int, listener_name: str) -> VoterEndpoint | None:
+        """The endpoint of a node's listener; None if unknown."""
+        named = (endpoint for endpoint in self._endpoints(node_id) if endpoint.name == listener_name)
+        return next(named, None)
+
+    def _endpoints(self, node_id: int) -> tuple[VoterEndpoint, ...]:
         return self._told.get(node_id) or self._written(node_id)
 
-    def _written(self, node_id: int) -> VoterEndpoint | None:
+    def _written(self, node_id: int) -> tuple[VoterEndpoint, ...]:
         voter = self._history.voters.get(node_id)
-        endpoints = self._where.local if node_id == self._local_id else () if voter is None else voter.endpoints
-        named = [endpoint for endpoint in endpoints if endpoint.name == self._where.listener_name]
-        return next(iter(named or endpoints), None)
+        return self._where.local if node_id == self._local_id else () if voter is None else voter.endpoints
 
     def send(self, node_id: int, request: Request, done: Done) -> bool:
         """Send a request to a node. Return False, without calling ``done``, if its address is unknown."""
@@ -123,7 +130,7 @@ class QuorumPeers:
     def _go_by_what_is_written(self, node_id: int) -> None:
         """Forget the reported address of a node where nothing, or another process, listens; its address in the voters'
         records counts again."""
-        if self._written(node_id) is not None and self._told.pop(node_id, None) is not None:
+        if self._written(node_id) and self._told.pop(node_id, None) is not None:
             self._kept = None
 
     def is_stale(self, leader_id: int) -> bool:

@@ -119,28 +119,29 @@ class QuorumShell:
             self._prune_wanted = True
             self._scheduler.call_soon(self._prune)  # what is not answered any more is another step
 
-    def asked(self, message: Any, reply: Reply) -> None:
-        """Handle a request of another node. It is answered now or later, or not at all once this node has stopped."""
+    def asked(self, message: Any, reply: Reply, listener_name: str) -> None:
+        """Handle a request of another node, which came by a listener. It is answered now or later, or not at all once
+        this node has stopped."""
         request = from_wire(message, self._cluster_id)
         if isinstance(request, Refused):
             reply(refusal(message, request))
             return
         if self.peers is not None:
             self.peers.learn(message)
-        self.ask(message, request, reply)
+        self.ask(message, request, reply, listener_name)
 
-    def ask(self, message: Any, request: Request, reply: Reply) -> None:
-        """Like `asked`, for a request in the quorum's form."""
-        self.step(Asked((message, reply), request))
+    def ask(self, message: Any, request: Request, reply: Reply, listener_name: str = "") -> None:
+        """Like `asked`, for a request in the quorum's form. Without a ``listener_name`` the answer names no endpoint."""
+        self.step(Asked((message, reply, listener_name), request))
 
     @property
     def troubles(self) -> Mapping[str, str]:
         """The known problems at the addresses where other nodes of the quorum should listen."""
         return {} if self.peers is None else self.peers.troubles
 
-    def endpoint(self, node_id: int) -> VoterEndpoint | None:
-        """The endpoint where a node of the quorum listens, as far as is known."""
-        return None if self.peers is None else self.peers.endpoint(node_id)
+    def endpoint(self, node_id: int, listener_name: str) -> VoterEndpoint | None:
+        """The endpoint of a listener of a node of the quorum, as far as is known."""
+        return None if self.peers is None else self.peers.endpoint_of(node_id, listener_name)
 
     def monotonic_ms(self) -> float:
         """The clock of the quorum."""
@@ -290,7 +291,7 @@ class QuorumShell:
             self._scheduler.call_soon(answered, None)
 
     def _answer(self, said: Answer) -> None:
-        message, reply = said.ticket
+        message, reply, listener_name = said.ticket
         response, records = said.response, None
         if isinstance(said.read_from, FetchSnapshot):
             assert isinstance(response, FetchSnapshotResponse)
@@ -302,7 +303,7 @@ class QuorumShell:
             except OffsetOutOfRange:
                 response = self._not_there(response, said.read_from)
         leader_id = response.known.leader_id
-        endpoint = self.endpoint(leader_id)
+        endpoint = self.endpoint(leader_id, listener_name)
         endpoints: dict[int, VoterEndpoint] = {} if endpoint is None else {leader_id: endpoint}
         try:
             reply(response_to_wire(message, response, endpoints, records))

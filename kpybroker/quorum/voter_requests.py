@@ -37,17 +37,17 @@ class VoterRequests:
         self._listener_name = listener_name
         self._peers = peers
 
-    def asked(self, message: Any, reply: Reply) -> None:
-        """Pass a request on, or refuse it."""
+    def asked(self, message: Any, reply: Reply, listener_name: str = "") -> None:
+        """Pass a request on, or refuse it. ``listener_name`` is where it came in, if the answer names an endpoint."""
         refusal = self._wrong(message)
         if refusal is not None:
-            self._refuse(message, reply, refusal)
+            self._refuse(message, reply, refusal, listener_name)
         elif isinstance(message, AddRaftVoterRequest):
             self._add(message, reply)
         elif isinstance(message, UpdateRaftVoterRequest):
             feature = message.kraft_version_feature
             levels = feature.min_supported_version, feature.max_supported_version
-            self._shell.ask(message, change_from_wire(message, levels), reply)
+            self._shell.ask(message, change_from_wire(message, levels), reply, listener_name)
         else:
             self._shell.ask(message, change_from_wire(message, KRAFT_VERSIONS_OF_OLD_NODES), reply)
 
@@ -76,10 +76,11 @@ class VoterRequests:
                 return voter_changes.Refusal(error_codes.INVALID_REQUEST)
         return None
 
-    def _refuse(self, message: Any, reply: Reply, refusal: voter_changes.Refusal) -> None:
+    def _refuse(self, message: Any, reply: Reply, refusal: voter_changes.Refusal, listener_name: str = "") -> None:
         quorum = self._shell.quorum
         known = Known(quorum.epoch, quorum.leader_id, refusal.error_code)
-        reply(answer_to_wire(message, VoterResponse(known, refusal.message), self._shell.endpoint(quorum.leader_id)))
+        leader = self._shell.endpoint(quorum.leader_id, listener_name)
+        reply(answer_to_wire(message, VoterResponse(known, refusal.message), leader))
 
     def _add(self, message: AddRaftVoterRequest, reply: Reply) -> None:
         """Check that the new voter answers at its address, and what it supports; then ask the quorum."""

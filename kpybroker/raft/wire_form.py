@@ -410,15 +410,15 @@ def _snapshot_part(partition: Any) -> FetchSnapshotResponse:
     )
 
 
-def endpoints_in(message: Any) -> dict[int, VoterEndpoint]:
-    """The endpoints of nodes that a request or response of the quorum contains."""
+def endpoints_in(message: Any, listener_name: str) -> dict[int, list[VoterEndpoint]]:
+    """The endpoints of nodes that a request or response of the quorum contains. Those in a response have no name: they
+    are of the listener that was asked, ``listener_name``."""
     if isinstance(message, begin.BeginQuorumEpochRequest | end.EndQuorumEpochRequest):
-        partition, listeners = _only_partition(message), message.leader_endpoints
-        if partition is None or not listeners:
-            return {}
-        first = listeners[0]
-        return {partition.leader_id: VoterEndpoint(first.name, first.host, first.port)}
+        partition = _only_partition(message)
+        listeners = [VoterEndpoint(each.name, each.host, each.port) for each in message.leader_endpoints]
+        return {partition.leader_id: listeners} if partition is not None and listeners else {}
     if isinstance(message, update_raft_voter.UpdateRaftVoterResponse):
         leader = message.current_leader
-        return {leader.leader_id: VoterEndpoint("", leader.host, leader.port)} if leader.host else {}
-    return {each.node_id: VoterEndpoint("", each.host, each.port) for each in getattr(message, "node_endpoints", ())}
+        return {leader.leader_id: [VoterEndpoint(listener_name, leader.host, leader.port)]} if leader.host else {}
+    endpoints = getattr(message, "node_endpoints", ())
+    return {each.node_id: [VoterEndpoint(listener_name, each.host, each.port)] for each in endpoints}

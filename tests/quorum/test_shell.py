@@ -16,6 +16,7 @@ from kpywire import error_codes
 from kpywire.batch import batch_headers
 
 OBSERVER = ReplicaKey(9, b"o" * 16)
+LISTENER = "CONTROLLER"
 
 
 class BusyScheduler(ManualScheduler):
@@ -35,7 +36,7 @@ def fetch_message(world: HostWorld, offset: int) -> Any:
 def answer_from(world: HostWorld, offset: int) -> FetchResponse:
     """The answer to a replica when the quorum has decided to send it records from ``offset`` on."""
     answers: list[Any] = []
-    ticket = fetch_message(world, offset), answers.append
+    ticket = fetch_message(world, offset), answers.append, LISTENER
     world.host._quorum._talks.answer(ticket, FetchResponse(Known(1, 1)), offset)
     world.create("orders")
     (answer,) = answers
@@ -53,7 +54,7 @@ def test_a_replica_gets_as_much_as_it_asks_for_and_one_batch_in_any_case(max_byt
         world.create(name)
     fetch = Fetch(1, OBSERVER, start, 1, -1, max_bytes=max_bytes)
     answers: list[Any] = []
-    world.host.asked(to_wire(fetch, world.identity.cluster_id, ()), answers.append)
+    world.host.asked(to_wire(fetch, world.identity.cluster_id, ()), answers.append, LISTENER)
     world.scheduler.run()
     _, records = response_from_wire(answers[0])
     assert len(list(batch_headers(records))) == batches
@@ -67,7 +68,7 @@ def test_an_answer_that_cannot_be_given_is_the_end_of_nothing_else() -> None:
         raise ZeroDivisionError("defect")
 
     for reply in (fail, answers.append):
-        world.host.asked(fetch_message(world, 1), reply)
+        world.host.asked(fetch_message(world, 1), reply, LISTENER)
     world.scheduler.run()
     assert len(answers) == 1
     assert world.create("orders").topics[0].error_code == error_codes.NONE
@@ -98,7 +99,7 @@ def test_after_a_restart_too_a_replica_that_went_another_way_in_an_older_epoch_i
     world = world.again().start()
     fetch = Fetch(3, OBSERVER, second_epoch_offset + 1, 1, -1)
     answers: list[Any] = []
-    world.host.asked(to_wire(fetch, world.identity.cluster_id, ()), answers.append)
+    world.host.asked(to_wire(fetch, world.identity.cluster_id, ()), answers.append, LISTENER)
     world.scheduler.run()
     response, records = response_from_wire(answers[0])
     assert isinstance(response, FetchResponse)
@@ -122,7 +123,7 @@ def test_a_leader_that_does_not_find_what_it_wrote_stops_with_one_line(caplog: p
     world.create("orders")
     segment = world.disk.file(f"{PATH}/__cluster_metadata-0/{0:020}.log")
     segment.pwrite(bytes(segment.size()), 0)
-    world.host.asked(fetch_message(world, 1), world.answers.append)
+    world.host.asked(fetch_message(world, 1), world.answers.append, LISTENER)
     world.scheduler.run()
     (line,) = world.failures
     assert re.fullmatch(r"The metadata log cannot be read: \S+, offset 1: .*`kpybroker check` says what else.*", line)

@@ -52,6 +52,10 @@ SERVED = (
     api.VOTE, api.BEGIN_QUORUM_EPOCH, api.END_QUORUM_EPOCH, api.FETCH, api.FETCH_SNAPSHOT, api.UPDATE_RAFT_VOTER,
 )  # fmt: skip
 
+CONTROLLER, SAFE = "CONTROLLER", "SAFE_CONTROLLER"
+SAFE_PORTS = 1000
+"""The second listener of each node has a port of these, and speaks another protocol than the first."""
+
 
 class Faults(NamedTuple):
     """How bad the world is. Probabilities per message or per event."""
@@ -139,9 +143,16 @@ class Wire:
     """One connection: frames in order, each request answered before the next is read, as Kafka's servers do."""
 
     def __init__(
-        self, world: "HostCluster", sender: "Node", receiver: "Node", taken: Callable[[bytes], object], lost: Any
+        self,
+        world: "HostCluster",
+        sender: "Node",
+        receiver: "Node",
+        taken: Callable[[bytes], object],
+        lost: Any,
+        listener_name: str,
     ) -> None:
         self._world = world
+        self._listener_name = listener_name
         self._ends = (sender, receiver)
         self._incarnations = (sender.incarnation, receiver.incarnation)
         self._taken = taken
@@ -200,7 +211,7 @@ class Wire:
             if header.api_key == api.API_VERSIONS:
                 answer(API_VERSIONS)
             else:
-                self._ends[1].serve(request, answer)
+                self._ends[1].serve(request, answer, self._listener_name)
 
 
 API_VERSIONS = ApiVersionsResponse(
@@ -222,6 +233,8 @@ class Node:
         self.id = node_id
         self.disk = disk
         self.static = static
+        self.listener_names = (CONTROLLER,)
+        """Its listeners. It uses the first one to talk to others."""
         self.incarnation = 0
         self.clock_skew_ms = 0
         self.host: QuorumHost | None = None
@@ -245,9 +258,12 @@ class Node:
         directory.open(scheduler.now_ms())
         list(directory.recover())
         log = MetadataLog(directory, LogConfig(segment_bytes=1_500), scheduler.now_ms())
-        voter = Voter(self.id, world.directory_ids[self.id], (world.endpoint(self.id),))
+        endpoints = tuple(world.endpoint(self.id, name) for name in self.listener_names)
+        voter = Voter(self.id, world.directory_ids[self.id], endpoints)
         is_controller = self.id in world.controllers
-        identity = Identity(CLUSTER_ID, voter, self.static, world.bootstrap, "CONTROLLER", is_controller)
+        used = self.listener_names[0]
+        static = [each._replace(endpoints=(world.endpoint(each.id, used),)) for each in self.static]
+        identity = Identity(CLUSTER_ID, voter, static, world.bootstrap, used, is_controller)
         self.host = QuorumHost(
             scheduler,
             log,
@@ -292,17 +308,21 @@ class Node:
         if not is_saved and state.leader_epoch <= given.leader_epoch:
             self.world.fail(f"node {self.id} says what a crash would make it forget")
 
-    def serve(self, request: Any, answer: Callable[[Any], object]) -> None:
+    def serve(self, request: Any, answer: Callable[[Any], object], listener_name: str) -> None:
         if self.host is not None:
-            self.host.asked(request, answer)
+            self.host.asked(request, answer, listener_name)
 
     def connect(self, _host: str, port: int, opened: Any, taken: Any, lost: Any) -> Link:
-        world, receiver = self.world, self.world.nodes[port]
-        if not receiver.is_up:
-            wire = Wire(world, self, receiver, taken, lost)
+        world, receiver = self.world, self.world.nodes[port % SAFE_PORTS]
+        listener_name = SAFE if port > SAFE_PORTS else CONTROLLER
+        wire = Wire(world, self, receiver, taken, lost, listener_name)
+        if not receiver.is_up or listener_name not in receiver.listener_names:
             world.later(1, lambda: None if wire.is_closed else lost(NobodyListens("refused")))
             return wire
-        wire = Wire(world, self, receiver, taken, lost)
+        if listener_name != self.listener_names[0]:
+            world.misled += 1
+            world.later(1, lambda: None if wire.is_closed else lost("the TLS handshake failed"))
+            return wire
         wire.carry(0, opened)
         world.wires.append(wire)
         return wire
@@ -329,6 +349,8 @@ class HostCluster:
         self.controllers = set(range(1, size + spare + 1))
         self.bootstrap = [("node", 1), ("node", 2)] if dynamic else []
         self.failures: list[str] = []
+        self.misled = 0
+        """The number of connections from a node to a listener that speaks another protocol."""
         self.noted: list[str] = []
         """The notes of recovery."""
         self.wires: list[Wire] = []
@@ -383,8 +405,8 @@ class HostCluster:
         )
 
     @staticmethod
-    def endpoint(node_id: int) -> VoterEndpoint:
-        return VoterEndpoint("CONTROLLER", "node", node_id)
+    def endpoint(node_id: int, listener_name: str = CONTROLLER) -> VoterEndpoint:
+        return VoterEndpoint(listener_name, "node", node_id if listener_name == CONTROLLER else SAFE_PORTS + node_id)
 
     def fail(self, line: str) -> None:
         self.failures.append(line)

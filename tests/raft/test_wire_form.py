@@ -35,7 +35,7 @@ from kpybroker.raft.wire_form import (
 from kpywire import api, codec, error_codes
 
 CLUSTER_ID = "cluster"
-HERE = (VoterEndpoint("CONTROLLER", "here", 9093),)
+HERE = (VoterEndpoint("CONTROLLER", "here", 9093), VoterEndpoint("SAFE", "here", 9094))
 THERE = {7: VoterEndpoint("CONTROLLER", "there", 9094)}
 
 epochs = st.integers(0, 2**31 - 1)
@@ -105,7 +105,8 @@ def test_a_response_means_the_same_on_the_other_side(request_: Request, response
     assert response_from_wire(over_the_wire(answer, type(answer).VERSIONS[-1])) == (response, b"")
     endpoints = [(each.node_id, each.host, each.port) for each in answer.node_endpoints]
     assert endpoints == ([(7, "there", 9094)] if response.known.leader_id == 7 else []), "who leads, and where it is"
-    assert endpoints_in(answer) == {node_id: VoterEndpoint("", host, port) for node_id, host, port in endpoints}
+    named = {node_id: [VoterEndpoint("MINE", host, port)] for node_id, host, port in endpoints}
+    assert endpoints_in(answer, "MINE") == named
 
 
 @given(fetch_responses, st.sampled_from([12, 15, 18]))
@@ -150,5 +151,5 @@ def test_the_requests_are_those_of_kafka() -> None:
 def test_a_leader_tells_where_it_listens() -> None:
     requests: list[Request] = [BeginQuorumEpoch(1, 4, ReplicaKey(2)), EndQuorumEpoch(1, 4, ())]
     for request in requests:
-        assert endpoints_in(over_the_wire(to_wire(request, CLUSTER_ID, HERE), 1)) == {4: HERE[0]}
-        assert endpoints_in(over_the_wire(to_wire(request, CLUSTER_ID, ()), 0)) == {}
+        assert endpoints_in(over_the_wire(to_wire(request, CLUSTER_ID, HERE), 1), "MINE") == {4: list(HERE)}
+        assert endpoints_in(over_the_wire(to_wire(request, CLUSTER_ID, ()), 0), "MINE") == {}
