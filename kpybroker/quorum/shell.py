@@ -131,7 +131,7 @@ class QuorumShell:
         self.ask(message, request, reply, listener_name)
 
     def ask(self, message: Any, request: Request, reply: Reply, listener_name: str = "") -> None:
-        """Like `asked`, for a request in the quorum's form. Without a ``listener_name`` the answer names no endpoint."""
+        """Like `asked`, for a request in the quorum's form. Without a listener the answer names no endpoint."""
         self.step(Asked((message, reply, listener_name), request))
 
     @property

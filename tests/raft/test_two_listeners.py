@@ -1,4 +1,4 @@
-"""Controllers that move to another listener: nodes that use the new one and nodes that use the old one are one quorum."""
+"""Controllers that move to another listener: nodes on the new one and nodes on the old one are one quorum."""
 
 import pytest
 from host_cluster import CONTROLLER, SAFE, HostCluster
