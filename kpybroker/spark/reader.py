@@ -20,13 +20,14 @@ from kpybroker.scan.ranges import Range, Spot, shown
 from kpybroker.spark.one_line import one_line
 from kpybroker.spark.pushdown import filter_of
 from kpybroker.spark.task import Task, read
+from kpybroker.spark.worker_socket import ArrivesInTask
 
 PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 """The process in which Spark (4.1 and newer) pushes filters. Elsewhere it refuses a reader that takes them, unless
 ``spark.sql.python.filterPushdown.enabled`` is set."""
 
 
-class Reader(DataSourceReader):
+class Reader(ArrivesInTask, DataSourceReader):
     """Reads the records that are there when the query is planned."""
 
     def __init__(self, options: Options) -> None:

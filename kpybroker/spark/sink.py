@@ -21,12 +21,13 @@ from kpybroker.spark.sink_ways import (
     mark_of_task,
     new_transactional_id,
 )
+from kpybroker.spark.worker_socket import ArrivesInTask
 
 _StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)
 """Spark sends Arrow's batches to streaming writers since 4.1."""
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(ArrivesInTask, DataSourceArrowWriter):
     """Writes a frame."""
 
     def __init__(self, way: Way, columns: Columns, mark: Mark | None) -> None:
@@ -47,7 +48,7 @@ class BatchWriter(DataSourceArrowWriter):
             self._way.abort(messages)
 
 
-class StreamWriter(_StreamWriter):  # type: ignore[misc]
+class StreamWriter(ArrivesInTask, _StreamWriter):  # type: ignore[misc]
     """Writes the micro-batches of a query."""
 
     def __init__(self, way: Way, columns: Columns) -> None:

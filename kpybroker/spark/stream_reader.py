@@ -36,6 +36,7 @@ from kpybroker.scan.stream_offsets import (
 from kpybroker.spark.one_line import one_line
 from kpybroker.spark.read_limits import default_limit, knows_available_now, limits_of
 from kpybroker.spark.task import Task, read
+from kpybroker.spark.worker_socket import ArrivesInTask
 
 SIZES_AGE_S: Final = 60.0
 """How long the mean sizes of records are believed."""
@@ -45,7 +46,7 @@ BACKWARD_PAUSE_S: Final = 1.0
 
 
 @knows_available_now
-class StreamReader(DataSourceStreamReader):
+class StreamReader(ArrivesInTask, DataSourceStreamReader):
     """Reads topics as a stream. It lives in a process beside the driver as long as the query runs; tasks have copies
     that are never asked anything but to read."""
 
