@@ -72,5 +72,13 @@ def test_a_connection_that_is_gone_by_now_does_no_harm(ends: tuple[socket.socket
     worker_socket.send_at_once()
 
 
+def test_tasks_run_where_open_files_cannot_be_listed(
+    ends: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_socket, "OPEN_FILES", "/nowhere")
+    worker_socket.send_at_once()
+    assert not any(map(is_hasty, ends))
+
+
 def test_the_functions_of_all_tasks_do_so() -> None:
     assert all(issubclass(each, ArrivesInTask) for each in (Reader, StreamReader, BatchWriter, StreamWriter))
