@@ -14,7 +14,7 @@ from kpybroker.spark.sink import BatchWriter, StreamWriter
 from kpybroker.spark.stream_reader import StreamReader
 from kpybroker.spark.worker_socket import ArrivesInTask
 
-pytestmark = pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux acknowledges when it is asked to")
+pytestmark = pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux acknowledges on request")
 
 
 @pytest.fixture
