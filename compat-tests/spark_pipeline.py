@@ -2,7 +2,7 @@
 numbers that both read."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,16 +60,11 @@ class Pipeline:
 
     def run_available(self) -> Any:
         """Process what is there with ``availableNow`` and return the ended query."""
-        query = self.start(availableNow=True)
-        assert query.awaitTermination(120), "availableNow did not come to an end"
-        return query
+        return ended(self.start(availableNow=True))
 
     def run_all(self) -> list[int]:
-        """Process what is there, in as many runs as that takes, and return the sizes of the batches."""
-        found: list[int] = []
-        while more := sizes(self.run_available()):
-            found += more
-        return found
+        """Process what is there, and return the sizes of the batches."""
+        return run_all(lambda: self.start(availableNow=True))
 
     @contextmanager
     def running(self) -> Iterator[Any]:
@@ -84,6 +79,21 @@ class Pipeline:
         if not (self.directory / "rows" / "_spark_metadata").exists():
             return []
         return [row.v for row in self.spark.read.parquet(str(self.directory / "rows")).select("v").collect()]
+
+
+def ended(query: Any) -> Any:
+    """A query with ``availableNow`` once it has ended."""
+    assert query.awaitTermination(120), "availableNow did not come to an end"
+    return query
+
+
+def run_all(start: Callable[[], Any]) -> list[int]:
+    """Start a query with ``availableNow`` until nothing is left, and return the sizes of the batches. With a source in
+    Python, each run is one batch before Spark 4.2."""
+    found: list[int] = []
+    while more := sizes(ended(start())):
+        found += more
+    return found
 
 
 def progress_of(query: Any) -> list[dict[str, Any]]:

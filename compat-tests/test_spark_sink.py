@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from clients import Confluent, Record, Sending
 from conftest import NewTopic
-from spark_pipeline import Batch, Pipeline
+from spark_pipeline import Batch, Pipeline, run_all
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("kafka_sink")]
 
@@ -80,7 +80,7 @@ def test_a_stream_is_distributed_over_topics_with_keys_and_headers(
     rows = flow.source().selectExpr("key", "value", "headers", column, "0 partition")
     sink = rows.writeStream.format("kafka").option("kafka.bootstrap.servers", flow.bootstrap_servers)
     sink = sink.option("includeHeaders", "true").option("checkpointLocation", str(flow.directory / "sink"))
-    assert sink.trigger(availableNow=True).start().awaitTermination(120)
+    assert sum(run_all(sink.trigger(availableNow=True).start)) == len(records)
     for partition, target in enumerate(targets):
         written = sorted(record.content for record in confluent.read(target))
         assert written == sorted((record.key, record.value, headers) for record in records[partition::2])
@@ -98,6 +98,6 @@ def test_batches_of_a_stream_are_written_by_the_batch_sink(
         write(tagged, flow.bootstrap_servers, topic=target)
 
     sink: Any = flow.source().writeStream.foreachBatch(forward).trigger(availableNow=True)
-    assert sink.option("checkpointLocation", str(flow.directory / "forward")).start().awaitTermination(120)
+    assert run_all(sink.option("checkpointLocation", str(flow.directory / "forward")).start) == [12, 12, 6]
     expected = {b"%d:%d" % (number // 12, number) for number in range(30)}
     assert {record.value for record in confluent.read(target)} == expected
