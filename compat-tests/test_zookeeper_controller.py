@@ -46,7 +46,7 @@ def leaders(admin: AdminClient, topic: str) -> list[int]:
 
 
 def becomes_controller(tree: KazooClient, broker_id: int) -> bool:
-    """Whether a broker is the controller. Another one is deposed."""
+    """Whether a broker is the controller. If another broker is, that one is deposed."""
     try:
         is_so = bool(json.loads(tree.get("/controller")[0])["brokerid"] == broker_id)
         if not is_so:

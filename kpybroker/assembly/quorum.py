@@ -77,7 +77,7 @@ def _identity(config: BrokerConfig, stored: StoredNode) -> Identity:
         stored.identity.voter,
         stored.identity.static_voters,
         config.quorum_bootstrap_servers,
-        next(iter(config.controller_listener_names), ""),
+        config.controller_listener_name,
         config.is_controller,
         joins=config["controller.quorum.auto.join.enable"],
         migrates=config.migrates_from_zookeeper,

@@ -81,7 +81,7 @@ def brokers(config: "BrokerConfig") -> Dialled:
 
 def controllers(config: "BrokerConfig") -> Dialled:
     """The way to controllers. Raises ConfigError. A node that is its whole quorum dials none."""
-    listener = next(iter(config.controller_listener_names), "")
+    listener = config.controller_listener_name
     protocol = config.listener_protocols.get(listener, "PLAINTEXT")
     if not _has_login(protocol):
         return Dialled(listener, protocol, None)
@@ -100,7 +100,7 @@ def warnings(config: "BrokerConfig") -> list[str]:
     if not config.is_controller or len(config.quorum_voters) == 1 or config.standalone:
         return []
     found = []
-    mechanism, listener = config[CONTROLLERS_MECHANISM], next(iter(config.controller_listener_names), "")
+    mechanism, listener = config[CONTROLLERS_MECHANISM], config.controller_listener_name
     if _has_login(config.listener_protocols.get(listener, "")) and mechanism.startswith("SCRAM-"):
         found.append(
             f"{CONTROLLERS_MECHANISM}={mechanism}: voters know no user before a leader is elected, so they elect none "

@@ -191,6 +191,8 @@ class BrokerConfig:
     def _read_listeners(self) -> None:
         names = [name.upper() for name in self["controller.listener.names"] or ()]
         self.controller_listener_names: tuple[str, ...] = tuple(names)
+        self.controller_listener_name = next(iter(names), "")
+        """The listener by which nodes reach controllers: the first of these names; empty without any."""
         self.listener_protocols = self._listener_protocols()
         self.listeners = parse_listeners(self["listeners"], self.listener_protocols, distinct_ports=True)
         self.broker_listeners = [listener for listener in self.listeners if listener.name not in names]

@@ -26,7 +26,7 @@ class AnswerQueue:
         self._waiting: deque[tuple[Ticket, Any, int]] = deque()
         self._until_ms = 0.0
         self._is_fresh = False
-        """Whether the slice has sent no answer yet. Its first one is sent without a look at the clock."""
+        """True until the slice sends its first answer, for which nobody looks at the clock."""
 
     def begin_slice(self, now_ms: float) -> None:
         """Begin a slice with an input: its answers are sent at once, until the slice is over. ``now_ms`` is of the

@@ -53,7 +53,7 @@ def parsed(values: pa.ChunkedArray, types: Mapping[str, str]) -> list[pa.Chunked
 
 
 def _are_flat(texts: pa.ChunkedArray, content: pa.Buffer) -> bool:
-    """Whether every text matches `IS_FLAT`. ``content`` is all texts together: mostly its braces, counted, say so."""
+    """Whether every text matches `IS_FLAT`. ``content`` is all texts together; counting its braces mostly decides."""
     found = np.frombuffer(content, np.uint8)
     if all(np.count_nonzero(found == ord(brace)) == len(texts) for brace in "{}"):
         are_within = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
@@ -63,6 +63,6 @@ def _are_flat(texts: pa.ChunkedArray, content: pa.Buffer) -> bool:
 
 
 def _is_plain(doubles: pa.ChunkedArray) -> bool:
-    """Whether Python reads these numbers alike. It does not read NaN, infinity, large whole numbers and -0 so."""
+    """Whether Arrow and Python read these numbers alike: there is no NaN, infinity, large whole number or -0."""
     found = doubles.drop_null().to_numpy()
     return bool((np.abs(found) < EXACT).all()) and not np.signbit(found[found == 0]).any()

@@ -84,9 +84,8 @@ def identify(
 def configured_voters(config: "BrokerConfig") -> list[Voter]:
     """The voters that ``controller.quorum.voters`` names. Their addresses are those of the first listener that
     ``controller.listener.names`` names."""
-    listener_name = next(iter(config.controller_listener_names), "")
     return [
-        Voter(node_id, ZERO_UUID, (VoterEndpoint(listener_name, host, port),))
+        Voter(node_id, ZERO_UUID, (VoterEndpoint(config.controller_listener_name, host, port),))
         for node_id, (host, port) in config.quorum_voters.items()
     ]
 

@@ -33,7 +33,7 @@ def tasks(ranges: Iterable[Range], offset_bytes: Mapping[Spot, float], sizes: Si
     there = [each for each in ranges if each.offsets > 0]
     pieces = []
     for part in there:
-        count = ceil(part.offsets * offset_bytes.get(part.spot, 0.0) / sizes.task_bytes)
+        count = ceil(_bytes(part, offset_bytes) / sizes.task_bytes)
         if sizes.max_records is not None:
             count = max(count, ceil(part.offsets / sizes.max_records))
         pieces += cut(part, min(count, MOST_TASKS))
@@ -41,9 +41,13 @@ def tasks(ranges: Iterable[Range], offset_bytes: Mapping[Spot, float], sizes: Si
         pieces = _at_least(pieces, sizes.min_tasks)
     if sizes.min_tasks is not None or sizes.max_records is not None:
         return [(piece,) for piece in pieces]
-    total_bytes = sum(part.offsets * offset_bytes.get(part.spot, 0.0) for part in there)
+    total_bytes = sum(_bytes(part, offset_bytes) for part in there)
     shared_bytes = min(total_bytes / ENOUGH_TASKS, sizes.task_bytes)
     return _together(pieces, offset_bytes, max(shared_bytes, sizes.task_bytes / SMALL_PART))
+
+
+def _bytes(part: Range, offset_bytes: Mapping[Spot, float]) -> float:
+    return part.offsets * offset_bytes.get(part.spot, 0.0)
 
 
 def cut(part: Range, count: int) -> list[Range]:
@@ -77,7 +81,7 @@ def _together(
     held: list[Range] = []
     held_bytes = 0.0
     for piece in pieces:
-        size = piece.offsets * offset_bytes.get(piece.spot, 0.0)
+        size = _bytes(piece, offset_bytes)
         if held and held_bytes + size > most_bytes:
             made.append(tuple(held))
             held, held_bytes = [], 0.0
