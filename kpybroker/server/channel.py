@@ -27,6 +27,10 @@ from kpybroker.server.poller import READABLE, OnEvent, Poller
 
 MORE: Final = getattr(socket, "MSG_MORE", 0)
 """A flag of `Channel.send`: more bytes follow at once, so these need not leave alone."""
+GONE_ERRNOS: Final = (
+    errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.EBADF,
+)  # fmt: skip
+"""The errors of a channel whose client is gone."""
 _PEEK: Final = socket.MSG_PEEK
 
 

@@ -6,7 +6,6 @@ of a connection is served at a time. The exception is a Produce whose order is f
 start. While the client does not read its replies, none of its further requests is served.
 """
 
-import errno
 import logging
 from collections import deque
 from contextlib import suppress
@@ -17,13 +16,13 @@ from kpybroker.calls.client import Client
 from kpybroker.calls.close_connection import CloseConnection
 from kpybroker.calls.pending import Pending
 from kpybroker.calls.steps import LARGE_BYTES, Work
-from kpybroker.counters import BRIEF_NS, UNCOUNTED, Due, count_sent
+from kpybroker.counters import BRIEF_NS, UNCOUNTED, Due
 from kpybroker.fairness.debtor import Debtor
 from kpybroker.fairness.times import PIECE_NS
 from kpybroker.fairness.turn import UNWRITTEN
 from kpybroker.server.backlog import Held
-from kpybroker.server.channel import Channel
-from kpybroker.server.frames import SIZE, SMALLEST_FRAME_BYTES, Dispatch, checked_size, first_body_bytes, holds_one
+from kpybroker.server.channel import GONE_ERRNOS, Channel
+from kpybroker.server.frames import SIZE, SMALLEST_FRAME_BYTES, Dispatch, checked_size, holds_one, next_body_bytes
 from kpybroker.server.mutes import Mute
 from kpybroker.server.outbox import Outbox, Reply
 from kpybroker.server.phases import ASIDE, CLOSED, MAY_FOLLOW, PAUSED, SERVING
@@ -42,17 +41,16 @@ FRAMES_PER_PIECE: Final = 16  # the most that are served without a break, if the
 RESUME: Final = 32  # an event beside those of the poller: bytes that were read earlier are to be served
 _size_from: Final = SIZE.unpack_from
 _now_ns: Final = perf_counter_ns
-_GONE: Final = (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.EBADF)
 
 
 class Connection(Debtor):
     """A channel, the request that is partly read, the replies that are partly written, and those that are still due."""
 
     __slots__ = (
-        "_body", "_body_filled", "_body_size", "_due_events", "_is_blocked", "_is_in_line", "_is_watched", "_mute",
-        "_phase", "_send_began_ns", "_unsent", "_wanted", "answered_ns", "arrived_ns", "body_since_ms", "channel",
-        "client", "counters", "dispatch", "last_active_ms", "least_frame_bytes", "most_frame_bytes", "outbox", "server",
-        "waiting",
+        "_body", "_body_filled", "_body_size", "_due_events", "_has_ended", "_is_blocked", "_is_in_line", "_is_watched",
+        "_mute", "_phase", "_wanted", "answered_ns", "arrived_ns", "body_since_ms",
+        "channel", "client", "counters", "dispatch", "last_active_ms", "least_frame_bytes", "most_frame_bytes",
+        "outbox", "server", "waiting",
     )  # fmt: skip
 
     def __init__(self, server: "Server", channel: Channel, client: Client, dispatch: Dispatch) -> None:
@@ -70,15 +68,16 @@ class Connection(Debtor):
         self._is_in_line = False
         self.last_active_ms = server.scheduler.monotonic_ms()
         self._body: bytearray | None = None
-        self._body_filled = self._body_size = self._send_began_ns = 0
+        self._body_filled = self._body_size = 0
         self.body_since_ms = 0.0  # the time at which the kept bytes began to arrive
         self.arrived_ns = 0  # the time at which the bytes that are served now were found to be readable
         self.answered_ns = 0
         """The time at which the dispatcher had served the last request; ``counters`` are those of its kind."""
         self.counters = UNCOUNTED
-        self._unsent: list[Due] = []  # the counters and times of the replies in the outbox, counted once they are sent
         self._is_blocked = False
         """Whether the channel has not accepted all replies yet; until it has, nothing more is served."""
+        self._has_ended = False
+        """Whether nothing more is read: the connection closes when all that was read is answered."""
         self._mute: Mute | None = None  # the last of ``waiting`` while the client is above a quota
         self._wanted = READABLE  # the events that are watched for
         self._is_watched = True  # whether the channel is watched at all
@@ -97,10 +96,8 @@ class Connection(Debtor):
         self._phase = phase
 
     def _on_event(self, events: int) -> None:
-        if events & GONE and self._phase != SERVING:
-            # Nobody is left to answer, so the requests that were read before need not be served.
-            self.server.poller.discount()
-            self.close()
+        if events & GONE and (self._phase != SERVING or self._has_ended):
+            self._on_gone()
             return
         is_due_later = self.owed_ns or (self._body_size > LARGE_BODY_BYTES and self.server.turn.is_on)
         if is_due_later and not (self.client.in_transactions and self._goes_first(events)):
@@ -128,6 +125,17 @@ class Connection(Debtor):
             if self._is_watched:
                 self.channel.want(events)
 
+    def _watch(self) -> None:
+        """Watch the channel again, if it is not watched although the connection could serve it."""
+        if not (self._is_watched or self._is_in_line or self.closed):
+            self._is_watched = True
+            self.channel.watch(self._on_event, self._wanted)
+
+    def _unwatch(self) -> None:
+        if self._is_watched:
+            self._is_watched = False
+            self.channel.unwatch()
+
     # In the line
 
     def _line_up(self, events: int) -> None:
@@ -135,9 +143,7 @@ class Connection(Debtor):
         self._due_events |= events
         if self._is_in_line:
             # It was found to be readable again, and would be every time until it is served.
-            if self._is_watched:
-                self._is_watched = False
-                self.channel.unwatch()
+            self._unwatch()
             return
         self._is_in_line = True
         self.arrived_ns = self.server.poller.turn_ns
@@ -170,9 +176,7 @@ class Connection(Debtor):
         self.settle(took_ns if took_ns <= PIECE_NS else thread_time_ns() - worked_ns)
         if was_long and self.answered_ns == answered_ns:
             self.is_long = True  # its next request has not come as a whole yet
-        if not (self._is_watched or self._is_in_line or self.closed):
-            self._is_watched = True
-            self.channel.watch(self._on_event, self._wanted)
+        self._watch()
 
     def resume_soon(self) -> None:
         """Call `resume` when the connection's turn comes."""
@@ -184,8 +188,8 @@ class Connection(Debtor):
     # Reading
 
     def _on_readable(self) -> None:
-        if self._phase != SERVING:
-            self._stop_reading()
+        if self._phase != SERVING or self._has_ended:
+            self._want(READABLE, wanted=False)  # more requests have come, or the client's end: both can wait
             return
         self.last_active_ms = self.server.poller.now_ms
         try:
@@ -205,7 +209,7 @@ class Connection(Debtor):
         count = self.channel.recv_into(server.scratch, most)
         if count == 0:
             self.server.poller.discount()
-            self.close()
+            self._read_no_more()
             return
         view = server.scratch_view
         if count > SMALLEST_FRAME_BYTES and not (self.waiting or self._is_blocked):
@@ -242,7 +246,7 @@ class Connection(Debtor):
                 self._mute.go_last()
             reply.when_resolved(self._on_resolved)
         elif reply is not None and self._phase != CLOSED:
-            self._put(reply, self._due())
+            self.outbox.put(reply, self._due())
             self._flush()
 
     def serve_aside(self, frame: memoryview) -> None:
@@ -269,9 +273,8 @@ class Connection(Debtor):
             sent = self.channel.send(reply)
         except (BlockingIOError, InterruptedError):
             sent = 0
-        self.outbox.sent_bytes += sent
         if sent < len(reply):
-            self._put(reply[sent:], self._due())
+            self.outbox.put(reply[sent:], self._due())
             self._flush()
             return
         # `counters.count_sent`, written out: most replies go this way.
@@ -287,11 +290,6 @@ class Connection(Debtor):
         """The counters and times of the last request, which was answered at once."""
         return self.counters, self.arrived_ns, self.answered_ns, self.answered_ns
 
-    def _put(self, reply: Reply, due: Due) -> None:
-        """Queue a reply, with the counters and times of its request."""
-        self._unsent.append(due)
-        self.outbox.put(reply)
-
     def _read_body(self) -> None:
         """Read more of an incomplete frame; serve it when it is complete."""
         body = self._body
@@ -300,7 +298,7 @@ class Connection(Debtor):
             # The buffer may be longer than the frame; nothing behind its end is read.
             count = self.channel.recv_into(view[self._body_filled : self._body_size or len(body)])
         if count == 0:
-            self.close()
+            self._read_no_more()
             return
         self._body_filled += count
         if self._body_filled == 4 and self._body_size == 0:
@@ -337,12 +335,7 @@ class Connection(Debtor):
         have = len(rest)
         self._body_size = size = 4 + self._checked_size(rest) if have >= 4 else 0
         spare = self.server.spare_body(size) if size > have else None
-        if spare is not None:
-            wanted = len(spare)
-        elif size > have:
-            wanted = min(size, max(2 * have, first_body_bytes(self.most_frame_bytes)))
-        else:
-            wanted = max(4, have)
+        wanted = next_body_bytes(have, size, self.most_frame_bytes) if spare is None else len(spare)
         granted = self.server.budget.grow(self, wanted, self.resume)
         body = spare if granted and spare is not None else bytearray(wanted if granted else max(4, have))
         body[:have] = rest
@@ -355,7 +348,7 @@ class Connection(Debtor):
     def _grow_body(self) -> None:
         body = self._body
         assert body is not None
-        wanted = min(self._body_size, max(2 * len(body), first_body_bytes(self.most_frame_bytes)))
+        wanted = next_body_bytes(len(body), self._body_size, self.most_frame_bytes)
         if not self.server.budget.grow(self, wanted, self.resume):
             self._enter(PAUSED)
             return
@@ -398,7 +391,7 @@ class Connection(Debtor):
                 elif self.waiting:
                     self._queue_resolved(reply)
                 else:
-                    self._put(reply, self._due())
+                    outbox.put(reply, self._due())
                     if outbox.queued_bytes > FLUSH_BYTES:
                         self._flush()
             if self._phase == CLOSED:
@@ -460,27 +453,13 @@ class Connection(Debtor):
                 pending = waiting.popleft()
                 if pending.response is not None:
                     counters, arrived_ns, parked_ns, _ = pending.due
-                    self._put(pending.response, (counters, arrived_ns, parked_ns, pending.resolved_ns))
+                    self.outbox.put(pending.response, (counters, arrived_ns, parked_ns, pending.resolved_ns))
         except Exception as error:
             self.end_with(error)
             return
         if self.outbox:
             self._flush()
-        if self._phase == PAUSED:
-            self.resume_soon()
-
-    def _stop_reading(self) -> None:
-        """Stop reading: more requests have come, which can wait, or the client has ended, and the connection closes."""
-        try:
-            if self.channel.peek_into(self.server.peeked) == 0:
-                self.close()
-                return
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            self._lost(error)
-            return
-        self._want(READABLE, wanted=False)
+        self._go_on()
 
     def resume(self) -> None:
         """Go on serving: a reply was sent, the client read, memory became free, the turn came, or the mute ended."""
@@ -497,7 +476,8 @@ class Connection(Debtor):
 
     def _read_on(self) -> None:
         if self._phase == SERVING:
-            self._want(READABLE, wanted=True)
+            self._want(READABLE, wanted=not self._has_ended)
+            self._watch()
 
     def _serve_or_grow(self) -> None:
         body = self._body
@@ -515,24 +495,17 @@ class Connection(Debtor):
         if not self._may_answer():
             self.give_up(UNWRITTEN)
             return
-        if self._unsent and not self._send_began_ns:
-            self._send_began_ns = perf_counter_ns()
         try:
             done = self.outbox.flush()
         except OSError as error:
             self._lost(error)
             return
         if done:
-            if self._unsent:
-                count_sent(self._unsent, self._send_began_ns)
-                self._send_began_ns = 0
-                self._unsent.clear()
             if self._is_blocked:
                 self._is_blocked = False
                 self.server.backlog.release(self)
                 self._want(WRITABLE, wanted=False)
-                if self._phase == PAUSED:
-                    self.resume_soon()
+                self._go_on()
         else:
             self._is_blocked = True
             # While a thread reads for the outbox there is nothing to write.
@@ -552,6 +525,34 @@ class Connection(Debtor):
 
     # The end
 
+    def _read_no_more(self) -> None:
+        """Close when all that was read is answered: the client has ended, and may still wait for its answers."""
+        self._has_ended = True
+        self._body, self._body_size = None, 0  # a part of a request
+        self.server.budget.release(self)
+        self._want(READABLE, wanted=False)
+        if self.server.turn.is_on:
+            self.server.loop.call_soon(self._go_on)  # a reply may wait for the end of the turn
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Serve the requests that waited for a reply. After the client's end, close when all is answered."""
+        if not self._has_ended:
+            if self._phase == PAUSED:
+                self.resume_soon()
+        elif not (self.waiting or self._is_blocked):
+            self.close()
+
+    def _on_gone(self) -> None:
+        """The client can neither send nor read, which is reported at each poll. What was read before is served, but
+        not if an answer has to leave first."""
+        self.server.poller.discount()
+        if self._has_ended or self._is_blocked or (self.waiting and self._mute is None):
+            self.close()
+        else:
+            self._unwatch()
+
     def end_with(self, error: Exception) -> None:
         """Close the connection because of an error that occurred while a request was served."""
         if isinstance(error, CloseConnection):
@@ -559,7 +560,7 @@ class Connection(Debtor):
             with suppress(OSError):
                 if self._may_answer():
                     self.outbox.flush()  # the answers to earlier requests, as far as the channel takes them
-            self.close()
+            self._read_no_more()
         elif isinstance(error, OSError):
             self._lost(error)
         else:
@@ -572,7 +573,7 @@ class Connection(Debtor):
         self.close()
 
     def _lost(self, error: OSError) -> None:
-        if error.errno not in _GONE and not isinstance(error, ConnectionError):
+        if error.errno not in GONE_ERRNOS and not isinstance(error, ConnectionError):
             self._say_why(logging.WARNING, str(error))
         self.close()
 
@@ -592,7 +593,6 @@ class Connection(Debtor):
             pending.cancel()
         self.waiting.clear()
         self.outbox.clear()
-        self._unsent.clear()
         self.client.gone()
         self._body = None
         self.server.budget.release(self)

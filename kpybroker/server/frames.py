@@ -47,9 +47,13 @@ def holds_one(channel: "Channel", peeked: memoryview) -> bool:
     return SMALLEST_FRAME_BYTES < count < len(peeked) and size == count - SIZE.size
 
 
-def first_body_bytes(most_frame_bytes: int) -> int:
-    """The first size of a buffer for a large frame: little where only small frames are accepted, as in a login."""
-    return min(FIRST_BODY_BYTES, most_frame_bytes // MOST_GROWTH)
+def next_body_bytes(have: int, size: int, most_frame_bytes: int) -> int:
+    """The next size of a buffer that is full with ``have`` bytes of a frame of ``size``, or holds whole frames.
+
+    It begins with little where only small frames are accepted, as in a login, and then doubles."""
+    if size <= have:
+        return max(SIZE.size, have)
+    return min(size, max(2 * have, min(FIRST_BODY_BYTES, most_frame_bytes // MOST_GROWTH)))
 
 
 @runtime_checkable

@@ -9,8 +9,10 @@ damaged batch ends the connection, and a client that asks for it again gets an e
 
 from collections import deque
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Final, Protocol
 
+from kpybroker.counters import Due, count_sent
 from kpybroker.server import page_cache
 from kpybroker.server.channel import MORE, Channel
 
@@ -54,29 +56,32 @@ class Outbox:
     """The queue of one connection. `flush` sends what the channel accepts now, and returns whether that is all."""
 
     __slots__ = (
+        "_began_ns",
         "_fetching",
         "_queue",
         "_read_in_thread",
         "_resume",
         "_sent",
         "_unreadable",
+        "_unsent",
         "_warm_end",
         "channel",
         "held_bytes",
         "held_files",
         "queued_bytes",
-        "sent_bytes",
     )
 
     def __init__(self, channel: Channel, read_in_thread: ReadInThread, resume: Callable[[], object]) -> None:
         self.channel = channel
         self.queued_bytes = 0
         """The bytes queued since the queue was last empty: a measure for when to flush, not for how much is left."""
-        self.sent_bytes = 0
         self.held_bytes = 0
         """The bytes in memory that are not sent yet; ``held_files`` counts the slices of open files."""
         self.held_files = 0
         self._queue: deque[Item] = deque()
+        self._unsent: list[Due] = []
+        """The counters and times of the replies in the queue, which are counted once all of them are sent."""
+        self._began_ns = 0  # the time at which sending these began
         self._sent = 0
         self._warm_end = 0
         self._fetching = False
@@ -92,8 +97,10 @@ class Outbox:
         """Whether a thread is reading a slice; until it is done there is no point in waiting for the client."""
         return self._fetching
 
-    def put(self, reply: Reply) -> None:
-        """Queue one reply. Small parts are joined, so that most replies take one system call."""
+    def put(self, reply: Reply, due: Due) -> None:
+        """Queue one reply, with the counters and times of its request. Small parts are joined, so that most replies
+        take one system call."""
+        self._unsent.append(due)
         if isinstance(reply, bytes):
             self._queue.append(reply)
             self.held_bytes += len(reply)
@@ -126,6 +133,17 @@ class Outbox:
     def flush(self) -> bool:
         """Send as much as the channel accepts without waiting. Return whether everything was sent. Raises OSError when
         the peer has closed the connection."""
+        if self._unsent and not self._began_ns:
+            self._began_ns = perf_counter_ns()
+        if not self._send_queued():
+            return False
+        if self._unsent:
+            count_sent(self._unsent, self._began_ns)
+            self._began_ns = 0
+            self._unsent.clear()
+        return True
+
+    def _send_queued(self) -> bool:
         queue = self._queue
         if self._unreadable:
             raise OSError("a log file could not be read")
@@ -135,7 +153,6 @@ class Outbox:
                 if type(item) is bytes and len(queue) == 1 and self._sent == 0:
                     # Nearly always: one reply, which the channel takes at once.
                     sent = self.channel.send(item)
-                    self.sent_bytes += sent
                     if sent == len(item):
                         queue.clear()
                         self.queued_bytes = self.held_bytes = 0
@@ -164,7 +181,6 @@ class Outbox:
         rest = item if self._sent == 0 else memoryview(item)[self._sent :]
         sent = self.channel.send(rest, more)
         self._sent += sent
-        self.sent_bytes += sent
         return self._sent == len(item)
 
     def _send_slice(self, item: FileSlice) -> bool:
@@ -179,7 +195,6 @@ class Outbox:
             if sent == 0:
                 raise ConnectionError("a file became shorter while it was being sent")
             self._sent += sent
-            self.sent_bytes += sent
             if sent < count:
                 return False  # the channel is full
         return True
@@ -217,6 +232,7 @@ class Outbox:
     def clear(self) -> None:
         """Empty the queue, and drop the references to its files and to the connection."""
         self._queue.clear()
+        self._unsent.clear()
         self.held_bytes = self.held_files = 0
         self._resume = _nobody
 

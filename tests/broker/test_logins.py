@@ -187,6 +187,8 @@ def test_more_failures_than_may_wait_are_answered_early(node: RunningNode) -> No
             assert clients[0].receive(SaslAuthenticateRequest.KEY, 2).error_code == SASL_AUTHENTICATION_FAILED
             assert clients[0].is_closed()
             eventually(lambda: len(late) == 2, "the others to wait")
+            for client in clients:
+                client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset at the end
         eventually(lambda: len(late) == 0, "nothing to be kept for clients that are gone")
     finally:
         late.delay_ms, late._most_waiting = kept

@@ -151,25 +151,6 @@ def test_a_request_waits_for_the_parked_answer_before_it(start_server: StartServ
         assert [read_reply(sock)[0] for _ in range(3)] == [1, 2, 3]
 
 
-def test_a_client_that_leaves_cancels_what_it_waited_for(start_server: StartServer) -> None:
-    forgotten: list[bool] = []
-    parked: list[Pending] = []
-
-    def dispatch(_connection: Connection, _received: memoryview) -> Pending:
-        pending = Pending()
-        pending.when_cancelled(lambda: forgotten.append(True))
-        parked.append(pending)
-        return pending
-
-    server = start_server(dispatch)
-    with server.connect() as sock:
-        sock.sendall(request(1))
-        wait_until(lambda: bool(parked))
-    wait_until(lambda: forgotten == [True])
-    server.call(lambda: parked[0].resolve(None))
-    assert not server.server.connections
-
-
 @pytest.mark.parametrize(
     "sent",
     [

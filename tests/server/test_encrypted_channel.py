@@ -14,6 +14,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+import test_clients_that_end as ends
 import test_connection as behaviours
 from conftest_server import (
     RunningServer,
@@ -103,12 +104,18 @@ def start_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Runn
         (behaviours.test_pipelined_requests_are_all_answered_in_order, ()),
         (behaviours.test_replies_leave_in_request_order_whatever_is_ready_first, ()),
         (behaviours.test_a_request_waits_for_the_parked_answer_before_it, ()),
-        (behaviours.test_a_client_that_leaves_cancels_what_it_waited_for, ()),
         (behaviours.test_a_client_that_does_not_read_is_not_served_further, ()),
         (behaviours.test_slices_of_files_arrive_whole_between_bytes, (3_000_000, True)),
         (behaviours.test_slices_of_files_arrive_whole_between_bytes, (3_000_000, False)),
         (behaviours.test_idle_connections_are_closed, ()),
         (behaviours.test_frames_cut_anywhere_are_put_together_again, ()),
+        (ends.test_requests_without_an_answer_are_served_after_their_client_closed, (5_000, True)),
+        (ends.test_requests_without_an_answer_are_served_after_their_client_reset_the_connection, ()),
+        (ends.test_a_client_that_sends_no_more_gets_all_answers, ()),
+        (ends.test_a_client_that_sends_no_more_gets_answers_that_come_later, (3,)),
+        (ends.test_a_throttled_client_that_closed_is_served_when_its_time_has_passed, ()),
+        (ends.test_a_client_that_reset_its_connection_is_not_waited_for, ()),
+        (ends.test_an_ended_client_wakes_nobody_while_it_is_throttled, (ends.reset,)),
     ],
 )
 def test_it_serves_like_a_plain_one(

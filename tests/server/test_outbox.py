@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest_server import TemporarySlice, unwatched
 
+from kpybroker.calls.pending import NOBODYS
 from kpybroker.server.outbox import SMALL_SLICE_BYTES, Outbox, Reply
 
 
@@ -57,7 +58,7 @@ def test_bytes_and_slices_of_files_arrive_in_their_order(
     wanted = b"plain" + b"head" + content[256 : 256 + large] + b"between" + content[3 : 3 + small] + b"tail" + b"."
     outbox = new_outbox(ends[0])
     for reply in replies:
-        outbox.put(reply)
+        outbox.put(reply, NOBODYS)
     assert not outbox.flush(), "the socket took ten megabytes at once"
     assert received(outbox, ends[1], len(wanted)) == wanted
     assert outbox.flush()
@@ -68,14 +69,14 @@ def test_what_is_held_is_counted_until_it_is_sent(ends: tuple[socket.socket, soc
     path.write_bytes(bytes(10_000_000))
     slices = [TemporarySlice(path, 0, 5_000_000), TemporarySlice(path, 0, 4_000_000), TemporarySlice(path, 0, 100)]
     outbox = new_outbox(ends[0])
-    outbox.put([b"head", slices[0], b"between", slices[1], b"and", slices[2]])
+    outbox.put([b"head", slices[0], b"between", slices[1], b"and", slices[2]], NOBODYS)
     assert (outbox.held_bytes, outbox.held_files) == (4 + 7 + 3 + 100, 2)
     assert not outbox.flush()
     assert (outbox.held_bytes, outbox.held_files) == (7 + 3 + 100, 2), "a slice is held until all of it is sent"
     received(outbox, ends[1], 4 + 5_000_000 + 7 + 4_000_000 + 3 + 100)
     assert outbox.flush()
     assert (outbox.held_bytes, outbox.held_files) == (0, 0)
-    outbox.put(b"x" * 100)
+    outbox.put(b"x" * 100, NOBODYS)
     assert outbox.held_bytes == 100
     outbox.clear()
     assert (outbox.held_bytes, outbox.held_files) == (0, 0)
