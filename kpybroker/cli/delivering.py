@@ -67,7 +67,7 @@ class Delivering:
             lines = None if is_full else self.intake.take(self._wait_s())
             if lines is not None:
                 self._add(lines)
-            elif self.intake.is_over or is_full:
+            elif self.sender and (self.intake.is_over or is_full):
                 time.sleep(self._wait_s())
             if not self.sender:
                 self._look()

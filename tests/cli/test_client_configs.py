@@ -4,14 +4,16 @@ import inspect
 import socket
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
 
 from kpybroker.cli import client_settings, consume, main, produce
+from kpybroker.cli import delivering as delivering_module
 from kpybroker.cli.contact import Contact, mute
-from kpybroker.cli.delivering import Delivering
+from kpybroker.cli.delivering import LOOK_S, Delivering
 from kpybroker.cli.intake import Intake, Lines
 from kpybroker.client import client_configs, properties
 from kpybroker.client.bad_property import BadProperty
@@ -278,6 +280,40 @@ def test_a_batch_waits_for_more_lines_as_long_as_linger_ms_says(
         )
         assert sum(map(len, delivering.run())) == 3
     assert sent == batches
+
+
+class Ending:
+    """An input whose end is seen only after its line was delivered."""
+
+    is_over = False
+
+    def __init__(self) -> None:
+        self._lines = [Lines(1, time.monotonic(), 0, [b"x"])]
+
+    def take(self, wait_s: float) -> Lines | None:
+        if self._lines:
+            return self._lines.pop()
+        if wait_s >= LOOK_S:  # the line was delivered, and there is nothing else to wait for
+            self.is_over = True
+        return None
+
+
+def test_delivering_ends_without_a_pause_when_the_input_ends_after_the_last_acknowledgement(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(delivering_module, "time", SimpleNamespace(monotonic=time.monotonic, sleep=pauses.append))
+    with Client(broker.bootstrap_servers) as client:
+        delivering = Delivering(
+            Sender(client, "t"),
+            cast(Intake, Ending()),
+            lambda line, _number, _time_ms: Record(value=line),
+            Contact("", mute),
+            linger_s=0,
+            buffer_bytes=1 << 20,
+        )
+        assert sum(map(len, delivering.run())) == 1
+    assert not pauses
 
 
 @pytest.mark.parametrize(
