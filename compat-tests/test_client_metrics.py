@@ -1,6 +1,7 @@
 """Clients are asked for their metrics and push them (KIP-714): kpybroker, and an Apache Kafka with a receiver."""
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,5 +120,18 @@ def test_a_broker_without_a_receiver_lists_neither_api_and_answers_both(start_br
         assert client.call(push, 0).error_code == error_codes.NONE, "nobody opens it"
 
 
-def test_a_broker_with_a_receiver_lists_both(client: RawClient) -> None:
-    assert {api.GET_TELEMETRY_SUBSCRIPTIONS, api.PUSH_TELEMETRY} <= keys_of(client)
+def test_a_broker_with_a_receiver_lists_both_once_there_is_a_subscription(client: RawClient) -> None:
+    subscribe(client, ("metrics", SET, WANTED))
+    both = {api.GET_TELEMETRY_SUBSCRIPTIONS, api.PUSH_TELEMETRY}
+    eventually(lambda: both <= keys_of(client), "both are listed")
+
+
+def test_librdkafka_logs_nothing_at_its_start_where_nobody_subscribes(bootstrap_servers: str) -> None:
+    program = """
+from confluent_kafka import Producer
+producer = Producer({"bootstrap.servers": SERVERS, "log_level": 7})
+producer.list_topics(timeout=30)
+"""
+    command = [sys.executable, "-c", program.replace("SERVERS", repr(bootstrap_servers))]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert finished.stderr == ""

@@ -22,7 +22,7 @@ from kpybroker.metadata import metadata_version
 from kpybroker.metadata.absences import Absences
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.features import SHARE_VERSION, SUPPORTED_LEVELS
-from kpybroker.metadata.image import MetadataImage
+from kpybroker.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
 from kpybroker.metadata.unclean import unclean_elections
 from kpybroker.network.nodes import Nodes
 from kpybroker.producer_ids import ProducerIds
@@ -148,6 +148,8 @@ class Broker:
         self.refused_creations = RefusedCreations()
         self.streams_topics = StreamsTopics()
         self._rng = rng
+        self.wants_client_metrics = False
+        """Whether the cluster has a subscription to clients' metrics."""
         self._telemetry: Receiver | None = None
         self._share_leader: ShareLeader | None = None
 
@@ -185,6 +187,8 @@ class Broker:
             self.unclean_elections += unclean_elections(image, delta)
         self.topic_answers.forget(delta.partitions)
         self.topic_answers.forget(delta.deleted_topics)
+        if any(kind == CLIENT_METRICS_RESOURCE for kind, _ in delta.configs):
+            self.wants_client_metrics = any(kind == CLIENT_METRICS_RESOURCE for kind, _ in image.configs)
         if self._telemetry is not None:
             self._telemetry.configs_changed(image.configs, delta.configs)
 

@@ -21,6 +21,8 @@ class ControllerRole:
 
     is_controller_role = True
     """Whether requests are guarded as on the listeners of a controller."""
+    wants_client_metrics = False
+    """Clients push their metrics to brokers."""
 
     def __init__(
         self,

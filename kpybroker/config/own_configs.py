@@ -95,6 +95,7 @@ class StaticLabels:
 
 OWN_CONFIGS: Definitions = define(
     [
+        ConfigKey("kpybroker.client.metrics.always.offered", BOOLEAN, False, LOW),
         ConfigKey("kpybroker.client.metrics.max.series", INT, 20_000, LOW, at_least(0)),
         ConfigKey("kpybroker.console.hosts", LIST, (), LOW),
         ConfigKey(REGISTRY_LOGIN, PASSWORD, None, LOW),
@@ -128,6 +129,10 @@ OWN_CONFIGS: Definitions = define(
 )
 
 OWN_DOCUMENTATION: Final = {
+    "kpybroker.client.metrics.always.offered": (
+        "Whether brokers always list the two APIs of clients' metrics (KIP-714). Otherwise they do once the cluster "
+        "has a subscription to them, and clients that were connected before notice it late (docs/metrics.md)."
+    ),
     "kpybroker.client.metrics.max.series": (
         "How many series of clients' metrics are kept and shown (KIP-714, docs/metrics.md); 0 for none: then clients "
         "are not asked for their metrics, as by Kafka without a plug-in that receives them."

@@ -123,7 +123,7 @@ def served_versions() -> dict[int, tuple[int, int]]:
 
 
 OF_CLIENT_METRICS = frozenset({api.GET_TELEMETRY_SUBSCRIPTIONS, api.PUSH_TELEMETRY})
-"""The API keys of KIP-714. Without a receiver they are served and not advertised, as by Kafka without a plug-in."""
+"""The API keys of KIP-714. They are always served, and advertised once a subscription exists."""
 
 
 OF_ZOOKEEPER_MODE = frozenset(key for key, entry in api.API_KEYS.items() if entry.listeners == ("zkBroker",))

@@ -4,7 +4,8 @@
   calls `unsupported_version` for that.
 - v3: client software name and version, which must be plain words, else INVALID_REQUEST (KIP-511); features as tagged
   fields (KIP-584).
-- The APIs of client metrics are listed where this broker is a receiver of them (KIP-714).
+- The APIs of client metrics are listed once the cluster has a subscription to them (KIP-714). Kafka lists them where a
+  receiver is loaded: clients that find them ask for their subscription, and librdkafka logs a line about it.
 - v4: lists features whose lowest level is 0. Earlier versions leave them out: old clients would fail (KAFKA-17011).
 """
 
@@ -46,7 +47,7 @@ def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersi
         api_keys=_api_keys(
             tuple(call.versions.items()),
             call.api_version,
-            with_metrics=bool(broker.config["kpybroker.client.metrics.max.series"]),
+            with_metrics=_offers_metrics(broker),
         ),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=first, max_version=last)
@@ -60,6 +61,12 @@ def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersi
             for name, level in finalized.items()
         ],
     )
+
+
+def _offers_metrics(broker: Context) -> bool:
+    """Whether clients may ask for a subscription to their metrics, and push them."""
+    is_wanted: bool = broker.wants_client_metrics or broker.config["kpybroker.client.metrics.always.offered"]
+    return is_wanted and bool(broker.config["kpybroker.client.metrics.max.series"])
 
 
 @lru_cache(32)

@@ -47,6 +47,7 @@ KRAFT_VERSION: Final = "kraft.version"
 ELR_VERSION = "eligible.leader.replicas.version"
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+CLIENT_METRICS_RESOURCE: Final = 16
 
 ZK_MIGRATION = "zk.migration.state"
 """The name under which deltas report a change of the state of the migration from ZooKeeper."""

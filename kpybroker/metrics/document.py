@@ -146,7 +146,11 @@ Spark's readers:
 - **Clients' own metrics** (KIP-714) are there once a subscription asks for them, as
   `kafka-client-metrics.sh --alter --name readers --metrics org.apache.kafka.consumer. --interval 10000` or
   `kpybroker configs alter --client-metrics readers --set metrics=org.apache.kafka.consumer. --set interval.ms=10000`
-  makes one. Clients push to one of the brokers. `org.apache.kafka.consumer.fetch.manager.fetch.latency.avg` becomes
+  makes one. Brokers list the two APIs of clients' metrics from then on, or always with
+  `kpybroker.client.metrics.always.offered=true`: librdkafka logs a line about telemetry wherever they are listed. So
+  clients that start later push at once. Of those that were connected before, librdkafka's notice the first subscription
+  when they connect again, and Java's when they are started again. Clients push to one of the brokers.
+  `org.apache.kafka.consumer.fetch.manager.fetch.latency.avg` becomes
   `kafka_client_consumer_fetch_manager_fetch_latency_avg`, in every dialect, with `client_id`, `client_instance_id`,
   `client_software_name`, `client_software_version`, what the client says of itself (`client_rack`, `group_id`,
   `transactional_id`) and the labels of the metric. Gauges have their last value, counters the sum of what was pushed. A

@@ -79,6 +79,7 @@ class Context(Protocol):
     transactions_elsewhere: TransactionsElsewhere
     markers: Markers
     supported_features: Mapping[str, tuple[int, int]]
+    wants_client_metrics: bool
     telemetry: "Receiver"
     """The receiver of client metrics, made when it is first used."""
     share_leader: "ShareLeader"

@@ -12,12 +12,11 @@ from typing import Any, Final, NamedTuple
 from kpybroker.config.client_metrics import patterns_of
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS
+from kpybroker.metadata.image import CLIENT_METRICS_RESOURCE
 from kpywire.crc import crc32c
 
 log = logging.getLogger("kpybroker.config")
 
-CLIENT_METRICS: Final = 16
-"""The resource type of subscriptions."""
 ALL: Final = "*"
 DEFAULT_INTERVAL_MS: Final = 300_000
 
@@ -68,7 +67,7 @@ class Subscriptions:
     def changed(self, configs: Configs, resources: Iterable[tuple[int, str]]) -> None:
         """Read the configs of ``resources`` again; resources of other types are left alone."""
         for kind, name in resources:
-            if kind != CLIENT_METRICS:
+            if kind != CLIENT_METRICS_RESOURCE:
                 continue
             found = _subscription(name, configs.get((kind, name), {}))
             if found is None and name not in self._by_name:

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kpybroker.calls.steps import at_once
+from kpybroker.metadata.image import CLIENT_METRICS_RESOURCE
 from kpybroker.telemetry import instances
 from kpybroker.telemetry.instances import Connection
 from kpybroker.telemetry.receiver import LONGEST_ATTRIBUTE, Bounds, Receiver
 from kpybroker.telemetry.series import MOST_SERIES
-from kpybroker.telemetry.subscriptions import CLIENT_METRICS
 from kpywire import error_codes
 from kpywire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kpywire.messages.push_telemetry import PushTelemetryRequest
@@ -29,13 +29,13 @@ class Clients:
     """Clients of one receiver, and their clock."""
 
     def __init__(self, series: int = 100, configs: Mapping[str, str] | None = None) -> None:
-        self.configs = {(CLIENT_METRICS, "all"): dict(ALL if configs is None else configs)}
+        self.configs = {(CLIENT_METRICS_RESOURCE, "all"): dict(ALL if configs is None else configs)}
         self.receiver = Receiver(self.configs, Bounds(1 << 20, series), Random(5), ["namespace"])
         self.now_ms = 0
 
     def change(self, **configs: str) -> None:
-        self.configs[CLIENT_METRICS, "all"] = configs
-        self.receiver.configs_changed(self.configs, [(CLIENT_METRICS, "all")])
+        self.configs[CLIENT_METRICS_RESOURCE, "all"] = configs
+        self.receiver.configs_changed(self.configs, [(CLIENT_METRICS_RESOURCE, "all")])
 
     def join(self) -> "PushingClient":
         return PushingClient(self)

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from kpybroker.calls.steps import at_once
+from kpybroker.metadata.image import CLIENT_METRICS_RESOURCE
 from kpybroker.telemetry.instances import Connection
 from kpybroker.telemetry.payload import Payload, read
 from kpybroker.telemetry.receiver import Bounds, Receiver
-from kpybroker.telemetry.subscriptions import CLIENT_METRICS
 from kpywire.compression import compress
 from kpywire.errors import Malformed
 from kpywire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
@@ -62,8 +62,8 @@ class Ours:
         return str(getattr(self, command)(*words))
 
     def set(self, name: str, *configs: str) -> str:
-        self.configs[CLIENT_METRICS, name] = dict(each.partition("=")[::2] for each in configs)  # type: ignore[misc]
-        self.receiver.configs_changed(self.configs, [(CLIENT_METRICS, name)])
+        self.configs[CLIENT_METRICS_RESOURCE, name] = dict(each.partition("=")[::2] for each in configs)  # type: ignore[misc]
+        self.receiver.configs_changed(self.configs, [(CLIENT_METRICS_RESOURCE, name)])
         return ""
 
     def _attributes(self, client: str) -> dict[str, str | None]:

@@ -13,7 +13,7 @@ from kpybroker.config.definition import ConfigError
 from kpybroker.controller.config_rules import ConfigRules
 from kpybroker.controller.state import ControllerRequest
 from kpybroker.errors import KafkaError
-from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from kpybroker.metadata.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from kpybroker.zookeeper.broker.entity_writes import catch_up, write_configs
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.zookeeper.broker.layout import Acls
@@ -24,7 +24,6 @@ from kpybroker.zookeeper.tree.contents import InvalidZnode
 from kpywire import api, error_codes
 from kpywire.metadata_records.config_record import ConfigRecord
 
-CLIENT_METRICS_RESOURCE: Final = 16
 ALTERED: Final = frozenset({api.ALTER_CONFIGS, api.INCREMENTAL_ALTER_CONFIGS})
 
 
