@@ -21,7 +21,8 @@ VARIES = (
     (re.compile(r"[ \t]+"), " "),
 )
 """The parts that differ from run to run: ids, times, and the widths that follow from them."""
-EXTRA = re.compile(r"`pip install 'kpybroker\[(\w+)\]'`")
+INSTALL = re.compile(r"`(pip install '\.\[(\w+)\]'(?: '[^']+')?)`")
+"""An installation with an extra, as it is shown above an example."""
 
 
 def blocks(language: str) -> list[str]:
@@ -51,16 +52,16 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.communicate(timeout=20)
 
 
-def run(command: list[str], address: str, *, all_of_it: bool = False) -> str:
+def run(command: list[str], address: str, *, all_of_it: bool = False, programs: Path = PROGRAMS) -> str:
     """Run it and return its output; ``all_of_it``: with the errors and notes that a person sees too."""
     environment = {
         **os.environ,
-        "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "KPYBROKER_BOOTSTRAP_SERVER": address,
     }
     errors = subprocess.STDOUT if all_of_it else subprocess.PIPE
     finished = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=60, check=False
+        command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=120, check=False
     )
     assert finished.returncode == 0, f"{finished.stdout}{finished.stderr or ''}"
     return finished.stdout
@@ -104,7 +105,7 @@ def test_an_output_that_is_not_shown_so_is_a_difference() -> None:
 )
 def test_the_extra_that_is_named_above_an_example_installs_what_it_needs(example: str, modules: set[str]) -> None:
     before = TEXT[: TEXT.index(block_with("python", example))]
-    extra = EXTRA.findall(before)[-1]
+    extra = INSTALL.findall(before)[-1][1]
     with open(ROOT / "pyproject.toml", "rb") as file:
         wanted = tomllib.load(file)["project"]["optional-dependencies"][extra]
     names = {re.split(r"[<>=]", requirement)[0] for requirement in wanted}
@@ -119,6 +120,7 @@ def test_the_spark_example_is_python_and_names_the_connector_of_our_spark() -> N
     pinned = re.search(r'"pyspark==([\d.]+)"', (ROOT / "pyproject.toml").read_text())
     assert pinned
     assert f"spark-sql-kafka-0-10_2.13:{pinned[1]}" in block
+    assert f"pyspark=={pinned[1]}" in INSTALL.findall(TEXT[: TEXT.index(block)])[-1][0]
 
 
 @pytest.mark.parametrize("command", re.findall(r"^kpybroker (\w+)", "\n".join(blocks("sh")), re.MULTILINE))
