@@ -13,7 +13,7 @@ from struct import error as StructError  # noqa: N812
 from typing import Any
 
 from kpywire.errors import Malformed
-from kpywire.reading import long_number, long_string_length, skip_tagged_fields
+from kpywire.reading import long_number, long_string_length, skip_in_steps, skip_tagged_fields
 from kpywire.schema import Field, Shape, fields_of, holds_records, shared_default
 from kpywire.sizes import (
     FORMATS,
@@ -24,7 +24,7 @@ from kpywire.sizes import (
     least_bytes,
     short_arrays,
 )
-from kpywire.source import STEP_ELEMENTS, Source, compile_function
+from kpywire.source import MOST_NUMBERS, STEP_NUMBERS, Source, compile_function
 from kpywire.varint import decode_unsigned_varint
 
 
@@ -41,7 +41,7 @@ class DecoderSource(Source):
         self.names: dict[str, Any] = {
             "Malformed": Malformed, "StructError": StructError, "unpack_from": unpack_from, "new": object.__new__,
             "varint": decode_unsigned_varint, "long_number": long_number, "long_string_length": long_string_length,
-            "skip": skip_tagged_fields,
+            "skip": skip_in_steps if in_steps else skip_tagged_fields,
         }  # fmt: skip
 
     def compile(self) -> Any:
@@ -52,6 +52,8 @@ class DecoderSource(Source):
         if holds_records(self.cls):
             self.add("view = buffer if type(buffer) is memoryview else memoryview(buffer)")
         self.add(f"budget = {MAX_OBJECT_BYTES:#x}")
+        if self.in_steps:
+            self.add("steps = 0")
         self.add("try:")
         self.indentation = 2
         self.structure(self.cls, "message")
@@ -124,7 +126,7 @@ class DecoderSource(Source):
         self.add(f"budget -= tags * {TAGGED_FIELD_BYTES}")
         self.fail("tags * 2 > limit - pos or budget < 0", "more tagged fields than its bytes hold")
         if not tagged:
-            self.add("pos = skip(buffer, pos, tags)")
+            self.add(f"pos = {'yield from ' if self.in_steps else ''}skip(buffer, pos, tags)")
             self.indentation -= 1
             return
         self.depth += 1
@@ -132,6 +134,8 @@ class DecoderSource(Source):
         self.add(f"{last} = -1")
         self.add("for _ in range(tags):")
         self.indentation += 1
+        if self.in_steps:
+            self.count("1")
         self.add(f"{tag}, pos = varint(buffer, pos)")
         self.add("size, pos = varint(buffer, pos)")
         self.add(f"{end} = pos + size")
@@ -224,26 +228,41 @@ class DecoderSource(Source):
         )
         if element.kind in FORMATS and element.kind != "uuid":
             layout = FORMATS[element.kind]
-            self.names[f"read_many_{layout}"] = [array.unpack_from for array in short_arrays(layout)]
-            self.add(f"if n < {SHORT_ARRAY_LENGTH}:")
-            self.add(f"    {target} = list(read_many_{layout}[n](buffer, pos))")
-            self.add("else:")
-            self.add(f"    {target} = list(unpack_from(f'>{{n}}{layout}', buffer, pos))")
-            self.add(f"pos += n * {least}")
+            self.numbers(layout, least, target)
             return
         self.depth += 1
         items, item = f"{name}_{self.depth}", f"each_{self.depth}"
         self.add(f"{target} = {items} = []")
-        step = f"step_{self.depth}"
-        self.add(f"for {step if self.in_steps else '_'} in range(n):")
+        self.add("for _ in range(n):")
         self.indentation += 1
         if self.in_steps:
-            self.add(f"if {step} % {STEP_ELEMENTS} == {STEP_ELEMENTS - 1}: yield")
+            self.count("1")
         self.value(element, name, item, flexible=flexible, nullable=False)
         self.flush()
         self.add(f"{items}.append({item})")
         self.indentation -= 1
         self.depth -= 1
+
+    def numbers(self, layout: str, size: int, target: str) -> None:
+        """Read ``n`` numbers of this format and size."""
+        self.names[f"read_many_{layout}"] = [array.unpack_from for array in short_arrays(layout)]
+        self.add(f"if n < {SHORT_ARRAY_LENGTH}:")
+        self.add(f"    {target} = list(read_many_{layout}[n](buffer, pos))")
+        self.add("else:")
+        self.indentation += 1
+        if self.in_steps:
+            self.add(f"{target} = numbers = []")
+            self.add(f"while n > {MOST_NUMBERS}:")
+            self.add(f"    numbers += unpack_from('>{MOST_NUMBERS}{layout}', buffer, pos)")
+            self.add(f"    pos += {MOST_NUMBERS * size}")
+            self.add(f"    n -= {MOST_NUMBERS}")
+            self.add("    yield")
+            self.add(f"numbers += unpack_from(f'>{{n}}{layout}', buffer, pos)")
+            self.count(f"n // {STEP_NUMBERS}")
+        else:
+            self.add(f"{target} = list(unpack_from(f'>{{n}}{layout}', buffer, pos))")
+        self.indentation -= 1
+        self.add(f"pos += n * {size}")
 
     def nested(self, shape: Shape, name: str, target: str, *, nullable: bool, tagged: bool) -> None:
         """Read a struct in a struct. Null is a byte below zero, except that it is 0 in a tagged field."""

@@ -14,7 +14,7 @@ from kpywire.errors import UnsupportedVersion
 from kpywire.reading import MAX_STRING_BYTES
 from kpywire.schema import Field, Shape, fields_of, holds_records, shared_default
 from kpywire.sizes import FORMATS, SHORT_ARRAY_LENGTH, short_arrays
-from kpywire.source import STEP_ELEMENTS, Source, compile_function
+from kpywire.source import MOST_NUMBERS, STEP_NUMBERS, Source, compile_function
 from kpywire.varint import encode_unsigned_varint
 
 
@@ -57,6 +57,8 @@ class EncoderSource(Source):
         self.add("def encode(message, parts):")
         self.indentation = 1
         self.add("out = bytearray()")
+        if self.in_steps:
+            self.add("steps = 0")
         self.add("try:")
         self.indentation = 2
         self.structure(self.cls, "message")
@@ -228,13 +230,26 @@ class EncoderSource(Source):
         elif layout is None or layout == "16s":
             self.elements(shape.element, name, items, item, flexible=flexible)
         else:
-            self.names[f"write_many_{layout}"] = [array.pack for array in short_arrays(layout)]
-            self.add(f"n = len({items})")
-            self.add(f"if n < {SHORT_ARRAY_LENGTH}:")
-            self.add(f"    {self.out} += write_many_{layout}[n](*{items})")
-            self.add("else:")
-            self.add(f"    {self.out} += pack(f'>{{n}}{layout}', *{items})")
+            self.numbers(layout, items)
         self.depth -= 1
+
+    def numbers(self, layout: str, items: str) -> None:
+        """Write numbers of this format."""
+        self.names[f"write_many_{layout}"] = [array.pack for array in short_arrays(layout)]
+        self.add(f"n = len({items})")
+        self.add(f"if n < {SHORT_ARRAY_LENGTH}:")
+        self.add(f"    {self.out} += write_many_{layout}[n](*{items})")
+        self.add("else:")
+        self.indentation += 1
+        if self.in_steps:
+            self.add(f"for start in range(0, n, {MOST_NUMBERS}):")
+            self.add(f"    some = {items}[start : start + {MOST_NUMBERS}]")
+            self.add(f"    {self.out} += pack(f'>{{len(some)}}{layout}', *some)")
+            self.add(f"    if len(some) == {MOST_NUMBERS}: yield")
+            self.count(f"n % {MOST_NUMBERS} // {STEP_NUMBERS}")
+        else:
+            self.add(f"{self.out} += pack(f'>{{n}}{layout}', *{items})")
+        self.indentation -= 1
 
     def encoded(self, struct: type, items: str, item: str) -> None:
         """Write structs that are already encoded."""
@@ -253,11 +268,10 @@ class EncoderSource(Source):
         self.indentation -= 1
 
     def elements(self, element: Shape, name: str, items: str, item: str, *, flexible: bool) -> None:
-        step = f"step_{self.depth}"
-        self.add(f"for {step}, {item} in enumerate({items}):" if self.in_steps else f"for {item} in {items}:")
+        self.add(f"for {item} in {items}:")
         self.indentation += 1
         if self.in_steps:
-            self.add(f"if {step} % {STEP_ELEMENTS} == {STEP_ELEMENTS - 1}: yield")
+            self.count("1")
         self.value(element, name, item, flexible=flexible, nullable=False)
         self.flush()
         self.indentation -= 1
