@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 from kpybroker.calls.askers import Askers
 from kpybroker.calls.call import Call
 from kpybroker.calls.close_connection import CloseConnection
+from kpybroker.calls.deferred import pass_on
 from kpybroker.calls.pending import Pending
 from kpybroker.calls.steps import LARGE_BYTES, Work, at_once
 from kpybroker.counters import BRIEF_NS, UNCOUNTED, ApiCounters, Due
+from kpybroker.dispatching.forgetting import forgotten, is_long
 from kpybroker.dispatching.newcomers import Newcomers
 from kpybroker.dispatching.repeated import NO_REQUESTS, Repeated
-from kpybroker.dispatching.replies import encode, encode_in_steps, encode_late
+from kpybroker.dispatching.replies import encode, encode_in_steps, encode_late, encode_late_in_steps
 from kpybroker.dispatching.served import HEADER, Intercept, KnownCall, Served, kind_of, serve
 from kpybroker.dispatching.traits import ANSWERED_ALIKE, REPEATED, TRAITS
 from kpybroker.errors import AuthorizerNotReady
@@ -128,7 +130,10 @@ class Dispatcher:
             except AuthorizerNotReady:
                 response = _not_ready(request, call)
             if isinstance(response, Pending):
-                _encode_later(response, served, correlation_id, connection)
+                if served.answers_long:
+                    response = _answered_in_steps(response, served, correlation_id, call)
+                else:
+                    _encode_later(response, served, correlation_id, connection)
                 reply: Reply | Pending | None = response
             elif response is None:
                 reply = None
@@ -254,15 +259,23 @@ class Dispatcher:
                     response = served.handle(self.broker, request, call)
             except AuthorizerNotReady:
                 response = _not_ready(request, call)
+            leaving = [request]
             del request
             if isinstance(response, Pending):
                 response = yield response
+            if _is_in_steps(frame, call):
+                yield from forgotten(leaving)
+            leaving.clear()
             if response is None:
                 return None
-            if _is_in_steps(frame, call):
-                return (yield from encode_in_steps(served, correlation_id, response, call))
             yield None
-            return encode(served, correlation_id, response)
+            if not (_is_in_steps(frame, call) or is_long(response)):
+                return encode(served, correlation_id, response)
+            reply = yield from encode_in_steps(served, correlation_id, response, call)
+            leaving.append(response)
+            del response
+            yield from forgotten(leaving)
+            return reply
         except CloseConnection:
             counters.failures += 1
             raise
@@ -317,6 +330,18 @@ def _remember(served: Served, call: Call, frame: memoryview, header_end: int) ->
 def _encode_later(response: Pending, served: Served, correlation_id: int, connection: Connection) -> None:
     """Have a late answer encoded. (In the caller, every request would pay for what the function below holds.)"""
     response.encode_with(lambda late: encode_late(served, correlation_id, late, connection))
+
+
+def _answered_in_steps(response: Pending, served: Served, correlation_id: int, call: Call) -> Pending:
+    """The reply with a late answer that may be long: it is encoded in steps."""
+    reply = Pending()
+    reply.when_cancelled(response.cancel)
+
+    def arrived(late: Any) -> None:
+        pass_on(call.peer.share(encode_late_in_steps(served, correlation_id, late, call)), reply)
+
+    response.when_resolved(arrived)
+    return reply
 
 
 def _is_in_steps(frame: memoryview, call: Call) -> bool:

@@ -34,8 +34,8 @@ class Served:
     """One served (api key, version)."""
 
     __slots__ = (
-        "counters", "decode", "encode", "errors_in", "handle", "header_v1", "is_whole", "requests", "sends_files",
-        "shares", "work",
+        "answers_long", "counters", "decode", "encode", "errors_in", "handle", "header_v1", "is_whole", "requests",
+        "sends_files", "shares", "work",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913
@@ -66,6 +66,8 @@ class Served:
         self.sends_files = sends_files
         self.shares = False
         """Whether ``handle`` does all of ``work``, in steps."""
+        self.answers_long = False
+        """Whether late answers to small requests may be long, and are encoded in steps."""
         self.requests = 0
 
 
@@ -135,6 +137,7 @@ def serve(
         sends_files=api_key in _SENDING_FILES,
     )
     served.shares = shares and intercept is None
+    served.answers_long = errors is not None and (shares or hasattr(module, "FORWARDED"))
     return served
 
 
