@@ -15,6 +15,9 @@ Work = Generator[Pending | None, Any, Any]
 LARGE_BYTES: Final = 2 * 1024
 """Requests larger than this are worked on in steps, except those of kinds that must be decided as a whole."""
 
+STEP_ELEMENTS: Final = 64
+"""The number of elements of a request that are worked on in one step, where each takes a microsecond or two."""
+
 
 def each(elements: Iterable[E], work: Callable[[E], T], at_once: int = 1) -> Generator[None, None, list[T]]:
     """Return the results of ``work`` for all elements, ``at_once`` in a step. For ``yield from`` in a handler."""

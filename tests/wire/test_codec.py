@@ -131,6 +131,7 @@ def test_unknown_tagged_fields_make_steps_too() -> None:
     (message, end), steps = stepped(codec.decoder_in_steps(MetadataRequest, 12)(data, 0))
     assert (message, end) == (MetadataRequest(topics=[]), len(data))
     assert steps >= count // STEP_TAGS
+    assert refuses(MetadataRequest, 12, data)
 
 
 def test_every_message_cut_anywhere_is_malformed() -> None:

@@ -18,6 +18,7 @@ from kpywire.schema import Field, Shape, fields_of, holds_records, shared_defaul
 from kpywire.sizes import (
     FORMATS,
     MAX_OBJECT_BYTES,
+    MOST_TAGGED_FIELDS,
     SHORT_ARRAY_LENGTH,
     TAGGED_FIELD_BYTES,
     element_price,
@@ -124,7 +125,8 @@ class DecoderSource(Source):
         self.add("if tags > 0x7F:")
         self.add("    tags, pos = long_number(buffer, pos, tags)")
         self.add(f"budget -= tags * {TAGGED_FIELD_BYTES}")
-        self.fail("tags * 2 > limit - pos or budget < 0", "more tagged fields than its bytes hold")
+        too_many = "" if self.in_steps else f"tags > {MOST_TAGGED_FIELDS} or "
+        self.fail(f"{too_many}tags * 2 > limit - pos or budget < 0", "more tagged fields than its bytes hold")
         if not tagged:
             self.add(f"pos = {'yield from ' if self.in_steps else ''}skip(buffer, pos, tags)")
             self.indentation -= 1

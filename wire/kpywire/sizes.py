@@ -14,6 +14,7 @@ FORMATS = {
 }  # fmt: skip
 MAX_OBJECT_BYTES = 1 << 26  # that all elements of arrays in one message may take
 SHORT_ARRAY_LENGTH = 17
+MOST_TAGGED_FIELDS = 1024  # of one struct, in a message that is not decoded in steps
 TAGGED_FIELD_BYTES = 512  # the price of a tagged field: unknown ones take no memory, but time
 
 # What CPython spends on a value, in addition to the bytes of a string or buffer, rounded up.
