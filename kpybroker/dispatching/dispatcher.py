@@ -36,7 +36,7 @@ from kpybroker.server.connection import Connection
 from kpybroker.server.outbox import Reply
 from kpywire import api, error_codes
 from kpywire.codec import decoder_in_steps
-from kpywire.errors import Malformed
+from kpywire.errors import Malformed, ManyElements
 from kpywire.header import decode_request_header
 
 if TYPE_CHECKING:
@@ -119,6 +119,8 @@ class Dispatcher:
                 request, _ = served.decode(frame, position)
             else:
                 request = repeated.decode(served, frame, position)
+        except ManyElements:
+            return self._begin(connection, frame, call, correlation_id, position, started_ns)
         except (Malformed, StructError, IndexError) as why:
             raise CloseConnection(f"a request that cannot be read: {why}") from None
         counters = served.counters
@@ -245,7 +247,7 @@ class Dispatcher:
                 yield None
                 request, _ = yield from decode(frame, position)
             else:
-                request, _ = served.decode(frame, position)
+                request, _ = yield from _decoded(served, frame, position)
         except (Malformed, StructError, IndexError) as why:
             raise CloseConnection(f"a request that cannot be read: {why}") from None
         counters = served.counters
@@ -325,6 +327,16 @@ def _remember(served: Served, call: Call, frame: memoryview, header_end: int) ->
         elif call.api_key in ANSWERED_ALIKE:
             repeated = Repeated(NO_REQUESTS)
         known[kind_of(call.api_key, call.api_version)] = KnownCall(served, call, frame, header_end, repeated)
+
+
+def _decoded(served: Served, frame: memoryview, position: int) -> Generator[None, None, tuple[Any, int]]:
+    """Decode a request at once, or in steps if it has too many elements for that."""
+    try:
+        return served.decode(frame, position)
+    except ManyElements:
+        assert served.decode_in_steps is not None
+    yield
+    return (yield from served.decode_in_steps(frame, position))
 
 
 def _encode_later(response: Pending, served: Served, correlation_id: int, connection: Connection) -> None:

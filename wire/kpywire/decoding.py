@@ -12,10 +12,11 @@ from struct import Struct, calcsize, unpack_from
 from struct import error as StructError  # noqa: N812
 from typing import Any
 
-from kpywire.errors import Malformed
+from kpywire.errors import Malformed, ManyElements
 from kpywire.reading import long_number, long_string_length, skip_in_steps, skip_tagged_fields
 from kpywire.schema import Field, Shape, fields_of, holds_records, shared_default
 from kpywire.sizes import (
+    FEW_OBJECT_BYTES,
     FORMATS,
     MAX_OBJECT_BYTES,
     MOST_TAGGED_FIELDS,
@@ -32,16 +33,20 @@ from kpywire.varint import decode_unsigned_varint
 class DecoderSource(Source):
     """The source of one decoder. ``run``: fields of fixed size that wait to be read together, format and target."""
 
-    def __init__(self, cls: Any, version: int, *, in_steps: bool = False) -> None:
+    def __init__(
+        self, cls: Any, version: int, *, in_steps: bool = False, only_few: bool = False, most_bytes: int | None = None
+    ) -> None:
         super().__init__()
-        self.in_steps = in_steps
+        self.in_steps, self.only_few = in_steps, only_few
+        self.most_bytes = most_bytes or (FEW_OBJECT_BYTES if only_few else MAX_OBJECT_BYTES)
         self.cls, self.version, self.flexible = cls, version, version in cls.FLEXIBLE
         self.title = f"{cls.__name__} v{version}"
         self.run: list[tuple[str, str]] = []
         self.depth = 0
         self.names: dict[str, Any] = {
-            "Malformed": Malformed, "StructError": StructError, "unpack_from": unpack_from, "new": object.__new__,
-            "varint": decode_unsigned_varint, "long_number": long_number, "long_string_length": long_string_length,
+            "Malformed": Malformed, "ManyElements": ManyElements, "StructError": StructError,
+            "unpack_from": unpack_from, "new": object.__new__, "varint": decode_unsigned_varint,
+            "long_number": long_number, "long_string_length": long_string_length,
             "skip": skip_in_steps if in_steps else skip_tagged_fields,
         }  # fmt: skip
 
@@ -52,7 +57,7 @@ class DecoderSource(Source):
         self.add("limit = len(buffer)")
         if holds_records(self.cls):
             self.add("view = buffer if type(buffer) is memoryview else memoryview(buffer)")
-        self.add(f"budget = {MAX_OBJECT_BYTES:#x}")
+        self.add(f"budget = {self.most_bytes:#x}")
         if self.in_steps:
             self.add("steps = 0")
         self.add("try:")
@@ -90,6 +95,15 @@ class DecoderSource(Source):
         self.add(f"if {condition}:")
         self.add(f"    raise Malformed({f'{self.title}: {reason}'!r})")
 
+    def affordable(self, condition: str, reason: str) -> None:
+        """Fail on a condition, or if the budget is spent. If only few elements are decoded, that is no mistake."""
+        if self.only_few:
+            self.fail(condition, reason)
+            self.add("if budget < 0:")
+            self.add("    raise ManyElements")
+        else:
+            self.fail(f"{condition} or budget < 0", reason)
+
     def name_of(self, cls: type) -> str:
         self.names[cls.__name__] = cls
         return cls.__name__
@@ -126,7 +140,7 @@ class DecoderSource(Source):
         self.add("    tags, pos = long_number(buffer, pos, tags)")
         self.add(f"budget -= tags * {TAGGED_FIELD_BYTES}")
         too_many = "" if self.in_steps else f"tags > {MOST_TAGGED_FIELDS} or "
-        self.fail(f"{too_many}tags * 2 > limit - pos or budget < 0", "more tagged fields than its bytes hold")
+        self.affordable(f"{too_many}tags * 2 > limit - pos", "more tagged fields than its bytes hold")
         if not tagged:
             self.add(f"pos = {'yield from ' if self.in_steps else ''}skip(buffer, pos, tags)")
             self.indentation -= 1
@@ -225,9 +239,7 @@ class DecoderSource(Source):
         element = shape.element
         least = max(1, least_bytes(element, self.version, flexible=flexible))
         self.add(f"budget -= n * {element_price(element, self.version)}")
-        self.fail(
-            f"n < 0 or n * {least} > limit - pos or budget < 0", f"{name} is null, or has more than its bytes hold"
-        )
+        self.affordable(f"n < 0 or n * {least} > limit - pos", f"{name} is null, or has more than its bytes hold")
         if element.kind in FORMATS and element.kind != "uuid":
             layout = FORMATS[element.kind]
             self.numbers(layout, least, target)
@@ -287,6 +299,9 @@ class DecoderSource(Source):
             self.indentation -= 1
 
 
-def compile_decoder(cls: type, version: int, *, in_steps: bool = False) -> Any:
-    """A decoder of ``cls`` at ``version``, freshly compiled; ``in_steps``: one that yields between elements."""
-    return DecoderSource(cls, version, in_steps=in_steps).compile()
+def compile_decoder(
+    cls: type, version: int, *, in_steps: bool = False, only_few: bool = False, most_bytes: int | None = None
+) -> Any:
+    """A decoder of ``cls`` at ``version``, freshly compiled; ``in_steps``: one that yields between elements;
+    ``only_few``: one that raises `ManyElements`; ``most_bytes``: the most that the elements may take."""
+    return DecoderSource(cls, version, in_steps=in_steps, only_few=only_few, most_bytes=most_bytes).compile()
