@@ -28,7 +28,7 @@ from kpybroker.dispatching.newcomers import Newcomers
 from kpybroker.dispatching.repeated import NO_REQUESTS, Repeated
 from kpybroker.dispatching.replies import encode, encode_in_steps, encode_late, encode_late_in_steps
 from kpybroker.dispatching.served import HEADER, Intercept, KnownCall, Served, kind_of, serve
-from kpybroker.dispatching.traits import ANSWERED_ALIKE, REPEATED, TRAITS
+from kpybroker.dispatching.traits import ANSWERED_ALIKE, MOST_OBJECT_BYTES, REPEATED, TRAITS
 from kpybroker.errors import AuthorizerNotReady
 from kpybroker.fairness.times import PIECE_NS
 from kpybroker.fairness.trait import ORDINARY, Trait
@@ -243,7 +243,8 @@ class Dispatcher:
             _remember(served, call, frame, position)
         try:
             if _is_in_steps(frame, call):
-                decode = decoder_in_steps(api.request_class(call.api_key), call.api_version)
+                most_bytes = MOST_OBJECT_BYTES.get(call.api_key)
+                decode = decoder_in_steps(api.request_class(call.api_key), call.api_version, most_bytes)
                 yield None
                 request, _ = yield from decode(frame, position)
             else:

@@ -18,3 +18,20 @@ REPEATED: Final = frozenset(
 """The requests that clients repeat byte for byte for as long as nothing changes."""
 ANSWERED_ALIKE: Final = frozenset({api.OFFSET_COMMIT})
 """The requests that change, but whose answers a client gets again for as long as they succeed."""
+
+_FEW_MIB: Final = 4 << 20
+MOST_OBJECT_BYTES: Final = dict.fromkeys(
+    (
+        api.ADD_RAFT_VOTER, api.ALTER_CLIENT_QUOTAS, api.ALTER_SHARE_GROUP_OFFSETS, api.ALTER_USER_SCRAM_CREDENTIALS,
+        api.API_VERSIONS, api.BEGIN_QUORUM_EPOCH, api.BROKER_HEARTBEAT, api.BROKER_REGISTRATION,
+        api.CONSUMER_GROUP_HEARTBEAT, api.CONTROLLER_REGISTRATION, api.CREATE_ACLS, api.CREATE_DELEGATION_TOKEN,
+        api.DELETE_ACLS, api.DELETE_SHARE_GROUP_OFFSETS, api.DESCRIBE_CLIENT_QUOTAS, api.DESCRIBE_DELEGATION_TOKEN,
+        api.DESCRIBE_QUORUM, api.DESCRIBE_SHARE_GROUP_OFFSETS, api.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        api.END_QUORUM_EPOCH, api.FETCH_SNAPSHOT, api.JOIN_GROUP, api.LEAVE_GROUP, api.LIST_CONFIG_RESOURCES,
+        api.LIST_GROUPS, api.LIST_TRANSACTIONS, api.OFFSET_DELETE, api.SHARE_ACKNOWLEDGE, api.SHARE_FETCH,
+        api.SHARE_GROUP_HEARTBEAT, api.STREAMS_GROUP_HEARTBEAT, api.SYNC_GROUP, api.UPDATE_FEATURES, api.VOTE,
+    ),
+    _FEW_MIB,
+)  # fmt: skip
+"""The memory that the elements of a request may take, where it is less than usual: each of these requests is decided at
+once, and is for ten thousand topics or members, or for a few partitions of a quorum."""
