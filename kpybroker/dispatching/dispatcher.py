@@ -23,7 +23,7 @@ from kpybroker.calls.deferred import pass_on
 from kpybroker.calls.pending import Pending
 from kpybroker.calls.steps import LARGE_BYTES, Work, at_once
 from kpybroker.counters import BRIEF_NS, UNCOUNTED, ApiCounters, Due
-from kpybroker.dispatching.forgetting import forgotten, is_long
+from kpybroker.dispatching.forgetting import forgotten
 from kpybroker.dispatching.newcomers import Newcomers
 from kpybroker.dispatching.repeated import NO_REQUESTS, Repeated
 from kpybroker.dispatching.replies import encode, encode_in_steps, encode_late, encode_late_in_steps
@@ -132,7 +132,7 @@ class Dispatcher:
             except AuthorizerNotReady:
                 response = _not_ready(request, call)
             if isinstance(response, Pending):
-                if served.answers_long:
+                if served.answers_long or (size > LARGE_BYTES and served.sends_files):
                     response = _answered_in_steps(response, served, correlation_id, call)
                 else:
                     _encode_later(response, served, correlation_id, connection)
@@ -272,8 +272,6 @@ class Dispatcher:
             if response is None:
                 return None
             yield None
-            if not (_is_in_steps(frame, call) or is_long(response)):
-                return encode(served, correlation_id, response)
             reply = yield from encode_in_steps(served, correlation_id, response, call)
             leaving.append(response)
             del response

@@ -30,9 +30,22 @@ def forgotten(messages: list[Any]) -> Generator[None, None, None]:
 
 
 def is_long(message: Any) -> bool:
-    """Whether a message has an array that is worth a step of its own."""
+    """Whether a message has so many elements that it is worth steps of its own."""
+    left = STEP_ELEMENTS
+    arrays = _arrays_in(message)
+    while arrays:
+        array = arrays.pop()
+        left -= len(array)
+        if left < 0:
+            return True
+        for each in array:
+            arrays += _arrays_in(each)
+    return False
+
+
+def _arrays_in(message: Any) -> list[Any]:
     message_class: type = type(message)
-    return any(len(getattr(message, name) or ()) > STEP_ELEMENTS for name in _arrays_of(message_class))
+    return [array for name in _arrays_of(message_class) if (array := getattr(message, name))]
 
 
 def _long_arrays(message: Any, names: tuple[str, ...]) -> list[list[Any]]:

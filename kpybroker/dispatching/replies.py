@@ -55,9 +55,10 @@ def encode(served: Served, correlation_id: int, response: Any, encoded: list[Any
 
 def encode_in_steps(served: Served, correlation_id: int, response: Any, call: Call) -> Work:
     """Encode the reply, in steps if the response has many elements."""
-    if served.errors_in is None:
+    if not is_long(response):
         return encode(served, correlation_id, response)
-    yield from errors_in_steps(response, served.counters.count_error)
+    if served.errors_in is not None:
+        yield from errors_in_steps(response, served.counters.count_error)
     encode_response = encoder_in_steps(type(response), call.api_version)
     yield None
     parts: list[Any] = []
@@ -80,9 +81,7 @@ def encode_late(served: Served, correlation_id: int, response: Any, connection: 
 def encode_late_in_steps(served: Served, correlation_id: int, response: Any, call: Call) -> Work:
     """Like `encode_late`, in steps if the response is long."""
     try:
-        if response is None or not is_long(response):
-            return None if response is None else encode(served, correlation_id, response)
-        return (yield from encode_in_steps(served, correlation_id, response, call))
+        return None if response is None else (yield from encode_in_steps(served, correlation_id, response, call))
     except Exception:
         log.exception("The reply to %s could not be encoded; its connection is closed", call.client)
         call.peer.close()

@@ -10,6 +10,7 @@ Only for the broker's own process. A broker embedded in another process leaves t
 """
 
 import gc
+import sys
 from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from typing import Final
@@ -37,10 +38,14 @@ class Collector:
         scheduler: Scheduler,
         now_ns: Callable[[], int] = perf_counter_ns,
         worked_ns: Callable[[], int] = thread_time_ns,
+        blocks: Callable[[], int] = sys.getallocatedblocks,
     ) -> None:
-        """``worked_ns`` returns the CPU time of this thread."""
+        """``worked_ns`` returns the CPU time of this thread, ``blocks`` the number of blocks of memory in use."""
         self.scheduler = scheduler
         self._clocks = now_ns, worked_ns
+        self._blocks = blocks
+        self._blocks_before = 0
+        """The blocks in use after the last full collection."""
         self.full_collections = 0
         self._frozen_since = 0
         """The number of young collections whose survivors were frozen since the last full collection."""
@@ -70,7 +75,10 @@ class Collector:
         self._idle_checks = self._idle_checks + 1 if self._was_idle() else 0
         has_time = self._idle_checks >= IDLE_CHECKS
         if self._frozen_since >= (MUCH if has_time else TOO_MUCH):
-            self._collect_all()
+            if self._blocks() - self._blocks_before >= YOUNG_OBJECTS * MUCH:
+                self._collect_all()
+            else:
+                self._frozen_since = 0  # what survived for a while was freed later
         self._timer = self.scheduler.call_later(CHECK_MS, self._check)
 
     def _was_idle(self) -> bool:
@@ -85,4 +93,5 @@ class Collector:
         gc.collect()
         gc.freeze()
         self.full_collections += 1
+        self._blocks_before = self._blocks()
         self._frozen_since = self._idle_checks = 0

@@ -65,6 +65,17 @@ def test_what_survives_a_young_collection_is_frozen(collector: Collector, clocks
     assert collector.full_collections == 0
 
 
+def test_nothing_is_walked_where_what_survived_was_freed_later(collector: Collector, clocks: Clocks) -> None:
+    """Such as large requests: whoever sends many of them does not make the loop stand still."""
+    collector._collect_all()
+    for _ in range(3):
+        survivors(TOO_MUCH // 2)
+        clocks.scheduler.advance(CHECK_MS)
+    clocks.busy_share = 0.0
+    clocks.scheduler.advance(CHECK_MS * (IDLE_CHECKS + 1))
+    assert collector.full_collections == 1
+
+
 def test_cycles_among_it_go_when_the_loop_has_been_idle(collector: Collector, clocks: Clocks) -> None:
     node = Node()
     lost = weakref.ref(node)
