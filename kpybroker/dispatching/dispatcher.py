@@ -36,7 +36,7 @@ from kpybroker.server.connection import Connection
 from kpybroker.server.outbox import Reply
 from kpywire import api, error_codes
 from kpywire.codec import decoder_in_steps
-from kpywire.errors import Malformed, ManyElements
+from kpywire.errors import Malformed, ManyElements, TooLong
 from kpywire.header import decode_request_header
 
 if TYPE_CHECKING:
@@ -280,6 +280,9 @@ class Dispatcher:
         except CloseConnection:
             counters.failures += 1
             raise
+        except TooLong as why:
+            counters.failures += 1
+            raise CloseConnection(f"a request with too long an answer: {why}") from None
         except Exception as error:
             counters.failures += 1
             raise _failed(*key, error) from None

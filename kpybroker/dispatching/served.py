@@ -126,6 +126,8 @@ def serve(
         from kpybroker.guards.stage import guarded  # not of a plain start
 
         handle, work = guarded(node, api_key, handle, work)
+        if intercept is not None:
+            work = None
         yield
     served = Served(
         decode,

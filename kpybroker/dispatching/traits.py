@@ -19,20 +19,23 @@ REPEATED: Final = frozenset(
 ANSWERED_ALIKE: Final = frozenset({api.OFFSET_COMMIT})
 """The requests that change, but whose answers a client gets again for as long as they succeed."""
 
-_FEW_MIB: Final = 4 << 20
-MOST_OBJECT_BYTES: Final = dict.fromkeys(
-    (
-        api.ADD_PARTITIONS_TO_TXN, api.OFFSET_COMMIT, api.OFFSET_FETCH, api.TXN_OFFSET_COMMIT,
-        api.ADD_RAFT_VOTER, api.ALTER_CLIENT_QUOTAS, api.ALTER_SHARE_GROUP_OFFSETS, api.ALTER_USER_SCRAM_CREDENTIALS,
-        api.API_VERSIONS, api.BEGIN_QUORUM_EPOCH, api.BROKER_HEARTBEAT, api.BROKER_REGISTRATION,
-        api.CONSUMER_GROUP_HEARTBEAT, api.CONTROLLER_REGISTRATION, api.CREATE_ACLS, api.CREATE_DELEGATION_TOKEN,
-        api.DELETE_ACLS, api.DELETE_SHARE_GROUP_OFFSETS, api.DESCRIBE_CLIENT_QUOTAS, api.DESCRIBE_DELEGATION_TOKEN,
-        api.DESCRIBE_QUORUM, api.DESCRIBE_SHARE_GROUP_OFFSETS, api.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        api.END_QUORUM_EPOCH, api.FETCH_SNAPSHOT, api.JOIN_GROUP, api.LEAVE_GROUP, api.LIST_CONFIG_RESOURCES,
-        api.LIST_GROUPS, api.LIST_TRANSACTIONS, api.OFFSET_DELETE, api.SHARE_ACKNOWLEDGE, api.SHARE_FETCH,
-        api.SHARE_GROUP_HEARTBEAT, api.STREAMS_GROUP_HEARTBEAT, api.SYNC_GROUP, api.UPDATE_FEATURES, api.VOTE,
-    ),
-    _FEW_MIB,
+_FEW = (
+    api.ADD_RAFT_VOTER, api.API_VERSIONS, api.BEGIN_QUORUM_EPOCH, api.BROKER_HEARTBEAT, api.BROKER_REGISTRATION,
+    api.CONTROLLER_REGISTRATION, api.CREATE_DELEGATION_TOKEN, api.DESCRIBE_CLIENT_QUOTAS, api.DESCRIBE_DELEGATION_TOKEN,
+    api.DESCRIBE_QUORUM, api.END_QUORUM_EPOCH, api.FETCH_SNAPSHOT, api.LIST_CONFIG_RESOURCES, api.LIST_GROUPS,
+    api.LIST_TRANSACTIONS, api.UPDATE_FEATURES, api.VOTE,
 )  # fmt: skip
-"""The memory that the elements of a request may take, where it is less than usual: each of these requests is decided at
-once, and is for ten thousand topics or members, or for a few partitions of a quorum."""
+_THOUSANDS = (api.ALTER_USER_SCRAM_CREDENTIALS, api.CREATE_ACLS, api.DELETE_ACLS, api.DESCRIBE_USER_SCRAM_CREDENTIALS)
+_TEN_THOUSAND = (
+    api.ADD_PARTITIONS_TO_TXN, api.ALTER_CLIENT_QUOTAS, api.ALTER_PARTITION_REASSIGNMENTS,
+    api.ALTER_SHARE_GROUP_OFFSETS, api.CONSUMER_GROUP_HEARTBEAT, api.CREATE_PARTITIONS, api.DELETE_SHARE_GROUP_OFFSETS,
+    api.DESCRIBE_LOG_DIRS, api.DESCRIBE_SHARE_GROUP_OFFSETS, api.ELECT_LEADERS, api.JOIN_GROUP, api.LEAVE_GROUP,
+    api.LIST_PARTITION_REASSIGNMENTS, api.OFFSET_COMMIT, api.OFFSET_DELETE, api.OFFSET_FETCH, api.SHARE_ACKNOWLEDGE,
+    api.SHARE_FETCH, api.SHARE_GROUP_HEARTBEAT, api.STREAMS_GROUP_HEARTBEAT, api.SYNC_GROUP, api.TXN_OFFSET_COMMIT,
+    api.WRITE_TXN_MARKERS,
+)  # fmt: skip
+MOST_OBJECT_BYTES: Final = {
+    **dict.fromkeys(_FEW, 1 << 19), **dict.fromkeys(_THOUSANDS, 1 << 21), **dict.fromkeys(_TEN_THOUSAND, 1 << 22)
+}  # fmt: skip
+"""The memory that the elements of a request may take, where it is less than usual: these requests are decided at once.
+They are for the partitions of a quorum, for thousands of users, or for ten thousand topics or members."""

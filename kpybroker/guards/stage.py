@@ -15,11 +15,12 @@ Reply = Callable[[Any], object]
 
 
 def guarded(node: Any, api_key: int, handle: Handle, work: Callable[..., Work] | None) -> tuple[Handle, Any]:
-    """The handler of an API and its form in steps, behind the guard that the API has at this node."""
+    """The handler of an API and its form in steps, behind the guard that the API has at this node. Behind a guard every
+    handler has such a form, since large requests are examined in steps."""
     guard = guard_of(node, api_key)
     if guard is None:
         return handle, work
-    return _guarded(guard, handle), None if work is None else _guarded_work(guard, work)
+    return _guarded(guard, handle), _guarded_work(guard, _as_work(handle) if work is None else work)
 
 
 def guarded_work(node: Any, api_key: int, handle: Callable[..., Any]) -> Callable[..., Work]:

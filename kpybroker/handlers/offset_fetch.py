@@ -13,6 +13,7 @@ from collections.abc import Generator
 from typing import Any
 
 from kpybroker.calls.call import Call
+from kpybroker.calls.close_connection import CloseConnection
 from kpybroker.calls.deferred import pass_on
 from kpybroker.calls.gathered import gathered
 from kpybroker.calls.pending import Pending
@@ -36,6 +37,8 @@ TOP_LEVEL_ERROR_FROM = 2
 SEVERAL_FROM = 8
 IDS_FROM = 10
 NO_OFFSET = -1
+MOST_ANSWERED = 1_000_000
+"""The partitions in one answer. A request that names a group again and again would get more."""
 _NOT_COORDINATOR = frozenset(
     (error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.NOT_ENOUGH_REPLICAS, error_codes.REQUEST_TIMED_OUT)
 )
@@ -46,8 +49,14 @@ def handle(broker: Context, request: OffsetFetchRequest, call: Call) -> Generato
     """Ask the coordinator of each group."""
     if call.api_version >= SEVERAL_FROM:
         asked = []
+        left = MOST_ANSWERED
         for group in request.groups:
-            asked.append((yield from _ask(broker, group, call, require_stable=request.require_stable)))
+            answer = yield from _ask(broker, group, call, require_stable=request.require_stable)
+            asked.append(answer)
+            if not isinstance(answer, Pending):
+                left -= sum(len(topic.partitions) for topic in answer.topics)
+            if left < 0:
+                raise CloseConnection(f"a request for more than {MOST_ANSWERED} committed offsets")
             yield
         return gathered(asked, lambda groups: OffsetFetchResponse(groups=groups))
     topics = None

@@ -10,10 +10,10 @@ from struct import Struct, pack
 from struct import error as StructError  # noqa: N812
 from typing import Any
 
-from kpywire.errors import UnsupportedVersion
+from kpywire.errors import TooLong, UnsupportedVersion
 from kpywire.reading import MAX_STRING_BYTES
 from kpywire.schema import Field, Shape, fields_of, holds_records, shared_default
-from kpywire.sizes import FORMATS, SHORT_ARRAY_LENGTH, short_arrays
+from kpywire.sizes import FORMATS, MOST_ENCODED_BYTES, SHORT_ARRAY_LENGTH, short_arrays
 from kpywire.source import MOST_NUMBERS, STEP_NUMBERS, Source, compile_function
 from kpywire.varint import encode_unsigned_varint
 
@@ -48,7 +48,7 @@ class EncoderSource(Source):
         self.depth = 0
         self.out = "out"
         self.names: dict[str, Any] = {
-            "UnsupportedVersion": UnsupportedVersion, "StructError": StructError, "pack": pack,
+            "TooLong": TooLong, "UnsupportedVersion": UnsupportedVersion, "StructError": StructError, "pack": pack,
             "varint": encode_unsigned_varint, "long_string": long_string, "EncodedStructs": EncodedStructs,
         }  # fmt: skip
 
@@ -71,6 +71,11 @@ class EncoderSource(Source):
         if self.in_steps:
             self.add("yield")
         return compile_function(f"encode {self.title}", self.text(), self.names)
+
+    def count(self, elements: str) -> None:
+        super().count(elements)
+        self.add(f"    if len(out) > {MOST_ENCODED_BYTES}:")
+        self.add(f"        raise TooLong({f'{self.title} is longer than {MOST_ENCODED_BYTES} bytes'!r})")
 
     def packed(self, run: list[tuple[str, str]]) -> str:
         """An expression: the bytes of these values."""

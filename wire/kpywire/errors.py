@@ -11,3 +11,7 @@ class UnsupportedVersion(ValueError):
 
 class ManyElements(Exception):
     """A message with more elements than are decoded at once. It is to be decoded in steps."""
+
+
+class TooLong(Exception):
+    """A message that would take more bytes than anybody reads."""
