@@ -4,7 +4,8 @@ A broker's objects either are freed at once, by their reference counts, or live 
 Scanning the latter again and again stops the loop (a full collection over 10 000 partitions takes 170 ms) and finds
 nothing. So objects that survive a young collection are moved out of the collector's reach (``gc.freeze``), which costs
 nothing, however many they are. When much was frozen and the loop has then been idle for a while, everything is unfrozen
-and collected once, in case it contains cycles after all.
+and collected once, in case it contains cycles after all. Later that waits until the memory in use has grown, too: large
+requests survive young collections, but they are freed.
 
 Only for the broker's own process. A broker embedded in another process leaves the collector alone.
 """
@@ -57,6 +58,7 @@ class Collector:
         """Freeze everything that exists now. It is collected in the first idle period."""
         gc.freeze()
         self._frozen_since = MUCH
+        self._blocks_before = self._blocks()
         gc.set_threshold(YOUNG_OBJECTS, NEVER, NEVER)
         self._was_idle()
         self._timer = self.scheduler.call_later(CHECK_MS, self._check)
@@ -74,11 +76,13 @@ class Collector:
             self._frozen_since += survived
         self._idle_checks = self._idle_checks + 1 if self._was_idle() else 0
         has_time = self._idle_checks >= IDLE_CHECKS
-        if self._frozen_since >= (MUCH if has_time else TOO_MUCH):
-            if self._blocks() - self._blocks_before >= YOUNG_OBJECTS * MUCH:
+        much = MUCH if has_time else TOO_MUCH
+        if self._frozen_since >= much:
+            is_first = has_time and not self.full_collections
+            if is_first or self._blocks() - self._blocks_before >= YOUNG_OBJECTS * much:
                 self._collect_all()
-            else:
-                self._frozen_since = 0  # what survived for a while was freed later
+            elif has_time:
+                self._frozen_since = 0  # what survived for a while was freed later, such as large requests
         self._timer = self.scheduler.call_later(CHECK_MS, self._check)
 
     def _was_idle(self) -> bool:

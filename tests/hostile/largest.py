@@ -29,13 +29,15 @@ class Large(NamedTuple):
         return f"{api.API_KEYS[self.key].name}: {self.form}, {len(self.payload)} bytes"
 
 
-def largest(key: int, version: int, share: float, name: str, kinds: tuple[int, ...] = (0,)) -> Iterator[Large]:
+def largest(
+    key: int, version: int, share: float, name: str, kinds: tuple[int, ...] = (0,), *, both: bool = True
+) -> Iterator[Large]:
     """The requests of one API. ``name`` names what is above the many elements; ``kinds`` are values of numbers such as
-    resource types."""
+    resource types. ``both``: with elements that are all different, and with equal ones; else only the former."""
     cls = api.request_class(key)
     for array in arrays(cls, version):
         for kind in kinds:
-            for distinct in (True, False):
+            for distinct in (True, False)[: 1 + both]:
                 count = most_elements(cls, version, array, share)
                 payload = swollen(key, version, array, count, Filling(name, distinct, kind))
                 if len(payload) > MOST_FRAME_BYTES:
