@@ -31,8 +31,8 @@ def encode(served: Served, correlation_id: int, response: Any, encoded: list[Any
         served.encode(response, parts)
     else:
         parts = encoded
-    if not served.sends_files or (len(parts) == 1 and type(parts[0]) is bytes):
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
+    if len(parts) == 1 and (not served.sends_files or type(parts[0]) is bytes):
+        body = parts[0]
         size = len(body)
         served.counters.response_bytes += size
         header = (

@@ -23,7 +23,7 @@ from kpybroker.fairness.times import PIECE_NS
 from kpybroker.fairness.turn import UNWRITTEN
 from kpybroker.server.backlog import Held
 from kpybroker.server.channel import Channel
-from kpybroker.server.frames import SIZE, SMALLEST_FRAME_BYTES, Dispatch, checked_size, first_body_bytes, holds_one
+from kpybroker.server.frames import SIZE, SMALLEST_FRAME_BYTES, Dispatch, checked_size, grown_body_bytes, holds_one
 from kpybroker.server.mutes import Mute
 from kpybroker.server.outbox import Outbox, Reply
 from kpybroker.server.phases import ASIDE, CLOSED, MAY_FOLLOW, PAUSED, SERVING
@@ -340,7 +340,7 @@ class Connection(Debtor):
         if spare is not None:
             wanted = len(spare)
         elif size > have:
-            wanted = min(size, max(2 * have, first_body_bytes(self.most_frame_bytes)))
+            wanted = min(size, grown_body_bytes(have, self.most_frame_bytes))
         else:
             wanted = max(4, have)
         granted = self.server.budget.grow(self, wanted, self.resume)
@@ -355,7 +355,7 @@ class Connection(Debtor):
     def _grow_body(self) -> None:
         body = self._body
         assert body is not None
-        wanted = min(self._body_size, max(2 * len(body), first_body_bytes(self.most_frame_bytes)))
+        wanted = min(self._body_size, grown_body_bytes(len(body), self.most_frame_bytes))
         if not self.server.budget.grow(self, wanted, self.resume):
             self._enter(PAUSED)
             return

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FIRST_BODY_BYTES: Final = 64 * 1024
 MOST_GROWTH: Final = 128
 """A buffer begins with at least this part of the largest frame."""
+MOST_GROWN_BYTES: Final = 2 << 20
+"""A buffer grows by this much at a time, since memory is cleared before it is used."""
 SMALLEST_FRAME_BYTES: Final = 8
 """The shortest header of a request."""
 SIZE: Final = Struct(">i")
@@ -50,6 +52,11 @@ def holds_one(channel: "Channel", peeked: memoryview) -> bool:
 def first_body_bytes(most_frame_bytes: int) -> int:
     """The first size of a buffer for a large frame: little where only small frames are accepted, as in a login."""
     return min(FIRST_BODY_BYTES, most_frame_bytes // MOST_GROWTH)
+
+
+def grown_body_bytes(have: int, most_frame_bytes: int) -> int:
+    """The next size of such a buffer."""
+    return max(min(2 * have, have + MOST_GROWN_BYTES), first_body_bytes(most_frame_bytes))
 
 
 @runtime_checkable

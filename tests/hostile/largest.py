@@ -9,7 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from swollen import Array, Filling, arrays, swollen
 
+from kpybroker.dispatching.traits import MOST_OBJECT_BYTES
 from kpywire import api
+from kpywire.produce import MOST_BYTES
 from kpywire.schema import Shape, fields_of
 from kpywire.sizes import MAX_OBJECT_BYTES, TAGGED_FIELD_BYTES, element_price
 from kpywire.varint import encode_unsigned_varint
@@ -47,14 +49,25 @@ def largest(
                 form = f"{count} {'different' if distinct else 'equal'} {array}{f' of type {kind}' if kind else ''}"
                 yield Large(key, form, payload)
     if version >= api.API_KEYS[key].flexible_version:
-        yield Large(key, "tagged fields", with_tags(swollen(key, version, Array(("",)), 0, Filling(name, True)), share))
+        yield Large(
+            key,
+            "tagged fields",
+            with_tags(swollen(key, version, Array(("",)), 0, Filling(name, True)), most_bytes(cls) * share),
+        )
 
 
 def most_elements(cls: type, version: int, array: Array, share: float) -> int:
     """The number of elements of one array that a decoder makes."""
     shape = _shape_of(cls, array.path)
     assert shape.element is not None
-    return max(1, int(MAX_OBJECT_BYTES * share * 0.95) // element_price(shape.element, version))
+    return max(1, int(most_bytes(cls) * share) // element_price(shape.element, version))
+
+
+def most_bytes(cls: type) -> int:
+    """The memory that the elements of such a request may take, less what those above an array do."""
+    key: int = cls.KEY  # type: ignore[attr-defined]
+    most = MOST_BYTES if key == api.PRODUCE else MOST_OBJECT_BYTES.get(key, MAX_OBJECT_BYTES)
+    return most - 10_000
 
 
 def _shape_of(cls: type, path: tuple[str, ...]) -> Shape:
@@ -66,9 +79,9 @@ def _shape_of(cls: type, path: tuple[str, ...]) -> Shape:
     return _shape_of(inner, path[1:])
 
 
-def with_tags(payload: bytes, share: float) -> bytes:
+def with_tags(payload: bytes, most: float) -> bytes:
     """A request of a flexible version without tagged fields, with as many unknown ones as are accepted."""
-    count = int(MAX_OBJECT_BYTES * share * 0.95) // TAGGED_FIELD_BYTES
+    count = int(most) // TAGGED_FIELD_BYTES
     assert payload.endswith(b"\0")
     tags = b"".join(encode_unsigned_varint(1000 + number) + b"\0" for number in range(count))
     return payload[:-1] + encode_unsigned_varint(count) + tags

@@ -19,6 +19,7 @@ from kpywire.sizes import (
     FEW_OBJECT_BYTES,
     FORMATS,
     MAX_OBJECT_BYTES,
+    MOST_FIELD_BYTES,
     MOST_TAGGED_FIELDS,
     SHORT_ARRAY_LENGTH,
     TAGGED_FIELD_BYTES,
@@ -225,6 +226,8 @@ class DecoderSource(Source):
             self.add(f"    {target} = ''")
             self.add("else:")
             self.indentation += 1
+        if kind == "bytes" and self.in_steps:
+            self.fail(f"n > {MOST_FIELD_BYTES}", "one field of very many bytes")
         self.add(f"end = pos + n{' - 1' if flexible else ''}")
         part = {"string": "str(buffer[pos:end], 'utf-8', 'replace')", "bytes": "bytes(buffer[pos:end])"}
         self.add(f"{target} = {part.get(kind, 'view[pos:end]')}")

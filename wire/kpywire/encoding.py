@@ -13,8 +13,8 @@ from typing import Any
 from kpywire.errors import TooLong, UnsupportedVersion
 from kpywire.reading import MAX_STRING_BYTES
 from kpywire.schema import Field, Shape, fields_of, holds_records, shared_default
-from kpywire.sizes import FORMATS, MOST_ENCODED_BYTES, SHORT_ARRAY_LENGTH, short_arrays
-from kpywire.source import MOST_NUMBERS, STEP_NUMBERS, Source, compile_function
+from kpywire.sizes import FORMATS, MOST_PARTS, PART_BYTES, SHORT_ARRAY_LENGTH, short_arrays
+from kpywire.source import MOST_NUMBERS, STEP_NUMBERS, STEP_STRUCTS, Source, compile_function
 from kpywire.varint import encode_unsigned_varint
 
 
@@ -74,8 +74,16 @@ class EncoderSource(Source):
 
     def count(self, elements: str) -> None:
         super().count(elements)
-        self.add(f"    if len(out) > {MOST_ENCODED_BYTES}:")
-        self.add(f"        raise TooLong({f'{self.title} is longer than {MOST_ENCODED_BYTES} bytes'!r})")
+        self.split()
+
+    def split(self) -> None:
+        """Begin another part when one is large: to grow a large buffer may take long."""
+        if self.out == "out":
+            self.add(f"    if len(out) > {PART_BYTES}:")
+            self.add("        parts.append(out)")
+            self.add("        out = bytearray()")
+            self.add(f"        if len(parts) > {MOST_PARTS}:")
+            self.add(f"            raise TooLong({f'{self.title} is too long'!r})")
 
     def packed(self, run: list[tuple[str, str]]) -> str:
         """An expression: the bytes of these values."""
@@ -268,6 +276,11 @@ class EncoderSource(Source):
             self.add("        parts.append(out)")
             self.add(f"        parts.append({item}[1])")
             self.add(f"        out = bytearray({item}[2])")
+        elif self.in_steps:
+            self.add(f"for start in range(0, len({items}), {STEP_STRUCTS}):")
+            self.add(f"    {self.out} += b''.join({items}[start : start + {STEP_STRUCTS}])")
+            self.add("    yield")
+            self.split()
         else:
             self.add(f"{self.out} += b''.join({items})")
         self.indentation -= 1

@@ -14,7 +14,9 @@ FORMATS = {
 }  # fmt: skip
 MAX_OBJECT_BYTES = 1 << 26  # that all elements of arrays in one message may take
 SHORT_ARRAY_LENGTH = 17
-MOST_ENCODED_BYTES = 1 << 27  # of a message that is encoded in steps, without its records
+PART_BYTES = 1 << 20  # of a message that is encoded in steps: more begin another part
+MOST_PARTS = 128  # of such a message
+MOST_FIELD_BYTES = 1 << 24  # of one field in a message that is decoded in steps
 FEW_OBJECT_BYTES = 1 << 19  # of elements that are decoded at once, where a message may have many
 MOST_TAGGED_FIELDS = 1024  # of one struct, in a message that is not decoded in steps
 TAGGED_FIELD_BYTES = 512  # the price of a tagged field: unknown ones take no memory, but time

@@ -9,6 +9,8 @@ STEP_ELEMENTS = 32
 """The number of elements, of all arrays together, after which a codec in steps yields."""
 STEP_NUMBERS = 64
 """The numbers of an array that count as one element."""
+STEP_STRUCTS = 256
+"""The structs of an array that are encoded already and written in one step."""
 MOST_NUMBERS = 4096
 """The numbers that a codec in steps reads or writes at a time."""
 
