@@ -161,17 +161,16 @@ def _create_delegation_token(
     )
 
 
-def _elect_leaders(request: ElectLeadersRequest, code: int, message: str | None) -> ElectLeadersResponse:
-    results = [
-        ReplicaElectionResult(
-            topic=topic.topic,
-            partition_result=[
-                PartitionResult(partition_id=partition_id, error_code=code, error_message=message)
-                for partition_id in topic.partitions
-            ],
+def _elect_leaders(request: ElectLeadersRequest, code: int, message: str | None) -> InSteps:
+    results: list[ReplicaElectionResult] = []
+    for topic in request.topic_partitions or ():
+        partitions = yield from _each(
+            topic.partitions,
+            lambda partition_id: PartitionResult(partition_id=partition_id, error_code=code, error_message=message),
         )
-        for topic in request.topic_partitions or ()
-    ]
+        results.append(ReplicaElectionResult(topic=topic.topic, partition_result=partitions))
+        if len(results) % STEP_RESULTS == 0:
+            yield
     return ElectLeadersResponse(throttle_time_ms=0, error_code=code, replica_election_results=results)
 
 
