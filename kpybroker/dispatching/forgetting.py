@@ -30,7 +30,7 @@ def forgotten(messages: list[Any]) -> Generator[None, None, None]:
 
 
 def is_long(message: Any) -> bool:
-    """Whether a message has so many elements that it is worth steps of its own."""
+    """Whether a message has enough elements to be worth steps of its own."""
     left = STEP_ELEMENTS
     arrays = _arrays_in(message)
     while arrays:

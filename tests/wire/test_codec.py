@@ -114,7 +114,7 @@ def test_long_arrays_of_numbers_make_steps_too() -> None:
 
 
 def at_least(request: Any, version: int, count: int) -> bool:
-    """Whether a message is encoded and decoded in so many steps at least, to the same."""
+    """Whether a message is encoded and decoded in at least this number of steps, to the same."""
     parts: list[Any] = []
     encoding = stepped(codec.encoder_in_steps(type(request), version)(request, parts))[1]
     data = b"".join(parts)

@@ -130,8 +130,8 @@ class FetchCodec:
     def _packed(
         self, frame: memoryview, position: int, at_once: int
     ) -> Generator[None, None, tuple[FetchRequest, int] | None]:
-        """Return the request with packed partitions, after steps of so many topics; None if the compiled codec has to
-        decode it."""
+        """Return the request with packed partitions, after steps of ``at_once`` topics; None if the compiled codec
+        has to decode it."""
         try:
             head: Sequence[Any] = self._head.unpack_from(frame, position)
             topic_count, position = self._count(frame, position + self._head.size)

@@ -28,7 +28,7 @@ class Source:
         self.lines.append("    " * self.indentation + line)
 
     def count(self, elements: str) -> None:
-        """Yield if so many elements were passed since the last time, in whichever arrays."""
+        """Yield if `STEP_ELEMENTS` were passed since the last time, in whichever arrays."""
         self.add(f"steps += {elements}")
         self.add(f"if steps >= {STEP_ELEMENTS}:")
         self.add("    steps = 0")
