@@ -1,7 +1,7 @@
 """The largest requests that are accepted: as many elements as a decoder makes, in each array of each API.
 
 Made from the declarations of the messages, like those of `swollen`, but bounded by the memory that the elements take
-(`kpywire.sizes`). ``share`` is the part of this bound that a request takes.
+(`kpywire.sizes`). ``share`` is the part of the largest bound that a request takes.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def largest(
         yield Large(
             key,
             "tagged fields",
-            with_tags(swollen(key, version, Array(("",)), 0, Filling(name, True)), most_bytes(cls) * share),
+            with_tags(swollen(key, version, Array(("",)), 0, Filling(name, True)), most_bytes(cls, share)),
         )
 
 
@@ -60,14 +60,14 @@ def most_elements(cls: type, version: int, array: Array, share: float) -> int:
     """The number of elements of one array that a decoder makes."""
     shape = _shape_of(cls, array.path)
     assert shape.element is not None
-    return max(1, int(most_bytes(cls) * share) // element_price(shape.element, version))
+    return max(1, most_bytes(cls, share) // element_price(shape.element, version))
 
 
-def most_bytes(cls: type) -> int:
-    """The memory that the elements of such a request may take, less what those above an array do."""
+def most_bytes(cls: type, share: float) -> int:
+    """The memory that the elements of such a request take, less what those above an array do."""
     key: int = cls.KEY  # type: ignore[attr-defined]
     most = MOST_BYTES if key == api.PRODUCE else MOST_OBJECT_BYTES.get(key, MAX_OBJECT_BYTES)
-    return most - 10_000
+    return min(most, int(MAX_OBJECT_BYTES * share)) - 10_000
 
 
 def _shape_of(cls: type, path: tuple[str, ...]) -> Shape:
@@ -79,9 +79,9 @@ def _shape_of(cls: type, path: tuple[str, ...]) -> Shape:
     return _shape_of(inner, path[1:])
 
 
-def with_tags(payload: bytes, most: float) -> bytes:
+def with_tags(payload: bytes, most: int) -> bytes:
     """A request of a flexible version without tagged fields, with as many unknown ones as are accepted."""
-    count = int(most) // TAGGED_FIELD_BYTES
+    count = most // TAGGED_FIELD_BYTES
     assert payload.endswith(b"\0")
     tags = b"".join(encode_unsigned_varint(1000 + number) + b"\0" for number in range(count))
     return payload[:-1] + encode_unsigned_varint(count) + tags
