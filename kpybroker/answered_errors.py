@@ -4,7 +4,7 @@ They are needed for counting, and to find the controller. Not used for Produce a
 errors, nor for answers that are already encoded.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from typing import Any, Final
 
@@ -16,6 +16,9 @@ from kpywire.schema import fields_of
 ERROR_CODE: Final = "error_code"
 Errors = Callable[[Any, list[int]], None]
 """A function that appends the error codes of a message that are not 0."""
+STEP_ELEMENTS: Final = 128
+"""The number of elements that one step passes."""
+_Below = tuple[bool, list[Any]]
 
 
 @cache
@@ -42,6 +45,42 @@ def errors_in(message: type) -> Errors | None:
                     below(each, codes)
 
     return append_errors
+
+
+def errors_in_steps(answer: Any, count: Callable[[int], None]) -> Generator[None, None, None]:
+    """Call ``count`` with each error code of a message that is not 0, in steps."""
+    message: type = type(answer)
+    yield from _walked(answer, _below(message), count, [0])
+
+
+def _walked(
+    answer: Any, below: "_Below", count: Callable[[int], None], passed: list[int]
+) -> Generator[None, None, None]:
+    has_code, nested = below
+    if has_code and answer.error_code:
+        count(answer.error_code)
+    for name, inner in nested:
+        parts = getattr(answer, name) or ()
+        if type(parts) is EncodedStructs:
+            continue
+        is_leaf = not inner[1]
+        for each in parts:
+            passed[0] += 1
+            if passed[0] % STEP_ELEMENTS == 0:
+                yield
+            if not is_leaf:
+                yield from _walked(each, inner, count, passed)
+            elif each.error_code:
+                count(each.error_code)
+
+
+@cache
+def _below(message: type) -> "_Below":
+    """Whether messages of this class have an error code, and their lists of elements that have errors."""
+    fields = fields_of(message)
+    structs = [(field.name, field.shape.element.struct) for field in fields if field.shape.element is not None]
+    inner = [(name, _below(struct)) for name, struct in structs if struct is not None]
+    return any(field.name == ERROR_CODE for field in fields), [(name, each) for name, each in inner if any(each)]
 
 
 def names_no_controller(response: object) -> bool:

@@ -4,11 +4,14 @@ Kafka has handwritten code for each API (``AbstractRequest.getErrorResponse``). 
 an error code for the whole carries it there; any other response carries it in each entry, with one entry for each
 topic, partition, group or resource that the request names. Not here: Produce, whose answers have a codec of their own.
 
+A response with many entries is made in steps (`failing`).
+
 Invariant: the response can be written in the version it was made for.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, Final
 
 from kpywire import api, error_codes
@@ -94,62 +97,84 @@ _UNKNOWN = {
 """Values that say "none" and are not the defaults of their fields."""
 
 
+STEP_ENTRIES: Final = 32
+"""The number of entries that are made in one step."""
+
+
 def failed_response(request: Any, api_version: int, code: int, reason: str | None = None) -> Any:
     """The response to ``request`` that carries ``code`` wherever Kafka would, and a message where Kafka has one.
 
     ``reason`` is the message of the exception, if it has one of its own.
     """
+    work = failing(request, api_version, code, reason)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+
+
+def failing(request: Any, api_version: int, code: int, reason: str | None = None) -> Generator[None, None, Any]:
+    """Return what `failed_response` returns, in steps."""
     key = type(request).KEY
     response = api.response_class(key)()
-    failing = _Failing(key, api_version, code, reason)
-    is_whole = failing.mark(response)
+    failure = _Failing(key, api_version, code, reason)
+    is_whole = failure.mark(response)
     of_entries = code not in OF_A_FETCH_SESSION if key == api.FETCH else not is_whole or key in IN_EVERY_ENTRY_TOO
     if of_entries:
-        failing.fill_lists(request, response)
+        yield from failure.fill_lists(request, response)
         if key == api.FETCH:
             response.error_code = error_codes.NONE
     if key in _REPEATS:
-        _REPEATS[key](request, response, failing)
+        yield from _REPEATS[key](request, response, failure)
     return response
 
 
-def _repeat_topics(request: Any, response: Any, _failing: "_Failing") -> None:
+def _repeat_topics(request: Any, response: Any, failure: "_Failing") -> Generator[None, None, None]:
     """ListPartitionReassignments lists what was asked for, without an error in it."""
-    response.topics = [
-        OngoingTopicReassignment(
-            name=topic.name,
-            partitions=[
+    response.topics = []
+    for topic in request.topics or ():
+        partitions: list[OngoingPartitionReassignment] = []
+        for index in topic.partition_indexes:
+            if failure.is_step():
+                yield
+            partitions.append(
                 OngoingPartitionReassignment(
                     partition_index=index, replicas=[], adding_replicas=[], removing_replicas=[]
                 )
-                for index in topic.partition_indexes
-            ],
-        )
-        for topic in request.topics or ()
-    ]
+            )
+        if failure.is_step():
+            yield
+        response.topics.append(OngoingTopicReassignment(name=topic.name, partitions=partitions))
 
 
-def _repeat_error(_request: Any, response: Any, failing: "_Failing") -> None:
+def _repeat_error(_request: Any, response: Any, failure: "_Failing") -> Generator[None, None, None]:
     """DescribeUserScramCredentials has the error once more, for a user without a name."""
-    response.results = [failing.entry_of(DescribeUserScramCredentialsResult)]
+    yield from ()
+    response.results = [failure.entry_of(DescribeUserScramCredentialsResult)]
 
 
-def _repeat_entities(request: Any, response: Any, failing: "_Failing") -> None:
+def _repeat_entities(request: Any, response: Any, failure: "_Failing") -> Generator[None, None, None]:
     """AlterClientQuotas names the entities of the request, with the error for each."""
-    response.entries = [
-        AlterClientQuotasResponseEntryData(
-            error_code=failing.code,
-            error_message=error_codes.message(failing.code),
-            entity=[
+    response.entries = []
+    for entry in request.entries:
+        entity: list[AlterClientQuotasResponseEntityData] = []
+        for part in entry.entity:
+            if failure.is_step():
+                yield
+            entity.append(
                 AlterClientQuotasResponseEntityData(entity_type=part.entity_type, entity_name=part.entity_name)
-                for part in entry.entity
-            ],
+            )
+        if failure.is_step():
+            yield
+        response.entries.append(
+            AlterClientQuotasResponseEntryData(
+                error_code=failure.code, error_message=error_codes.message(failure.code), entity=entity
+            )
         )
-        for entry in request.entries
-    ]
 
 
-_REPEATS: Final[dict[int, Callable[[Any, Any, "_Failing"], None]]] = {
+_REPEATS: Final[dict[int, Callable[[Any, Any, "_Failing"], Generator[None, None, None]]]] = {
     api.LIST_PARTITION_REASSIGNMENTS: _repeat_topics,
     api.ALTER_CLIENT_QUOTAS: _repeat_entities,
     api.DESCRIBE_USER_SCRAM_CREDENTIALS: _repeat_error,
@@ -168,6 +193,8 @@ class _Failing:
         self.message = error_codes.message(code) if is_refused or key in WITH_A_MESSAGE else None
         if reason is not None and key in WITH_A_REASON:
             self.message = reason
+        self._known: dict[type, list[Field]] = {}
+        self._passed = 0
 
     def mark(self, part: Any) -> bool:
         """Set the error fields of a part of the response. Return whether it has any."""
@@ -189,14 +216,31 @@ class _Failing:
         self.mark(entry)
         return entry
 
-    def fill_lists(self, asked: Any, part: Any) -> None:
+    def is_step(self) -> bool:
+        """Count an entry. Return whether it is time for the next step."""
+        self._passed += 1
+        return self._passed % STEP_ENTRIES == 0
+
+    def fill_lists(self, asked: Any, part: Any) -> Generator[None, None, None]:
         """Give every list of ``part`` that can carry the error an entry for each entry of the request."""
         for field in self._fields(type(part)):
             entry_class = _entry_class(field)
-            if entry_class is not None and _can_fail(entry_class):
-                setattr(part, field.name, [self._entry(entry_class, one) for one in self._asked(asked, entry_class)])
+            if entry_class is None or not _can_fail(entry_class):
+                continue
+            entries: list[Any] = []
+            for one in self._asked(asked, entry_class):
+                if self.is_step():
+                    yield
+                if one is None:
+                    continue
+                entry = self._named(entry_class, one)
+                if not self.mark(entry):
+                    yield from self.fill_lists(one, entry)
+                entries.append(entry)
+            setattr(part, field.name, entries)
 
-    def _entry(self, entry_class: type, asked: Any) -> Any:
+    def _named(self, entry_class: type, asked: Any) -> Any:
+        """An entry with the names of what was asked for."""
         entry = entry_class()
         for field in self._fields(entry_class):
             if _is_of_the_error(field.name):
@@ -210,18 +254,18 @@ class _Failing:
                     if name in type(asked).FIELDS:
                         setattr(entry, field.name, getattr(asked, name))
                         break
-        if not self.mark(entry):
-            self.fill_lists(asked, entry)
         return entry
 
     def _asked(self, asked: Any, entry_class: type) -> Iterator[Any]:
-        """The entries of the request that ``entry_class`` answers."""
+        """The entries of the request that ``entry_class`` answers; None for one that is answered already."""
         if isinstance(asked, str | int):
             return
         answered = [field.name for field in self._fields(entry_class) if not _is_of_the_error(field.name)]
         if isinstance(asked, AlterUserScramCredentialsRequest):  # each user once, whichever list it is in
-            users: list[Any] = [*asked.deletions, *asked.upsertions]
-            yield from {each.name: each for each in users}.values()
+            named: set[str] = set()
+            for user in chain[Any](asked.deletions, asked.upsertions):
+                yield None if user.name in named else user
+                named.add(user.name)
             return
         for field in self._fields(type(asked)):
             entries: Sequence[Any] | None = getattr(asked, field.name)
@@ -239,7 +283,10 @@ class _Failing:
                 yield from self._asked(entry, entry_class)
 
     def _fields(self, cls: type) -> list[Field]:
-        return [field for field in fields_of(cls) if self.api_version in field.versions]
+        found = self._known.get(cls)
+        if found is None:
+            found = self._known[cls] = [field for field in fields_of(cls) if self.api_version in field.versions]
+        return found
 
 
 def _is_code(field: Field) -> bool:

@@ -13,6 +13,9 @@ from kpybroker.counters import UNCOUNTED, ApiCounters
 class Peer(Protocol):
     """The connection of a request, as a handler may use it."""
 
+    answered_ns: int
+    """The time when it last answered a request, or began to work on one in steps."""
+
     def share(self, work: Work) -> Any:
         """Do work in steps, and serve others in between. Return the response after a single step, else a `Pending`."""
 
@@ -44,6 +47,8 @@ class Call:
         "api_key",
         "api_version",
         "asker",
+        "audited",
+        "audited_ns",
         "client",
         "client_id",
         "counters",
@@ -82,6 +87,10 @@ class Call:
         """The counter of the client's metadata requests."""
         self.throttle: FetchThrottle | None = None
         """The quotas of its fetches, while any client quota is set."""
+        self.audited = 0
+        """The number of the authorizer's decisions on the present request that are to be logged."""
+        self.audited_ns = -1
+        """The peer's `answered_ns` when they were counted: later requests have another one."""
 
 
 Handle = Callable[[Any, Any, Call], Any]

@@ -76,7 +76,11 @@ def respond(request: DescribeConfigsRequest, view: View) -> Generator[None, None
     described_here = _OF_ZOOKEEPER_MODE if view.config.is_in_zookeeper_mode else _OF_KRAFT_MODE
     if not kinds <= described_here:
         error = ConfigError(error_codes.message(error_codes.INVALID_REQUEST) or "", error_codes.INVALID_REQUEST)
-        return _answer([_failed(resource, error) for resource in request.resources])
+        refused = []
+        for resource in request.resources:
+            yield
+            refused.append(_failed(resource, error))
+        return _answer(refused)
     results = []
     described: dict[tuple[int, str | None], list[DescribeConfigsResourceResult]] = {}
     room = MOST_ENTRIES

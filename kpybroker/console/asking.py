@@ -90,6 +90,11 @@ class Asking:
 class _Peer:
     """The connection that a handler would see."""
 
+    answered_ns = 0
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
     def share(self, work: Work) -> Pending:
         pending = Pending()
 
@@ -98,7 +103,9 @@ class _Peer:
             if not pending.resolved:
                 pending.resolve(response)
 
-        self._task = asyncio.ensure_future(run())
+        task = asyncio.ensure_future(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return pending
 
     def close(self) -> None:

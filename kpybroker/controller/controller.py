@@ -157,13 +157,12 @@ class Controller:
             decision = decider_of(type(request.message).__name__)(self.state, request, now_ms)
             records, response = decision if isinstance(decision, tuple) else (yield from decision)
         except KafkaError as error:
-            from kpybroker.controller.error_responses import error_response
+            from kpybroker.controller.error_responses import error_response_in_steps
 
-            return Effects(
-                replies=[
-                    (request.ticket, error_response(request.message, request.api_version, error.code, error.message))
-                ]
+            response = yield from error_response_in_steps(
+                request.message, request.api_version, error.code, error.message
             )
+            return Effects(replies=[(request.ticket, response)])
         return self._write(records, replies=[(request.ticket, response)])
 
     def _write(self, records: list[Any], *, replies: Sequence[tuple[Ticket, Any]] = (), then: Any = None) -> Effects:

@@ -1,7 +1,7 @@
 """The response "this request failed", for each API (``getErrorResponse`` of Kafka's request classes)."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, TypeVar
 
 from kpybroker.calls.principal import ANONYMOUS
 from kpybroker.controller import client_quotas
@@ -52,13 +52,41 @@ from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest,
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kpywire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
+T = TypeVar("T")
+R = TypeVar("R")
+STEP_RESULTS = 64
+"""The number of results that are made in one step."""
+InSteps = Generator[None, None, Any]
+
 
 def error_response(request: Any, api_version: int, code: int, message: str | None) -> Any:
     """The response to a request of the controller that failed as a whole."""
+    work = error_response_in_steps(request, api_version, code, message)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+
+
+def error_response_in_steps(request: Any, api_version: int, code: int, message: str | None) -> InSteps:
+    """Return what `error_response` returns, in steps."""
     response = _RESPONSES[type(request)](request, code, message)
+    if isinstance(response, Generator):
+        response = yield from response
     if api_version == 0 and type(request) is ElectLeadersRequest:
         response.error_code = error_codes.NONE  # version 0 has no place for it; the partitions say it
     return response
+
+
+def _each(elements: Iterable[T], result_of: Callable[[T], R]) -> Generator[None, None, list[R]]:
+    """Return the results for all elements, in steps."""
+    results: list[R] = []
+    for element in elements:
+        results.append(result_of(element))
+        if len(results) % STEP_RESULTS == 0:
+            yield
+    return results
 
 
 def plain_error_response(request: Any, api_version: int, code: int) -> Any:
@@ -66,46 +94,44 @@ def plain_error_response(request: Any, api_version: int, code: int) -> Any:
     return error_response(request, api_version, code, error_codes.message(code))
 
 
-def _create_topics(request: CreateTopicsRequest, code: int, message: str | None) -> CreateTopicsResponse:
-    return CreateTopicsResponse(
-        throttle_time_ms=0,
-        topics=[
-            CreatableTopicResult(name=topic.name, error_code=code, error_message=message) for topic in request.topics
-        ],
+def _create_topics(request: CreateTopicsRequest, code: int, message: str | None) -> InSteps:
+    topics = yield from _each(
+        request.topics,
+        lambda topic: CreatableTopicResult(name=topic.name, error_code=code, error_message=message),
     )
+    return CreateTopicsResponse(throttle_time_ms=0, topics=topics)
 
 
-def _delete_topics(request: DeleteTopicsRequest, code: int, _message: str | None) -> DeleteTopicsResponse:
-    by_name = [DeletableTopicResult(name=name, error_code=code) for name in request.topic_names]
-    by_state = [
-        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code) for topic in request.topics
-    ]
+def _delete_topics(request: DeleteTopicsRequest, code: int, _message: str | None) -> InSteps:
+    by_name = yield from _each(request.topic_names, lambda name: DeletableTopicResult(name=name, error_code=code))
+    by_state = yield from _each(
+        request.topics,
+        lambda topic: DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code),
+    )
     return DeleteTopicsResponse(throttle_time_ms=0, responses=by_name + by_state)
 
 
-def _create_partitions(request: CreatePartitionsRequest, code: int, message: str | None) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(
-        throttle_time_ms=0,
-        results=[
-            CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message)
-            for topic in request.topics
-        ],
+def _create_partitions(request: CreatePartitionsRequest, code: int, message: str | None) -> InSteps:
+    results = yield from _each(
+        request.topics,
+        lambda topic: CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message),
     )
+    return CreatePartitionsResponse(throttle_time_ms=0, results=results)
 
 
 def _configs_refused(response_class: type[Any], result_class: type[Any]) -> Callable[[Any, int, str | None], Any]:
     """Refuse AlterConfigs or IncrementalAlterConfigs: their messages have the same fields, but classes of their own."""
 
-    def refuse(request: Any, code: int, message: str | None) -> Any:
-        responses = [
-            result_class(
+    def refuse(request: Any, code: int, message: str | None) -> InSteps:
+        responses = yield from _each(
+            request.resources,
+            lambda resource: result_class(
                 error_code=code,
                 error_message=message,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ]
+            ),
+        )
         return response_class(throttle_time_ms=0, responses=responses)
 
     return refuse
@@ -135,17 +161,16 @@ def _create_delegation_token(
     )
 
 
-def _elect_leaders(request: ElectLeadersRequest, code: int, message: str | None) -> ElectLeadersResponse:
-    results = [
-        ReplicaElectionResult(
-            topic=topic.topic,
-            partition_result=[
-                PartitionResult(partition_id=partition_id, error_code=code, error_message=message)
-                for partition_id in topic.partitions
-            ],
+def _elect_leaders(request: ElectLeadersRequest, code: int, message: str | None) -> InSteps:
+    results: list[ReplicaElectionResult] = []
+    for topic in request.topic_partitions or ():
+        partitions = yield from _each(
+            topic.partitions,
+            lambda partition_id: PartitionResult(partition_id=partition_id, error_code=code, error_message=message),
         )
-        for topic in request.topic_partitions or ()
-    ]
+        results.append(ReplicaElectionResult(topic=topic.topic, partition_result=partitions))
+        if len(results) % STEP_RESULTS == 0:
+            yield
     return ElectLeadersResponse(throttle_time_ms=0, error_code=code, replica_election_results=results)
 
 

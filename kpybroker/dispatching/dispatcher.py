@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any, Final
 from kpybroker.calls.askers import Askers
 from kpybroker.calls.call import Call
 from kpybroker.calls.close_connection import CloseConnection
+from kpybroker.calls.deferred import pass_on
 from kpybroker.calls.pending import Pending
 from kpybroker.calls.steps import LARGE_BYTES, Work, at_once
 from kpybroker.counters import BRIEF_NS, UNCOUNTED, ApiCounters, Due
+from kpybroker.dispatching.forgetting import forgotten
 from kpybroker.dispatching.newcomers import Newcomers
 from kpybroker.dispatching.repeated import NO_REQUESTS, Repeated
-from kpybroker.dispatching.replies import encode, encode_in_steps, encode_late
+from kpybroker.dispatching.replies import encode, encode_in_steps, encode_late, encode_late_in_steps
 from kpybroker.dispatching.served import HEADER, Intercept, KnownCall, Served, kind_of, serve
-from kpybroker.dispatching.traits import ANSWERED_ALIKE, REPEATED, TRAITS
+from kpybroker.dispatching.traits import ANSWERED_ALIKE, MOST_OBJECT_BYTES, REPEATED, TRAITS
 from kpybroker.errors import AuthorizerNotReady
 from kpybroker.fairness.times import PIECE_NS
 from kpybroker.fairness.trait import ORDINARY, Trait
@@ -34,7 +36,7 @@ from kpybroker.server.connection import Connection
 from kpybroker.server.outbox import Reply
 from kpywire import api, error_codes
 from kpywire.codec import decoder_in_steps
-from kpywire.errors import Malformed
+from kpywire.errors import Malformed, ManyElements, TooLong
 from kpywire.header import decode_request_header
 
 if TYPE_CHECKING:
@@ -117,6 +119,8 @@ class Dispatcher:
                 request, _ = served.decode(frame, position)
             else:
                 request = repeated.decode(served, frame, position)
+        except ManyElements:
+            return self._begin(connection, frame, call, correlation_id, position, started_ns)
         except (Malformed, StructError, IndexError) as why:
             raise CloseConnection(f"a request that cannot be read: {why}") from None
         counters = served.counters
@@ -128,7 +132,10 @@ class Dispatcher:
             except AuthorizerNotReady:
                 response = _not_ready(request, call)
             if isinstance(response, Pending):
-                _encode_later(response, served, correlation_id, connection)
+                if served.answers_long or (size > LARGE_BYTES and served.sends_files):
+                    response = _answered_in_steps(response, served, correlation_id, call)
+                else:
+                    _encode_later(response, served, correlation_id, connection)
                 reply: Reply | Pending | None = response
             elif response is None:
                 reply = None
@@ -236,11 +243,12 @@ class Dispatcher:
             _remember(served, call, frame, position)
         try:
             if _is_in_steps(frame, call):
-                decode = decoder_in_steps(api.request_class(call.api_key), call.api_version)
+                most_bytes = MOST_OBJECT_BYTES.get(call.api_key)
+                decode = decoder_in_steps(api.request_class(call.api_key), call.api_version, most_bytes)
                 yield None
                 request, _ = yield from decode(frame, position)
             else:
-                request, _ = served.decode(frame, position)
+                request, _ = yield from _decoded(served, frame, position)
         except (Malformed, StructError, IndexError) as why:
             raise CloseConnection(f"a request that cannot be read: {why}") from None
         counters = served.counters
@@ -254,18 +262,27 @@ class Dispatcher:
                     response = served.handle(self.broker, request, call)
             except AuthorizerNotReady:
                 response = _not_ready(request, call)
+            leaving = [request]
             del request
             if isinstance(response, Pending):
                 response = yield response
+            if _is_in_steps(frame, call):
+                yield from forgotten(leaving)
+            leaving.clear()
             if response is None:
                 return None
-            if _is_in_steps(frame, call):
-                return (yield from encode_in_steps(served, correlation_id, response, call))
             yield None
-            return encode(served, correlation_id, response)
+            reply = yield from encode_in_steps(served, correlation_id, response, call)
+            leaving.append(response)
+            del response
+            yield from forgotten(leaving)
+            return reply
         except CloseConnection:
             counters.failures += 1
             raise
+        except TooLong as why:
+            counters.failures += 1
+            raise CloseConnection(f"a request with too long an answer: {why}") from None
         except Exception as error:
             counters.failures += 1
             raise _failed(*key, error) from None
@@ -314,9 +331,31 @@ def _remember(served: Served, call: Call, frame: memoryview, header_end: int) ->
         known[kind_of(call.api_key, call.api_version)] = KnownCall(served, call, frame, header_end, repeated)
 
 
+def _decoded(served: Served, frame: memoryview, position: int) -> Generator[None, None, tuple[Any, int]]:
+    """Decode a request at once, or in steps if it has too many elements for that."""
+    try:
+        return served.decode(frame, position)
+    except ManyElements:
+        assert served.decode_in_steps is not None
+    yield
+    return (yield from served.decode_in_steps(frame, position))
+
+
 def _encode_later(response: Pending, served: Served, correlation_id: int, connection: Connection) -> None:
     """Have a late answer encoded. (In the caller, every request would pay for what the function below holds.)"""
     response.encode_with(lambda late: encode_late(served, correlation_id, late, connection))
+
+
+def _answered_in_steps(response: Pending, served: Served, correlation_id: int, call: Call) -> Pending:
+    """The reply with a late answer that may be long: it is encoded in steps."""
+    reply = Pending()
+    reply.when_cancelled(response.cancel)
+
+    def arrived(late: Any) -> None:
+        pass_on(call.peer.share(encode_late_in_steps(served, correlation_id, late, call)), reply)
+
+    response.when_resolved(arrived)
+    return reply
 
 
 def _is_in_steps(frame: memoryview, call: Call) -> bool:

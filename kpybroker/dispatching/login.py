@@ -6,7 +6,7 @@ done within `PATIENCE_MS`. Afterwards its connection uses the dispatcher itself;
 one more call for each request.
 
 Invariant: before the login, and between the two requests of a reauthentication, no frame but ApiVersions reaches the
-dispatcher.
+dispatcher, and no other request of more than `LONGEST_REFUSED_BYTES` is decoded.
 """
 
 import logging
@@ -44,6 +44,10 @@ log = logging.getLogger("kpybroker.login")
 
 PATIENCE_MS: Final = 30_000
 """The longest time that a login may take. Java's clients give up after 30 s, too."""
+LONGEST_REFUSED_BYTES: Final = 512
+"""Other requests than those of a login are decoded up to this size, to answer them as Kafka does."""
+LONGEST_REFUSAL_BYTES: Final = 8 * 1024
+"""The longest such answer. Instead of a longer one, the connection is closed."""
 NO_MECHANISM: Final = "no mechanism"
 _API_KEY: Final = Struct(">h")
 _SIZE: Final = Struct(">i")
@@ -207,14 +211,18 @@ class LoggingIn:
         return self._log_in(connection, bytes(frame), reply_of)
 
     def _refuse(self, connection: Connection, header: RequestHeader, frame: memoryview) -> Reply | Pending:
-        """Answer a request that does not belong into a login with an error, as far as there is a place for it."""
+        """Answer a request that does not belong into a login with an error, as far as there is a place for it, and as
+        long as it is small: a larger one is not decoded, and its connection is closed."""
         key, version = header.api_key, header.api_version
         first, last = self._stage.dispatcher.versions.get(key, (0, -1))
         if not first <= version <= last:
             raise CloseConnection(f"no login: API key {key} version {version}, which is not served")
+        reason = self._login.refuse(key)
+        if len(frame) > LONGEST_REFUSED_BYTES:
+            return self._fail(connection, reason, None)
         request = decode(api.request_class(key), version, frame, header.end)
         reply = _reply(header, failed_response(request, version, ILLEGAL_SASL_STATE))
-        return self._fail(connection, self._login.refuse(key), reply)
+        return self._fail(connection, reason, reply if len(reply) <= LONGEST_REFUSAL_BYTES else None)
 
     def _log_in(self, connection: Connection, token: bytes, reply_of: ReplyOf) -> Reply | Pending:
         """Take a message of the mechanism, in a thread if it may block. Nothing else is served meanwhile."""

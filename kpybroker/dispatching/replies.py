@@ -4,9 +4,10 @@ import logging
 from struct import Struct
 from typing import Any, Final
 
-from kpybroker.answered_errors import Errors
+from kpybroker.answered_errors import Errors, errors_in_steps
 from kpybroker.calls.call import Call
 from kpybroker.calls.steps import Work
+from kpybroker.dispatching.forgetting import is_long
 from kpybroker.dispatching.served import Served
 from kpybroker.server.connection import Connection
 from kpybroker.server.outbox import Reply
@@ -17,6 +18,8 @@ log = logging.getLogger("kpybroker.dispatch")
 HEADER_V0: Final = Struct(">ii")
 HEADER_V1: Final = Struct(">iiB")
 """The size of a response, and its header of version 0 or 1."""
+LARGE_REPLY_BYTES: Final = 256 * 1024
+"""A larger response is not copied behind its header."""
 
 
 def encode(served: Served, correlation_id: int, response: Any, encoded: list[Any] | None = None) -> Reply:
@@ -28,13 +31,16 @@ def encode(served: Served, correlation_id: int, response: Any, encoded: list[Any
         served.encode(response, parts)
     else:
         parts = encoded
-    if not served.sends_files or (len(parts) == 1 and type(parts[0]) is bytes):
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
+    if len(parts) == 1 and (not served.sends_files or type(parts[0]) is bytes):
+        body = parts[0]
         size = len(body)
         served.counters.response_bytes += size
-        if served.header_v1:
-            return HEADER_V1.pack(size + 5, correlation_id, 0) + body
-        return HEADER_V0.pack(size + 4, correlation_id) + body
+        header = (
+            HEADER_V1.pack(size + 5, correlation_id, 0)
+            if served.header_v1
+            else HEADER_V0.pack(size + 4, correlation_id)
+        )
+        return header + body if size < LARGE_REPLY_BYTES else [header, body]
     parts.insert(0, b"")
     size = 0
     for part in parts:
@@ -49,10 +55,10 @@ def encode(served: Served, correlation_id: int, response: Any, encoded: list[Any
 
 def encode_in_steps(served: Served, correlation_id: int, response: Any, call: Call) -> Work:
     """Encode the reply, in steps if the response has many elements."""
-    if served.errors_in is None:
+    if not is_long(response):
         return encode(served, correlation_id, response)
-    count_errors(served, served.errors_in, response)
-    yield None
+    if served.errors_in is not None:
+        yield from errors_in_steps(response, served.counters.count_error)
     encode_response = encoder_in_steps(type(response), call.api_version)
     yield None
     parts: list[Any] = []
@@ -69,6 +75,16 @@ def encode_late(served: Served, correlation_id: int, response: Any, connection: 
     except Exception:
         log.exception("The reply to %s could not be encoded; its connection is closed", connection)
         connection.close()
+        return None
+
+
+def encode_late_in_steps(served: Served, correlation_id: int, response: Any, call: Call) -> Work:
+    """Like `encode_late`, in steps if the response is long."""
+    try:
+        return None if response is None else (yield from encode_in_steps(served, correlation_id, response, call))
+    except Exception:
+        log.exception("The reply to %s could not be encoded; its connection is closed", call.client)
+        call.peer.close()
         return None
 
 

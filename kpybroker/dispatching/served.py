@@ -34,8 +34,8 @@ class Served:
     """One served (api key, version)."""
 
     __slots__ = (
-        "counters", "decode", "encode", "errors_in", "handle", "header_v1", "is_whole", "requests", "sends_files",
-        "shares", "work",
+        "answers_long", "counters", "decode", "decode_in_steps", "encode", "errors_in", "handle", "header_v1",
+        "is_whole", "requests", "sends_files", "shares", "work",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913
@@ -66,6 +66,10 @@ class Served:
         self.sends_files = sends_files
         self.shares = False
         """Whether ``handle`` does all of ``work``, in steps."""
+        self.answers_long = False
+        """Whether late answers to small requests may be long, and are encoded in steps."""
+        self.decode_in_steps: Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]] | None = None
+        """The decoder of requests of which ``decode`` raises `ManyElements`."""
         self.requests = 0
 
 
@@ -122,6 +126,8 @@ def serve(
         from kpybroker.guards.stage import guarded  # not of a plain start
 
         handle, work = guarded(node, api_key, handle, work)
+        if intercept is not None:
+            work = None
         yield
     served = Served(
         decode,
@@ -135,6 +141,9 @@ def serve(
         sends_files=api_key in _SENDING_FILES,
     )
     served.shares = shares and intercept is None
+    if hasattr(module, "codec"):
+        served.decode_in_steps = codec.decode_in_steps
+    served.answers_long = errors is not None and (shares or hasattr(module, "FORWARDED"))
     return served
 
 

@@ -37,6 +37,7 @@ class Debtor:
     def costs(self, took_ns: int, *, is_long: bool) -> None:
         """Add to the debt; ``is_long``: this work could not be cut into slices, and is charged to the account too."""
         self.owed_ns = min(self.owed_ns + took_ns, MOST_OWED_NS)
+        self._line.took(took_ns, self)
         if is_long:
             self.is_long = True
             self._line.charge(took_ns)

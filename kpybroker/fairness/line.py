@@ -91,6 +91,10 @@ class Line:
         self._admitted = False
         self._is_timed = False
         self._seen_events = 0
+        self.slow_ns = 0
+        """The time of the piece that took longest recently. Whatever reads it resets it."""
+        self.slowest: object | None = None
+        """The connection that it was for; None if it was the node's own work."""
 
     def join(self, serve_piece: Callable[[], object], owed_ns: int = MOST_OWED_NS) -> None:
         """Serve a piece when its turn comes. The piece joins again if there is more to do."""
@@ -134,7 +138,9 @@ class Line:
         try:
             if self._beside is not None and (self._is_theirs or not self._queue):
                 work_piece, self._beside, self._is_theirs = self._beside, None, False
+                began_ns = self._now_ns()
                 work_piece()
+                self.took(self._now_ns() - began_ns, None)
             else:
                 self._is_theirs = True
                 self._serve()
@@ -167,6 +173,11 @@ class Line:
             self._waits_since_ns = now_ns()
 
     # What takes long
+
+    def took(self, took_ns: int, client: object | None) -> None:
+        """Remember a piece if it took longer than others."""
+        if took_ns > self.slow_ns:
+            self.slow_ns, self.slowest = took_ns, client
 
     def charge(self, took_ns: int) -> None:
         """Charge a long piece to the account."""

@@ -182,6 +182,7 @@ class Slices:
 
     def _took_long(self, job: _Job, took_ns: int) -> None:
         job.was_long = True
+        self._line.took(took_ns, job.client)
         if took_ns > 2 * job.paid_ns:
             job.client.costs(took_ns, is_long=True)
         job.paid_ns = 0

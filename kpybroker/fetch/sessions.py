@@ -72,6 +72,7 @@ class Sessions:
             while some := list(islice(partitions, STEP_PARTITIONS)):
                 session.add((FetchTopic(topic=wanted.topic, topic_id=wanted.topic_id, partitions=some),))
                 yield
+            yield
         if request.session_epoch == INITIAL_EPOCH:
             self._keep(session, now_ms)
         return session

@@ -1,5 +1,6 @@
 """The guards of requests about configs (``ConfigHelper``, ``ConfigAdminManager``, ``ControllerApis``)."""
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -7,12 +8,14 @@ from kpybroker.authorization.resources import CLUSTER_NAME, Operation, ResourceT
 from kpybroker.calls.call import Call
 from kpybroker.config.describe import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kpybroker.failed_response import failed_response
-from kpybroker.guards.parts import with_only
-from kpybroker.guards.verdict import Reduced, Verdict
+from kpybroker.guards.parts import parted, with_only
+from kpybroker.guards.verdict import InSteps, Reduced
 from kpybroker.serving.permissions import GuardedImage, may
 from kpywire import error_codes
 
 _OF_CLUSTER = (BROKER, BROKER_LOGGER, CLIENT_METRICS)
+_STEP_RESOURCES = 8
+"""The number of resources that are examined in one step: to refuse one takes longer than an element elsewhere."""
 _KINDS = {
     TOPIC: (ResourceType.TOPIC, error_codes.TOPIC_AUTHORIZATION_FAILED),
     GROUP: (ResourceType.GROUP, error_codes.GROUP_AUTHORIZATION_FAILED),
@@ -28,18 +31,23 @@ def _denial(node: GuardedImage, call: Call, operation: Operation, resource: Any)
     return error_codes.NONE if may(node, call, operation, kind, name) else code
 
 
-def _divided(request: Any, call: Call, denials: list[int], *, field: str, is_first: bool) -> Verdict:
-    """The verdict on a request whose resources have these errors. Refusals come first or last."""
-    if not any(denials):
-        return None
+def _divided(request: Any, call: Call, denial_of: Callable[[Any], int], *, field: str, is_first: bool) -> InSteps:
+    """The verdict on a request whose resources are refused with these errors, if any. Refusals come first or last."""
     refusals: list[Any] = []
-    for resource, code in zip(request.resources, denials, strict=True):
-        if code:
-            part = with_only(request, "resources", [copy(resource)])
-            (refusal,) = getattr(failed_response(part, call.api_version, code), field)
-            refusal.error_message = error_codes.message(code)
-            refusals.append(refusal)
-    rest = [resource for resource, code in zip(request.resources, denials, strict=True) if not code]
+    rest: list[Any] = []
+    for nth, resource in enumerate(request.resources, 1):
+        if nth % _STEP_RESOURCES == 0:
+            yield
+        code = denial_of(resource)
+        if not code:
+            rest.append(resource)
+            continue
+        part = with_only(request, "resources", [copy(resource)])
+        (refusal,) = getattr(failed_response(part, call.api_version, code), field)
+        refusal.error_message = error_codes.message(code)
+        refusals.append(refusal)
+    if not refusals:
+        return None
 
     def complete(response: Any) -> Any:
         answered = getattr(response, field)
@@ -49,33 +57,37 @@ def _divided(request: Any, call: Call, denials: list[int], *, field: str, is_fir
     return Reduced(with_only(request, "resources", rest), complete)
 
 
-def describe_configs(node: GuardedImage, request: Any, call: Call) -> Verdict:
+def describe_configs(node: GuardedImage, request: Any, call: Call) -> InSteps:
     """DescribeConfigs: DESCRIBE_CONFIGS on each topic and group, and on the cluster for everything else."""
-    if any(each.resource_type not in _KINDS and each.resource_type not in _OF_CLUSTER for each in request.resources):
+    unknown, _ = yield from parted(
+        request.resources, lambda each: each.resource_type not in _KINDS and each.resource_type not in _OF_CLUSTER
+    )
+    if unknown:
         return None  # then all of them fail
-    denials = [_denial(node, call, Operation.DESCRIBE_CONFIGS, resource) for resource in request.resources]
-    return _divided(request, call, denials, field="results", is_first=False)
+
+    def denial_of(resource: Any) -> int:
+        return _denial(node, call, Operation.DESCRIBE_CONFIGS, resource)
+
+    return (yield from _divided(request, call, denial_of, field="results", is_first=False))
 
 
-def loggers_of_broker(node: GuardedImage, request: Any, call: Call) -> Verdict:
+def loggers_of_broker(node: GuardedImage, request: Any, call: Call) -> InSteps:
     """IncrementalAlterConfigs at a broker, which sets only its loggers: ALTER_CONFIGS on the cluster."""
-    denials = [
-        _denial(node, call, Operation.ALTER_CONFIGS, resource) if resource.resource_type == BROKER_LOGGER else 0
-        for resource in request.resources
-    ]
-    return _divided(request, call, denials, field="responses", is_first=True)
+
+    def denial_of(resource: Any) -> int:
+        is_logger = resource.resource_type == BROKER_LOGGER
+        return _denial(node, call, Operation.ALTER_CONFIGS, resource) if is_logger else error_codes.NONE
+
+    return (yield from _divided(request, call, denial_of, field="responses", is_first=True))
 
 
-def alter_configs(node: GuardedImage, request: Any, call: Call) -> Verdict:
+def alter_configs(node: GuardedImage, request: Any, call: Call) -> InSteps:
     """AlterConfigs, IncrementalAlterConfigs at a controller: ALTER_CONFIGS on each topic and group, and on the cluster
     for brokers and metrics; CLUSTER_ACTION for the controller's own loggers."""
-    denials = [
-        _denial(
-            node,
-            call,
-            Operation.CLUSTER_ACTION if resource.resource_type == BROKER_LOGGER else Operation.ALTER_CONFIGS,
-            resource,
-        )
-        for resource in request.resources
-    ]
-    return _divided(request, call, denials, field="responses", is_first=True)
+
+    def denial_of(resource: Any) -> int:
+        is_logger = resource.resource_type == BROKER_LOGGER
+        operation = Operation.CLUSTER_ACTION if is_logger else Operation.ALTER_CONFIGS
+        return _denial(node, call, operation, resource)
+
+    return (yield from _divided(request, call, denial_of, field="responses", is_first=True))

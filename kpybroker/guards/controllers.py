@@ -1,14 +1,16 @@
 """The guards of requests that the controller decides topic by topic (``ControllerApis``)."""
 
-from collections import Counter
-from typing import Any
+from collections.abc import Generator, Iterable, Set
+from itertools import chain
+from typing import Any, TypeVar
 
-from kpybroker.authorization.resources import Operation
+from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
-from kpybroker.guards.parts import with_only
-from kpybroker.guards.verdict import Reduced, Verdict
+from kpybroker.calls.steps import STEP_ELEMENTS
+from kpybroker.guards.parts import parted, with_only
+from kpybroker.guards.verdict import InSteps, Reduced, Verdict
 from kpybroker.metadata.topic_name import CLUSTER_METADATA
-from kpybroker.serving.permissions import GuardedImage, denied_topics, may_on_cluster
+from kpybroker.serving.permissions import GuardedImage, denied_among, may_on_cluster
 from kpywire import error_codes
 from kpywire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -23,75 +25,111 @@ from kpywire.messages.delete_topics import (
 )
 from kpywire.uuid import ZERO_UUID
 
+T = TypeVar("T")
 _DENIED = error_codes.TOPIC_AUTHORIZATION_FAILED
 
 
-def create_topics(node: GuardedImage, request: CreateTopicsRequest, call: Call) -> Verdict:
+def create_topics(node: GuardedImage, request: CreateTopicsRequest, call: Call) -> InSteps:
     """CreateTopics: CREATE on the cluster or on each topic. The configs of a new topic are shown with DESCRIBE_CONFIGS.
 
     A name that occurs twice, and the metadata's own, are left to the controller's decision.
     """
-    times = Counter(topic.name for topic in request.topics)
-    names = [name for name, count in times.items() if count == 1 and name != CLUSTER_METADATA]
-    denied: frozenset[str] = frozenset()
+    names = yield from _named_once(topic.name for topic in request.topics)
+    names.pop(CLUSTER_METADATA, None)
+    denied: Set[str] = frozenset()
     if not may_on_cluster(node, call, Operation.CREATE, logs_denial=False):
-        denied = denied_topics(node, call, Operation.CREATE, names)
-    shown = [name for name in names if name not in denied]
-    without_configs = denied_topics(node, call, Operation.DESCRIBE_CONFIGS, shown, logs_denial=False)
+        denied = yield from denied_among(node, call, Operation.CREATE, ResourceType.TOPIC, names)
+    shown = (name for name in names if name not in denied)
+    without_configs = yield from denied_among(
+        node, call, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, shown, logs_denial=False
+    )
     if not denied and not without_configs:
         return None
+    out, rest = yield from parted(request.topics, lambda topic: topic.name in denied)
 
-    def complete(response: CreateTopicsResponse) -> CreateTopicsResponse:
-        for result in response.topics:
+    def complete(response: CreateTopicsResponse) -> Generator[None, None, CreateTopicsResponse]:
+        for nth, result in enumerate(response.topics, 1):
+            if nth % STEP_ELEMENTS == 0:
+                yield
             if result.name in without_configs and result.error_code == error_codes.NONE:
                 result.configs, result.num_partitions, result.replication_factor = [], -1, -1
                 result.topic_config_error_code = _DENIED
-        response.topics = response.topics + [
-            CreatableTopicResult(name=name, error_code=_DENIED, error_message="Authorization failed.")
-            for name in names
-            if name in denied
-        ]
+        answers = list(response.topics)
+        for nth, topic in enumerate(out, 1):
+            if nth % STEP_ELEMENTS == 0:
+                yield
+            answers.append(
+                CreatableTopicResult(name=topic.name, error_code=_DENIED, error_message="Authorization failed.")
+            )
+        response.topics = answers
         return response
 
-    return Reduced(
-        with_only(request, "topics", [topic for topic in request.topics if topic.name not in denied]), complete
-    )
+    return Reduced(with_only(request, "topics", rest), complete)
 
 
-def create_partitions(node: GuardedImage, request: CreatePartitionsRequest, call: Call) -> Verdict:
+def create_partitions(node: GuardedImage, request: CreatePartitionsRequest, call: Call) -> InSteps:
     """CreatePartitions: ALTER on each topic. A name that occurs twice is left to the controller's decision."""
-    times = Counter(topic.name for topic in request.topics)
-    denied = denied_topics(node, call, Operation.ALTER, [name for name, count in times.items() if count == 1])
+    names = yield from _named_once(topic.name for topic in request.topics)
+    denied = yield from denied_among(node, call, Operation.ALTER, ResourceType.TOPIC, names)
     if not denied:
         return None
+    out, rest = yield from parted(request.topics, lambda topic: topic.name in denied)
+    refusals: list[CreatePartitionsTopicResult] = []
+    for nth, topic in enumerate(out, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield
+        refusals.append(CreatePartitionsTopicResult(name=topic.name, error_code=_DENIED))
 
     def complete(response: CreatePartitionsResponse) -> CreatePartitionsResponse:
-        refusals = [
-            CreatePartitionsTopicResult(name=topic.name, error_code=_DENIED)
-            for topic in request.topics
-            if topic.name in denied
-        ]
         response.results = [*refusals, *response.results]
         return response
 
-    return Reduced(
-        with_only(request, "topics", [topic for topic in request.topics if topic.name not in denied]), complete
-    )
+    return Reduced(with_only(request, "topics", rest), complete)
 
 
-def delete_topics(node: GuardedImage, request: DeleteTopicsRequest, call: Call) -> Verdict:
+def _counted(elements: Iterable[T]) -> Generator[None, None, dict[T, int]]:
+    """Return how often each element occurs, in steps."""
+    times: dict[T, int] = {}
+    for nth, element in enumerate(elements, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield
+        times[element] = times.get(element, 0) + 1
+    return times
+
+
+def _named_once(names: Iterable[str]) -> Generator[None, None, dict[str, int]]:
+    """Return the names that occur once, in their order and in steps."""
+    times = yield from _counted(names)
+    _, once = yield from parted(times.items(), lambda item: item[1] > 1)
+    return dict(once)
+
+
+def delete_topics(node: GuardedImage, request: DeleteTopicsRequest, call: Call) -> Verdict | InSteps:
     """DeleteTopics: DELETE on the cluster or on each topic. Without DESCRIBE a sender that knows only a topic's id does
     not learn its name, and a name that exists looks like one that does not."""
     if may_on_cluster(node, call, Operation.DELETE, logs_denial=False):
         return None
-    names = Counter([*request.topic_names, *(each.name for each in request.topics if each.name is not None)])
-    ids = Counter(each.topic_id for each in request.topics if each.name is None)
-    known = {topic_id: topic.name for topic_id in ids if (topic := node.image.topics_by_id.get(topic_id)) is not None}
-    everything = {name for name, count in names.items() if count == 1} | set(known.values())
-    undeletable = denied_topics(node, call, Operation.DELETE, everything)
+    return _deleted(node, request, call)
+
+
+def _deleted(node: GuardedImage, request: DeleteTopicsRequest, call: Call) -> InSteps:
+    names = yield from _counted(
+        chain(request.topic_names, (each.name for each in request.topics if each.name is not None))
+    )
+    ids = yield from _counted(each.topic_id for each in request.topics if each.name is None)
+    known: dict[bytes, str] = {}
+    for nth, topic_id in enumerate(ids, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield
+        found = node.image.topics_by_id.get(topic_id)
+        if found is not None:
+            known[topic_id] = found.name
+    _, once = yield from parted(names.items(), lambda item: item[1] > 1)
+    everything = chain((name for name, _ in once), known.values())
+    undeletable = yield from denied_among(node, call, Operation.DELETE, ResourceType.TOPIC, everything)
     if not undeletable:
         return None
-    hidden = denied_topics(node, call, Operation.DESCRIBE, undeletable)
+    hidden = yield from denied_among(node, call, Operation.DESCRIBE, ResourceType.TOPIC, undeletable)
     refusals: list[DeletableTopicResult] = []
 
     def is_refused(name: str | None, topic_id: bytes) -> bool:
@@ -109,10 +147,9 @@ def delete_topics(node: GuardedImage, request: DeleteTopicsRequest, call: Call) 
         refusals.append(_refusal(name, ZERO_UUID if there is None or name in hidden else there.id))
         return True
 
-    rest: Any = with_only(
-        request, "topics", [each for each in request.topics if not is_refused(each.name, each.topic_id)]
-    )
-    rest.topic_names = [name for name in request.topic_names if not is_refused(name, ZERO_UUID)]
+    _, rest_topics = yield from parted(request.topics, lambda each: is_refused(each.name, each.topic_id))
+    rest: Any = with_only(request, "topics", rest_topics)
+    _, rest.topic_names = yield from parted(request.topic_names, lambda name: is_refused(name, ZERO_UUID))
 
     def complete(response: DeleteTopicsResponse) -> DeleteTopicsResponse:
         response.responses = [*response.responses, *refusals]

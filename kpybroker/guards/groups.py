@@ -1,18 +1,20 @@
 """The guards of requests about groups."""
 
+from collections.abc import Generator
 from typing import Any
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
-from kpybroker.failed_response import failed_response
-from kpybroker.guards.parts import denied_names, divided, with_only
-from kpybroker.guards.verdict import Reduced, Verdict, refused
-from kpybroker.serving.permissions import GuardedImage, denied_topics, may, may_on_cluster
+from kpybroker.calls.steps import STEP_ELEMENTS
+from kpybroker.failed_response import failing
+from kpybroker.guards.parts import divided, merged, parted, with_only
+from kpybroker.guards.verdict import InSteps, Reduced, Verdict, refused
+from kpybroker.serving.permissions import GuardedImage, denied_among, may, may_on_cluster
 from kpywire import error_codes
 from kpywire.messages.delete_groups import DeleteGroupsRequest
-from kpywire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kpywire.messages.describe_groups import DescribeGroupsRequest
 from kpywire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from kpywire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kpywire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 _GROUP, _TRANSACTION, _SHARE = range(3)
 """The key types of FindCoordinator."""
@@ -23,7 +25,7 @@ _KINDS = {
 _SEVERAL_KEYS_FROM = 4
 
 
-def member(node: GuardedImage, request: Any, call: Call) -> Verdict:
+def member(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
     """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, StreamsGroupHeartbeat, ShareFetch, ShareAcknowledge and
     AlterShareGroupOffsets: READ on the group. The handlers ask for the topics."""
     if may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
@@ -31,40 +33,57 @@ def member(node: GuardedImage, request: Any, call: Call) -> Verdict:
     return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
 
 
-def owner(node: GuardedImage, request: Any, call: Call) -> Verdict:
+def owner(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
     """DeleteShareGroupOffsets: DELETE on the group. The handler asks for the topics."""
     if may(node, call, Operation.DELETE, ResourceType.GROUP, request.group_id):
         return None
     return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
 
 
-def consumer_group_heartbeat(node: GuardedImage, request: Any, call: Call) -> Verdict:
+def consumer_group_heartbeat(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
     """ConsumerGroupHeartbeat, ShareGroupHeartbeat: READ on the group, then DESCRIBE on every topic that is named."""
     if not may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
         return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
-    if denied_topics(node, call, Operation.DESCRIBE, request.subscribed_topic_names or ()):
-        return refused(request, call, error_codes.TOPIC_AUTHORIZATION_FAILED)
-    return None
+    if not request.subscribed_topic_names:
+        return None
+    return _subscribed(node, request, call)
 
 
-def described_by_topics(node: GuardedImage, request: Any, call: Call) -> Verdict:
+def _subscribed(node: GuardedImage, request: Any, call: Call) -> InSteps:
+    names = request.subscribed_topic_names
+    if not (yield from denied_among(node, call, Operation.DESCRIBE, ResourceType.TOPIC, names)):
+        return None
+    return (yield from refused(request, call, error_codes.TOPIC_AUTHORIZATION_FAILED))
+
+
+def described_by_topics(node: GuardedImage, request: Any, call: Call) -> InSteps:
     """ConsumerGroupDescribe, ShareGroupDescribe, StreamsGroupDescribe: DESCRIBE on each group; refusals come first.
     The handler asks for the topics."""
-    denied = denied_names(node, call, Operation.DESCRIBE, ResourceType.GROUP, request.group_ids)
+    return (yield from _described(node, request, call, "group_ids"))
+
+
+def describe_groups(node: GuardedImage, request: DescribeGroupsRequest, call: Call) -> InSteps:
+    """DescribeGroups: DESCRIBE on each group; refusals come first."""
+    return (yield from _described(node, request, call, "groups"))
+
+
+def _described(node: GuardedImage, request: Any, call: Call, field: str) -> InSteps:
+    groups = getattr(request, field)
+    denied = yield from denied_among(node, call, Operation.DESCRIBE, ResourceType.GROUP, groups)
     if not denied:
         return None
-    out = with_only(request, "group_ids", [group for group in request.group_ids if group in denied])
-    refusals = failed_response(out, call.api_version, error_codes.GROUP_AUTHORIZATION_FAILED).groups
+    out, rest = yield from parted(groups, lambda group: group in denied)
+    code = error_codes.GROUP_AUTHORIZATION_FAILED
+    refusals = (yield from failing(with_only(request, field, out), call.api_version, code)).groups
 
     def complete(response: Any) -> Any:
         response.groups = [*refusals, *response.groups]
         return response
 
-    kept = [group for group in request.group_ids if group not in denied]
-    return Reduced(with_only(request, "group_ids", kept), complete)
+    return Reduced(with_only(request, field, rest), complete)
 
 
-def find_coordinator(node: GuardedImage, request: FindCoordinatorRequest, call: Call) -> Verdict:
+def find_coordinator(node: GuardedImage, request: FindCoordinatorRequest, call: Call) -> Verdict | InSteps:
     """FindCoordinator: DESCRIBE on each group or transactional id; CLUSTER_ACTION for share partitions."""
     if request.key_type == _SHARE:
         if may_on_cluster(node, call, Operation.CLUSTER_ACTION):
@@ -77,39 +96,26 @@ def find_coordinator(node: GuardedImage, request: FindCoordinatorRequest, call: 
         if may(node, call, Operation.DESCRIBE, kind, request.key):
             return None
         return refused(request, call, code)
-    denied = denied_names(node, call, Operation.DESCRIBE, kind, request.coordinator_keys)
+    return _found(node, request, call, kind, code)
+
+
+def _found(node: GuardedImage, request: FindCoordinatorRequest, call: Call, kind: ResourceType, code: int) -> InSteps:
+    keys = request.coordinator_keys
+    denied = yield from denied_among(node, call, Operation.DESCRIBE, kind, keys)
     if not denied:
         return None
+    out, rest = yield from parted(keys, lambda key: key in denied)
+    refusals: list[Coordinator] = []
+    for nth, key in enumerate(out, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield
+        refusals.append(Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=""))
 
-    def complete(response: FindCoordinatorResponse) -> FindCoordinatorResponse:
-        found = iter(response.coordinators)
-        response.coordinators = [
-            Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message="")
-            if key in denied
-            else next(found)
-            for key in request.coordinator_keys
-        ]
+    def complete(response: FindCoordinatorResponse) -> Generator[None, None, FindCoordinatorResponse]:
+        response.coordinators = yield from merged(keys, lambda key: key in denied, refusals, response.coordinators)
         return response
 
-    return Reduced(
-        with_only(request, "coordinator_keys", [key for key in request.coordinator_keys if key not in denied]), complete
-    )
-
-
-def describe_groups(node: GuardedImage, request: DescribeGroupsRequest, call: Call) -> Verdict:
-    """DescribeGroups: DESCRIBE on each group; refusals come first."""
-    denied = denied_names(node, call, Operation.DESCRIBE, ResourceType.GROUP, request.groups)
-    if not denied:
-        return None
-    out = with_only(request, "groups", [group for group in request.groups if group in denied])
-    code = error_codes.GROUP_AUTHORIZATION_FAILED
-    refusals = failed_response(out, call.api_version, code).groups
-
-    def complete(response: DescribeGroupsResponse) -> DescribeGroupsResponse:
-        response.groups = [*refusals, *response.groups]
-        return response
-
-    return Reduced(with_only(request, "groups", [group for group in request.groups if group not in denied]), complete)
+    return Reduced(with_only(request, "coordinator_keys", rest), complete)
 
 
 def list_groups(node: GuardedImage, request: ListGroupsRequest, call: Call) -> Verdict:
@@ -117,21 +123,24 @@ def list_groups(node: GuardedImage, request: ListGroupsRequest, call: Call) -> V
     if may_on_cluster(node, call, Operation.DESCRIBE, logs_denial=False):
         return None
 
-    def complete(response: ListGroupsResponse) -> ListGroupsResponse:
-        response.groups = [
-            group
-            for group in response.groups
-            if may(node, call, Operation.DESCRIBE, ResourceType.GROUP, group.group_id, logs_denial=False)
-        ]
+    def is_hidden(group: ListedGroup) -> bool:
+        return not may(node, call, Operation.DESCRIBE, ResourceType.GROUP, group.group_id, logs_denial=False)
+
+    def complete(response: ListGroupsResponse) -> Generator[None, None, ListGroupsResponse]:
+        _, response.groups = yield from parted(response.groups, is_hidden)
         return response
 
     return Reduced(request, complete)
 
 
-def delete_groups(node: GuardedImage, request: DeleteGroupsRequest, call: Call) -> Verdict:
+def delete_groups(node: GuardedImage, request: DeleteGroupsRequest, call: Call) -> InSteps:
     """DeleteGroups: DELETE on each group, which is answered once."""
-    names = list(dict.fromkeys(request.groups_names))
-    denied = denied_names(node, call, Operation.DELETE, ResourceType.GROUP, names)
+    names: dict[str, None] = {}
+    for nth, name in enumerate(request.groups_names, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield
+        names[name] = None
+    denied = yield from denied_among(node, call, Operation.DELETE, ResourceType.GROUP, names)
     code = error_codes.GROUP_AUTHORIZATION_FAILED
-    once = with_only(request, "groups_names", names)
-    return divided(once, call, ("groups_names", "results"), lambda name: name in denied, code)
+    once = with_only(request, "groups_names", list(names))
+    return (yield from divided(once, call, ("groups_names", "results"), lambda name: name in denied, code))

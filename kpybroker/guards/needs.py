@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kpybroker.authorization.resources import Operation
 from kpybroker.calls.call import Call
-from kpybroker.guards.verdict import Guard, Verdict, refused
+from kpybroker.guards.verdict import Guard, InSteps, Verdict, refused
 from kpybroker.serving.permissions import GuardedImage, may_on_cluster
 from kpywire import api, error_codes
 
@@ -179,7 +179,7 @@ def guard_for(need: Need) -> Guard | None:
     return guard
 
 
-def forwarded_guard(node: GuardedImage, request: Any, call: Call) -> Verdict:
+def forwarded_guard(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
     """The verdict of the controller on a request that a broker of the same process forwards. In ZooKeeper mode it is
     the broker itself that decides."""
     guard = guard_for(AT_A_CONTROLLER.get(call.api_key) or IN_ZOOKEEPER_MODE[call.api_key])
@@ -187,7 +187,7 @@ def forwarded_guard(node: GuardedImage, request: Any, call: Call) -> Verdict:
 
 
 def _on_cluster(operation: Operation) -> Guard:
-    def guard(node: GuardedImage, request: Any, call: Call) -> Verdict:
+    def guard(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
         if may_on_cluster(node, call, operation):
             return None
         return refused(request, call, error_codes.CLUSTER_AUTHORIZATION_FAILED, _lacking(call, operation))

@@ -1,15 +1,18 @@
 """Guards that divide a request: its allowed elements go to the handler, the others are refused in Kafka's form."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, TypeVar
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
-from kpybroker.failed_response import failed_response
-from kpybroker.guards.verdict import Guard, Reduced, Verdict
-from kpybroker.serving.permissions import Guarded, GuardedImage, denied_topics, may
+from kpybroker.calls.steps import STEP_ELEMENTS
+from kpybroker.failed_response import failing
+from kpybroker.guards.verdict import Guard, InSteps, Reduced
+from kpybroker.serving.permissions import GuardedImage, denied_among
 from kpywire import error_codes
+
+T = TypeVar("T")
 
 
 def with_only(request: Any, field: str, elements: Sequence[Any]) -> Any:
@@ -19,16 +22,63 @@ def with_only(request: Any, field: str, elements: Sequence[Any]) -> Any:
     return part
 
 
-def divided(request: Any, call: Call, fields: tuple[str, str], is_denied: Callable[[Any], bool], code: int) -> Verdict:
+def parted(elements: Iterable[T], is_denied: Callable[[T], bool]) -> Generator[None, None, tuple[list[T], list[T]]]:
+    """Return the denied elements and the others, in steps."""
+    denied: list[T] = []
+    rest: list[T] = []
+    for nth, element in enumerate(elements, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield
+        (denied if is_denied(element) else rest).append(element)
+    return denied, rest
+
+
+def merged(
+    elements: Iterable[T], is_denied: Callable[[T], bool], refusals: Iterable[Any], answers: Iterable[Any]
+) -> Generator[None, None, list[Any]]:
+    """Return what answers the elements, in their order and in steps: a refusal or an answer, the next one of each."""
+    refused, answered = iter(refusals), iter(answers)
+    found: list[Any] = []
+    for nth, element in enumerate(elements, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield
+        found.append(next(refused if is_denied(element) else answered))
+    return found
+
+
+def refused_topics(
+    topics: Iterable[Any],
+    indexes_of: Callable[[Any], Iterable[int]],
+    partition_of: Callable[[int], Any],
+    topic_of: Callable[[Any, list[Any]], Any],
+) -> Generator[None, None, list[Any]]:
+    """Return the answers for topics that are denied, in steps: ``topic_of`` a topic and the answers for its
+    partitions."""
+    refusals: list[Any] = []
+    passed = 0
+    for topic in topics:
+        partitions: list[Any] = []
+        for index in indexes_of(topic):
+            passed += 1
+            if passed % STEP_ELEMENTS == 0:
+                yield
+            partitions.append(partition_of(index))
+        passed += 1
+        if passed % STEP_ELEMENTS == 0:
+            yield
+        refusals.append(topic_of(topic, partitions))
+    return refusals
+
+
+def divided(request: Any, call: Call, fields: tuple[str, str], is_denied: Callable[[Any], bool], code: int) -> InSteps:
     """The verdict on a request whose elements are allowed one by one. ``fields``: the list in the request, and that of
     the response, where the refusals come last."""
     asked, answered = fields
-    elements = getattr(request, asked)
-    denied = [element for element in elements if is_denied(element)]
+    denied, rest = yield from parted(getattr(request, asked), is_denied)
     if not denied:
         return None
-    refusals = getattr(failed_response(with_only(request, asked, denied), call.api_version, code), answered)
-    rest = [element for element in elements if not is_denied(element)]
+    refusal = yield from failing(with_only(request, asked, denied), call.api_version, code)
+    refusals = getattr(refusal, answered)
 
     def complete(response: Any) -> Any:
         setattr(response, answered, [*getattr(response, answered), *refusals])
@@ -41,18 +91,12 @@ def by_topic(operation: Operation, name_of: Callable[[Any], str] = lambda topic:
     """A guard of requests with a list ``topics``, which are answered in such a list: TOPIC_AUTHORIZATION_FAILED for
     each partition of the others."""
 
-    def guard(node: GuardedImage, request: Any, call: Call) -> Verdict:
-        denied = denied_topics(node, call, operation, map(name_of, request.topics))
+    def guard(node: GuardedImage, request: Any, call: Call) -> InSteps:
+        denied = yield from denied_among(node, call, operation, ResourceType.TOPIC, map(name_of, request.topics))
         if not denied:
             return None
         code = error_codes.TOPIC_AUTHORIZATION_FAILED
-        return divided(request, call, ("topics", "topics"), lambda topic: name_of(topic) in denied, code)
+        is_denied = lambda topic: name_of(topic) in denied  # noqa: E731
+        return (yield from divided(request, call, ("topics", "topics"), is_denied, code))
 
     return guard
-
-
-def denied_names(
-    node: Guarded, call: Call, operation: Operation, kind: ResourceType, names: Iterable[str]
-) -> frozenset[str]:
-    """The resources among ``names`` with which the sender of a request may not do this."""
-    return frozenset(name for name in set(names) if not may(node, call, operation, kind, name))

@@ -1,12 +1,15 @@
 """The guards of requests about transactions and their ids."""
 
+from collections.abc import Generator
+
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
-from kpybroker.failed_response import failed_response
-from kpybroker.guards.parts import denied_names, with_only
-from kpybroker.guards.verdict import Reduced, Refusal, Verdict, refused
+from kpybroker.calls.steps import STEP_ELEMENTS
+from kpybroker.failed_response import failing
+from kpybroker.guards.parts import merged, parted, with_only
+from kpybroker.guards.verdict import InSteps, Reduced, Refusal, Verdict, refused
 from kpybroker.metadata.topic_name import INTERNAL
-from kpybroker.serving.permissions import GuardedImage, denied_topics, may, may_on_cluster, may_with_any
+from kpybroker.serving.permissions import GuardedImage, denied_among, denied_topics, may, may_on_cluster, may_with_any
 from kpywire import error_codes
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kpywire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -16,10 +19,16 @@ from kpywire.messages.describe_transactions import (
 )
 from kpywire.messages.end_txn import EndTxnRequest
 from kpywire.messages.init_producer_id import InitProducerIdRequest
-from kpywire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kpywire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
 from kpywire.messages.write_txn_markers import WriteTxnMarkersRequest
 
 _BATCHED_FROM = 4
+_FEW_TOPICS = 16
+"""Requests with so few topics, which most are, are examined at once."""
 _ID_DENIED = error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
@@ -27,7 +36,7 @@ def _may_write(node: GuardedImage, call: Call, transactional_id: str) -> bool:
     return may(node, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
-def init_producer_id(node: GuardedImage, request: InitProducerIdRequest, call: Call) -> Verdict:
+def init_producer_id(node: GuardedImage, request: InitProducerIdRequest, call: Call) -> Verdict | InSteps:
     """InitProducerId: WRITE on the transactional id (and TWO_PHASE_COMMIT for that). Without an id: IDEMPOTENT_WRITE on
     the cluster, or WRITE on any topic."""
     transactional_id = request.transactional_id
@@ -45,12 +54,12 @@ def init_producer_id(node: GuardedImage, request: InitProducerIdRequest, call: C
     return None
 
 
-def end_txn(node: GuardedImage, request: EndTxnRequest, call: Call) -> Verdict:
+def end_txn(node: GuardedImage, request: EndTxnRequest, call: Call) -> Verdict | InSteps:
     """EndTxn: WRITE on the transactional id."""
     return None if _may_write(node, call, request.transactional_id) else refused(request, call, _ID_DENIED)
 
 
-def add_offsets_to_txn(node: GuardedImage, request: AddOffsetsToTxnRequest, call: Call) -> Verdict:
+def add_offsets_to_txn(node: GuardedImage, request: AddOffsetsToTxnRequest, call: Call) -> Verdict | InSteps:
     """AddOffsetsToTxn: WRITE on the transactional id, READ on the group."""
     if not _may_write(node, call, request.transactional_id):
         return refused(request, call, _ID_DENIED)
@@ -59,7 +68,7 @@ def add_offsets_to_txn(node: GuardedImage, request: AddOffsetsToTxnRequest, call
     return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
 
 
-def add_partitions_to_txn(node: GuardedImage, request: AddPartitionsToTxnRequest, call: Call) -> Verdict:
+def add_partitions_to_txn(node: GuardedImage, request: AddPartitionsToTxnRequest, call: Call) -> Verdict | InSteps:
     """AddPartitionsToTxn: CLUSTER_ACTION for leaders of partitions (v4). For clients WRITE on the transactional id, and
     on each topic, which may not be internal. Without all of them, none is added: OPERATION_NOT_ATTEMPTED."""
     if call.api_version >= _BATCHED_FROM:
@@ -68,22 +77,43 @@ def add_partitions_to_txn(node: GuardedImage, request: AddPartitionsToTxnRequest
         return refused(request, call, error_codes.CLUSTER_AUTHORIZATION_FAILED)
     if not _may_write(node, call, request.v3_and_below_transactional_id):
         return refused(request, call, _ID_DENIED)
-    names = [topic.name for topic in request.v3_and_below_topics]
-    denied = denied_topics(node, call, Operation.WRITE, (name for name in names if name not in INTERNAL))
-    if not denied and INTERNAL.isdisjoint(names):
+    topics = request.v3_and_below_topics
+    names = [topic.name for topic in topics] if len(topics) <= _FEW_TOPICS else []
+    if (
+        names
+        and INTERNAL.isdisjoint(names)
+        and not denied_topics(node, call, Operation.WRITE, names, logs_denial=False)
+    ):
         return None
-    response = failed_response(request, call.api_version, error_codes.OPERATION_NOT_ATTEMPTED)
+    return _not_all_added(node, request, call)
+
+
+def _not_all_added(node: GuardedImage, request: AddPartitionsToTxnRequest, call: Call) -> InSteps:
+    names = (topic.name for topic in request.v3_and_below_topics if topic.name not in INTERNAL)
+    denied = yield from denied_among(node, call, Operation.WRITE, ResourceType.TOPIC, names)
+    internal, _ = yield from parted(request.v3_and_below_topics, lambda topic: topic.name in INTERNAL)
+    if not denied and not internal:
+        return None
+    response = yield from failing(request, call.api_version, error_codes.OPERATION_NOT_ATTEMPTED)
+    passed = 0
     for topic in response.results_by_topic_v3_and_below:
         known = node.image.topics.get(topic.name)
+        is_denied = topic.name in denied or topic.name in INTERNAL
         for each in topic.results_by_partition:
-            if topic.name in denied or topic.name in INTERNAL:
+            passed += 1
+            if passed % STEP_ELEMENTS == 0:
+                yield
+            if is_denied:
                 each.partition_error_code = error_codes.TOPIC_AUTHORIZATION_FAILED
             elif known is None or each.partition_index not in known.partitions:
                 each.partition_error_code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
+        passed += 1
+        if passed % STEP_ELEMENTS == 0:
+            yield
     return Refusal(response)
 
 
-def write_txn_markers(node: GuardedImage, request: WriteTxnMarkersRequest, call: Call) -> Verdict:
+def write_txn_markers(node: GuardedImage, request: WriteTxnMarkersRequest, call: Call) -> Verdict | InSteps:
     """WriteTxnMarkers: ALTER for operators, or CLUSTER_ACTION for coordinators."""
     if may_on_cluster(node, call, Operation.ALTER, logs_denial=False) or may_on_cluster(
         node, call, Operation.CLUSTER_ACTION
@@ -92,40 +122,39 @@ def write_txn_markers(node: GuardedImage, request: WriteTxnMarkersRequest, call:
     return refused(request, call, error_codes.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def describe_transactions(node: GuardedImage, request: DescribeTransactionsRequest, call: Call) -> Verdict:
+def describe_transactions(node: GuardedImage, request: DescribeTransactionsRequest, call: Call) -> InSteps:
     """DescribeTransactions: DESCRIBE on each id. Topics without DESCRIBE are left out."""
     ids = request.transactional_ids
-    denied = denied_names(node, call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
-    out = with_only(request, "transactional_ids", [each for each in ids if each in denied])
-    refusals = failed_response(out, call.api_version, _ID_DENIED).transaction_states if denied else []
+    denied = yield from denied_among(node, call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
+    out, allowed = yield from parted(ids, lambda each: each in denied)
+    failed = with_only(request, "transactional_ids", out)
+    refusals = (yield from failing(failed, call.api_version, _ID_DENIED)).transaction_states if out else []
 
-    def complete(response: DescribeTransactionsResponse) -> DescribeTransactionsResponse:
-        for state in response.transaction_states:
-            hidden = denied_topics(node, call, Operation.DESCRIBE, (topic.topic for topic in state.topics))
-            state.topics = [topic for topic in state.topics if topic.topic not in hidden]
-        allowed, refused_states = iter(response.transaction_states), iter(refusals)
-        response.transaction_states = [next(refused_states if each in denied else allowed) for each in ids]
+    def complete(response: DescribeTransactionsResponse) -> Generator[None, None, DescribeTransactionsResponse]:
+        for nth, state in enumerate(response.transaction_states, 1):
+            if nth % STEP_ELEMENTS == 0:
+                yield
+            if state.topics:
+                names = (topic.topic for topic in state.topics)
+                hidden = yield from denied_among(node, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
+                state.topics = [topic for topic in state.topics if topic.topic not in hidden]
+        response.transaction_states = yield from merged(
+            ids, lambda each: each in denied, refusals, response.transaction_states
+        )
         return response
 
-    return Reduced(with_only(request, "transactional_ids", [each for each in ids if each not in denied]), complete)
+    return Reduced(with_only(request, "transactional_ids", allowed), complete)
 
 
 def list_transactions(node: GuardedImage, request: ListTransactionsRequest, call: Call) -> Verdict:
     """ListTransactions: ids without DESCRIBE are left out."""
 
-    def complete(response: ListTransactionsResponse) -> ListTransactionsResponse:
-        response.transaction_states = [
-            state
-            for state in response.transaction_states
-            if may(
-                node,
-                call,
-                Operation.DESCRIBE,
-                ResourceType.TRANSACTIONAL_ID,
-                state.transactional_id,
-                logs_denial=False,
-            )
-        ]
+    def is_hidden(state: TransactionState) -> bool:
+        kind = ResourceType.TRANSACTIONAL_ID
+        return not may(node, call, Operation.DESCRIBE, kind, state.transactional_id, logs_denial=False)
+
+    def complete(response: ListTransactionsResponse) -> Generator[None, None, ListTransactionsResponse]:
+        _, response.transaction_states = yield from parted(response.transaction_states, is_hidden)
         return response
 
     return Reduced(request, complete)

@@ -1,10 +1,10 @@
 """The verdict of a guard on one request."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 from kpybroker.calls.call import Call
-from kpybroker.failed_response import failed_response
+from kpybroker.failed_response import failing
 from kpybroker.serving.permissions import GuardedImage
 
 
@@ -16,7 +16,8 @@ class Refusal(NamedTuple):
 
 class Reduced(NamedTuple):
     """The handler gets this request, and its response is completed: refusals are added, or what must not be seen is
-    removed. The request that came is not changed, since it may be sent again."""
+    removed. The request that came is not changed, since it may be sent again. ``complete`` returns the response, or
+    work in steps that does."""
 
     request: Any
     complete: Callable[[Any], Any]
@@ -24,9 +25,11 @@ class Reduced(NamedTuple):
 
 Verdict = Refusal | Reduced | None
 """None if everything is allowed."""
-Guard = Callable[[GuardedImage, Any, Call], Verdict]
+InSteps = Generator[None, None, Verdict]
+"""A verdict that takes time in proportion to the request: it is found in steps."""
+Guard = Callable[[GuardedImage, Any, Call], Verdict | InSteps]
 
 
-def refused(request: Any, call: Call, code: int, reason: str | None = None) -> Refusal:
+def refused(request: Any, call: Call, code: int, reason: str | None = None) -> InSteps:
     """The refusal of a whole request, in the form of its API (``getErrorResponse``)."""
-    return Refusal(failed_response(request, call.api_version, code, reason))
+    return Refusal((yield from failing(request, call.api_version, code, reason)))

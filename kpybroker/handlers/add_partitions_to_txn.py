@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterable
 from typing import Any, Final
 
 from kpybroker.calls.call import Call
+from kpybroker.calls.close_connection import CloseConnection
 from kpybroker.calls.gathered import gathered
 from kpybroker.calls.steps import each
 from kpybroker.serving.context import Context
@@ -29,6 +30,8 @@ from kpywire.messages.add_partitions_to_txn import (
 )
 
 BATCHED_FROM: Final = 4
+MOST_ANSWERED: Final = 100_000
+"""The transactions, topics and partitions in one answer. Without a repeated transaction there are fewer."""
 
 
 def handle(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Any:
@@ -63,8 +66,13 @@ def _handle_several(broker: Context, request: AddPartitionsToTxnRequest, call: C
     """Handle the transactions of a broker's request. If an id is named twice, its last partitions count
     (``partitionsByTransaction``)."""
     topics = {transaction.transactional_id: transaction.topics for transaction in request.transactions}
+    answered = 0
     for transaction in request.transactions:
         transaction.topics = topics[transaction.transactional_id]
+        answered += 1 + sum(1 + len(topic.partitions) for topic in transaction.topics)
+        if answered > MOST_ANSWERED:
+            raise CloseConnection("a request that names one transaction again and again")
+        yield
     answers = yield from each(request.transactions, lambda transaction: _add(broker, transaction, call))
     return gathered(answers, _batched)
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
-from kpybroker.calls.gathered import gathered
-from kpybroker.calls.steps import each
+from kpybroker.calls.steps import asked_once
 from kpybroker.groups.events import DescribeGroup
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import coordinator_error, group_request
@@ -28,8 +27,13 @@ _ON_CONFIGS = 1 << Operation.DESCRIBE_CONFIGS | 1 << Operation.ALTER_CONFIGS
 def handle(broker: Context, request: DescribeGroupsRequest, call: Call) -> Generator[None, None, Any]:
     """Ask the coordinator of each group."""
     operations = request.include_authorized_operations
-    asked = yield from each(request.groups, lambda group_id: _ask(broker, group_id, call, with_operations=operations))
-    return gathered(asked, lambda groups: DescribeGroupsResponse(groups=groups))
+    return (
+        yield from asked_once(
+            request.groups,
+            lambda group_id: _ask(broker, group_id, call, with_operations=operations),
+            lambda groups: DescribeGroupsResponse(groups=groups),
+        )
+    )
 
 
 def _ask(broker: Context, group_id: str, call: Call, *, with_operations: bool) -> Any:

@@ -7,8 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 from kpybroker.calls.call import Call
-from kpybroker.calls.gathered import gathered
-from kpybroker.calls.steps import each
+from kpybroker.calls.steps import asked_once
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import coordinator_error
 from kpybroker.transactions.describe import undescribed
@@ -22,8 +21,8 @@ from kpywire.messages.describe_transactions import (
 
 def handle(broker: Context, request: DescribeTransactionsRequest, _call: Call) -> Generator[None, None, Any]:
     """Ask the coordinator about each transactional id."""
-    states = yield from each(request.transactional_ids, lambda transactional_id: _describe(broker, transactional_id))
-    return gathered(states, _together)
+    ids = request.transactional_ids
+    return (yield from asked_once(ids, lambda transactional_id: _describe(broker, transactional_id), _together))
 
 
 def _describe(broker: Context, transactional_id: str) -> Any:

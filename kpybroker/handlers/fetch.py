@@ -9,11 +9,13 @@ v9 leader epoch fencing (KIP-320); v12 divergence (KIP-595); v13 topic ids (KIP-
 
 from collections.abc import Callable, Collection, Generator
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from kpybroker.authorization.resources import Operation
 from kpybroker.calls.call import Call
 from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import STEP_ELEMENTS
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.remembered import NotRemembered, RememberedFetch, SessionlessFetch
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
@@ -52,8 +54,8 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     sessions, now_ms = broker.fetch_sessions, broker.scheduler.monotonic_ms()
     uses_ids, is_follower = version >= TOPIC_IDS_FROM, replica_id >= 0
     if request.session_epoch in FULL:
-        count = 0
-        for topic in request.topics:
+        count = len(request.topics)
+        for topic in request.topics if count <= MOST_AT_ONCE else ():
             count += topic.count if type(topic) is PackedTopic else len(topic.partitions)
         if count > MOST_AT_ONCE:
             response: FetchResponse | Pending = call.peer.share(_read_in_steps(broker, request, call, replica_id))
@@ -105,8 +107,11 @@ def _read_in_steps(
     reader = Reader(broker, request, policy, SessionAnswer(sessions, session, incremental=False), call)
     yield
     entries = session.entries.values()
-    places = [(entry.topic, (entry.index,)) for entry in entries]
-    yield from unopened_logs.bring_up(unopened_logs.unopened(broker, places))
+    all_entries = iter(list(entries))
+    while some := list(islice(all_entries, STEP_ELEMENTS)):
+        yield
+        places = [(entry.topic, (entry.index,)) for entry in some]
+        yield from unopened_logs.bring_up(unopened_logs.unopened(broker, places))
     return (yield from reader.read_in_steps(entries))
 
 

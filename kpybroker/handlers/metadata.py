@@ -16,7 +16,7 @@ from typing import Any
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
-from kpybroker.calls.steps import each
+from kpybroker.calls.steps import STEP_ELEMENTS, distinct, each
 from kpybroker.metadata.topic import Partition, Topic
 from kpybroker.metadata.topic_name import INTERNAL, reason_invalid
 from kpybroker.serving.context import Context
@@ -50,7 +50,13 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[N
     image = broker.image
     version = call.api_version
     wanted = request.topics
-    code = _why_malformed(wanted or [], version)
+    code = error_codes.NONE
+    by_id = False
+    for start in range(0, len(wanted or ()), STEP_ELEMENTS):
+        some = (wanted or [])[start : start + STEP_ELEMENTS]
+        code = code or _why_malformed(some, version)
+        by_id = by_id or any(one.topic_id != ZERO_UUID for one in some)
+        yield
     if code:
         return _refused(wanted or [], code)
     topics = Topics(broker, call, with_operations=request.include_topic_authorized_operations)
@@ -58,11 +64,11 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[N
     is_guarded = broker.authorizer is not None
     if wanted is None or (not wanted and version < ALL_FROM_NULL):
         answers = yield from topics.all((yield from topics.visible()) if is_guarded else image.topics.values())
-    elif any(one.topic_id != ZERO_UUID for one in wanted):
-        ids = dict.fromkeys(one.topic_id for one in wanted if one.topic_id != ZERO_UUID)
+    elif by_id:
+        ids = yield from distinct(one.topic_id for one in wanted if one.topic_id != ZERO_UUID)
         answers = yield from each(ids, topics.by_id_if_allowed if is_guarded else topics.by_id)
     else:
-        names = dict.fromkeys(one.name for one in wanted if one.name is not None)
+        names = yield from distinct(one.name for one in wanted if one.name is not None)
         if is_guarded:
             topics.may_create = not creates or may_on_cluster(broker, call, Operation.CREATE, logs_denial=False)
         answers = yield from each(names, topics.by_name_if_allowed if is_guarded else topics.by_name)

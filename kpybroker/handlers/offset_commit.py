@@ -12,6 +12,7 @@ from collections.abc import Generator
 from typing import Any, Final
 
 from kpybroker.calls.call import Call
+from kpybroker.calls.steps import STEP_ELEMENTS
 from kpybroker.groups.offsets.large_commit import LargeCommit, prepared_commit
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
@@ -33,15 +34,19 @@ request_decoder = decoder_for
 def handle(broker: Context, request: OffsetCommitRequest, call: Call) -> Any:
     """Commit the partitions that exist; refuse the others."""
     asked = request.topics
-    answers = _refuse_unknown(broker, request, call)
+    answers, request.topics = _refuse_unknown(broker, asked, call, None)
     return _submit(broker, request, call, asked, answers, None) if request.topics else _response(answers)
 
 
 def handle_in_steps(broker: Context, request: OffsetCommitRequest, call: Call) -> Generator[None, None, Any]:
     """Like `handle`, for a large request: its records are prepared in steps, and the decision is made in one step."""
     asked = request.topics
-    answers = _refuse_unknown(broker, request, call)
-    yield
+    answers, existing = None, []
+    for start in range(0, len(asked), STEP_ELEMENTS):
+        answers, some = _refuse_unknown(broker, asked[start : start + STEP_ELEMENTS], call, answers)
+        existing += some
+        yield
+    request.topics = existing
     prepared = None
     if not broker.groups.kind.codec():
         metadata_max_bytes = broker.config["offset.metadata.max.bytes"]
@@ -50,12 +55,13 @@ def handle_in_steps(broker: Context, request: OffsetCommitRequest, call: Call) -
     return _submit(broker, request, call, asked, answers, prepared) if request.topics else _response(answers)
 
 
-def _refuse_unknown(broker: Context, request: OffsetCommitRequest, call: Call) -> "_Answers | None":
-    """Remove the partitions that do not exist from the request. Return their refusals, None without any."""
+def _refuse_unknown(
+    broker: Context, topics: list[OffsetCommitRequestTopic], call: Call, answers: "_Answers | None"
+) -> "tuple[_Answers | None, list[OffsetCommitRequestTopic]]":
+    """The refusals of the partitions that do not exist, None without any, and the topics with those that do."""
     by_id = call.api_version >= IDS_FROM
-    answers: _Answers | None = None
-    existing = []
-    for topic in request.topics:
+    existing: list[OffsetCommitRequestTopic] = []
+    for topic in topics:
         if by_id:
             known = broker.image.topics_by_id.get(topic.topic_id)
             if known is not None:
@@ -75,8 +81,7 @@ def _refuse_unknown(broker: Context, request: OffsetCommitRequest, call: Call) -
             topic = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
         if topic.partitions:
             existing.append(topic)
-    request.topics = existing
-    return answers
+    return answers, existing
 
 
 def _submit(

@@ -20,6 +20,7 @@ from kpybroker.calls.call import Call
 from kpybroker.calls.close_connection import CloseConnection
 from kpybroker.calls.deferred import Deferred
 from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import Work
 from kpybroker.errors import KafkaError
 from kpybroker.partition.validation import NotOneBatch, sole_batch
 from kpybroker.replicas.commit_wait import CommitWait, Uncommitted
@@ -77,10 +78,17 @@ def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending |
     if len(topics) > unopened_logs.FEW or any(len(partitions) > unopened_logs.FEW for _, partitions in topics):
         places = [(key, [index for index, _ in partitions]) for key, partitions in topics]
         new = unopened_logs.unopened(broker, places)
-        if new or sum(len(indexes) for _, indexes in places) > unopened_logs.MOST_AT_ONCE:
+        count = len(places) + sum(len(indexes) for _, indexes in places)
+        if new or count > unopened_logs.MOST_AT_ONCE:
             response: Answers | Pending | None = unopened_logs.produce(broker, request, call, new, _serve)
             return response
     return _serve(broker, request, call)
+
+
+def handle_in_steps(broker: Context, request: Produce, call: Call) -> Work:
+    """Like `handle`, for a request that was decoded in steps, or is the first one."""
+    yield from ()
+    return handle(broker, request, call)
 
 
 def _serve(broker: Context, request: Produce, call: Call) -> Answers | Pending | None:

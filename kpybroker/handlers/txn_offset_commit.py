@@ -8,10 +8,12 @@
   coordinator is not asked. The empty group id is INVALID_GROUP_ID.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.deferred import Deferred
+from kpybroker.calls.steps import STEP_ELEMENTS, Work
 from kpybroker.errors import KafkaError
 from kpybroker.hosting.placement import partition_for
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
@@ -36,7 +38,23 @@ ADDS_FROM = 5
 def handle(broker: Context, request: TxnOffsetCommitRequest, call: Call) -> Any:
     """Commit the partitions that exist; refuse the others."""
     answers = _Answers(call.api_version)
-    asked = list(request.topics)
+    return _commit_existing(broker, request, call, answers, _existing(broker, request.topics, answers))
+
+
+def handle_in_steps(broker: Context, request: TxnOffsetCommitRequest, call: Call) -> Work:
+    """Like `handle`, for a large request: its topics are found in steps."""
+    answers, asked = _Answers(call.api_version), list(request.topics)
+    existing: list[TxnOffsetCommitRequestTopic] = []
+    for start in range(0, len(asked), STEP_ELEMENTS):
+        existing += _existing(broker, asked[start : start + STEP_ELEMENTS], answers)
+        yield None
+    return _commit_existing(broker, request, call, answers, existing)
+
+
+def _existing(
+    broker: Context, asked: Iterable[TxnOffsetCommitRequestTopic], answers: "_Answers"
+) -> list[TxnOffsetCommitRequestTopic]:
+    """The topics with those of their partitions that exist. The others are refused."""
     existing = []
     for topic in asked:
         known = broker.image.topics.get(topic.name)
@@ -48,6 +66,16 @@ def handle(broker: Context, request: TxnOffsetCommitRequest, call: Call) -> Any:
                 answers.add(topic.name, each.partition_index, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
         if found:
             existing.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=found))
+    return existing
+
+
+def _commit_existing(
+    broker: Context,
+    request: TxnOffsetCommitRequest,
+    call: Call,
+    answers: "_Answers",
+    existing: list[TxnOffsetCommitRequestTopic],
+) -> Any:
     if not existing:
         return answers.response()
     request.topics = existing

@@ -4,12 +4,14 @@ A broker's objects either are freed at once, by their reference counts, or live 
 Scanning the latter again and again stops the loop (a full collection over 10 000 partitions takes 170 ms) and finds
 nothing. So objects that survive a young collection are moved out of the collector's reach (``gc.freeze``), which costs
 nothing, however many they are. When much was frozen and the loop has then been idle for a while, everything is unfrozen
-and collected once, in case it contains cycles after all.
+and collected once, in case it contains cycles after all. Later that waits until the memory in use has grown, too: large
+requests survive young collections, but they are freed.
 
 Only for the broker's own process. A broker embedded in another process leaves the collector alone.
 """
 
 import gc
+import sys
 from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from typing import Final
@@ -37,10 +39,14 @@ class Collector:
         scheduler: Scheduler,
         now_ns: Callable[[], int] = perf_counter_ns,
         worked_ns: Callable[[], int] = thread_time_ns,
+        blocks: Callable[[], int] = sys.getallocatedblocks,
     ) -> None:
-        """``worked_ns`` returns the CPU time of this thread."""
+        """``worked_ns`` returns the CPU time of this thread, ``blocks`` the number of blocks of memory in use."""
         self.scheduler = scheduler
         self._clocks = now_ns, worked_ns
+        self._blocks = blocks
+        self._blocks_before = 0
+        """The blocks in use after the last full collection."""
         self.full_collections = 0
         self._frozen_since = 0
         """The number of young collections whose survivors were frozen since the last full collection."""
@@ -52,6 +58,7 @@ class Collector:
         """Freeze everything that exists now. It is collected in the first idle period."""
         gc.freeze()
         self._frozen_since = MUCH
+        self._blocks_before = self._blocks()
         gc.set_threshold(YOUNG_OBJECTS, NEVER, NEVER)
         self._was_idle()
         self._timer = self.scheduler.call_later(CHECK_MS, self._check)
@@ -69,8 +76,13 @@ class Collector:
             self._frozen_since += survived
         self._idle_checks = self._idle_checks + 1 if self._was_idle() else 0
         has_time = self._idle_checks >= IDLE_CHECKS
-        if self._frozen_since >= (MUCH if has_time else TOO_MUCH):
-            self._collect_all()
+        much = MUCH if has_time else TOO_MUCH
+        if self._frozen_since >= much:
+            is_first = has_time and not self.full_collections
+            if is_first or self._blocks() - self._blocks_before >= YOUNG_OBJECTS * much:
+                self._collect_all()
+            elif has_time:
+                self._frozen_since = 0  # what survived for a while was freed later, such as large requests
         self._timer = self.scheduler.call_later(CHECK_MS, self._check)
 
     def _was_idle(self) -> bool:
@@ -85,4 +97,5 @@ class Collector:
         gc.collect()
         gc.freeze()
         self.full_collections += 1
+        self._blocks_before = self._blocks()
         self._frozen_since = self._idle_checks = 0

@@ -1,8 +1,8 @@
 """The lateness of the event loop, and its cause.
 
 A timer measures its own lateness: for as long as it is late, no client was served. The longest request that the
-dispatcher served in that time and the pauses of the garbage collector are kept beside it, so that a warning can name
-the cause.
+dispatcher served in that time, the longest piece of a request that is worked on in pieces or of the node's own work,
+and the pauses of the garbage collector are kept beside it, so that a warning can name the cause.
 
 Invariant: watching costs a few wake-ups a second, whether the numbers are read or not.
 """
@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kpybroker.counters import BUCKETS
 from kpybroker.dispatching.dispatcher import SLOW_NS, Dispatcher
+from kpybroker.fairness.line import Line
 from kpybroker.server.complaints import Complaints
 from kpywire.api import API_KEYS
 
@@ -35,9 +36,11 @@ class LoopWatch:
         loop: asyncio.AbstractEventLoop,
         complaints: Complaints,
         dispatchers: Sequence[Dispatcher],
+        line: Line,
         warn_ms: int,
     ) -> None:
         self.loop = loop
+        self.line = line
         self.dispatchers = dispatchers
         self.warn_ms = warn_ms
         self.lateness = [0] * BUCKETS
@@ -85,17 +88,34 @@ class LoopWatch:
         self._arm()
 
     def _reason(self, late_ns: int) -> str:
-        slow = [(each.slow_ns, each.slowest) for each in self.dispatchers if each.slowest is not None]
         parts = [f"the event loop stood still for {late_ns // NS_PER_MS} ms"]
+        slow = [
+            (each.slow_ns, f"{API_KEYS[each.slowest[0]].name} of {each.slowest[1]}")
+            for each in self.dispatchers
+            if each.slowest is not None
+        ]
+        if self.line.slow_ns >= SLOW_NS:
+            slow.append((self.line.slow_ns, self._served_for(self.line.slowest)))
         if slow:
-            took_ns, (api_key, peer) = max(slow)
-            parts.append(f"{API_KEYS[api_key].name} of {peer} took {took_ns // NS_PER_MS} ms of it")
+            took_ns, cause = max(slow, key=lambda each: each[0])
+            parts.append(f"{cause} took {took_ns // NS_PER_MS} ms of it")
         if self._longest_gc_ns >= NS_PER_MS:
             parts.append(f"the garbage collector {self._longest_gc_ns // NS_PER_MS} ms")
         return ", ".join(parts) if len(parts) > 1 else f"{parts[0]}, not for a request"
 
+    def _served_for(self, connection: Any) -> str:
+        """The request that a connection sent last, or the node's own work."""
+        if connection is None:
+            return "work of the node itself"
+        for each in self.dispatchers:
+            for key, counters in each.counters.items():
+                if counters is connection.counters:
+                    return f"{API_KEYS[key].name} of {connection}"
+        return f"a login of {connection}"
+
     def _forget_culprits(self) -> None:
         self._longest_gc_ns = 0
+        self.line.slow_ns, self.line.slowest = 0, None
         for each in self.dispatchers:
             each.slow_ns, each.slowest = SLOW_NS, None
 

@@ -151,7 +151,8 @@ class Monitoring:
 
             return Exposition(watched.config, watch.loop, sources(watch))
 
-        watch = LoopWatch(server.loop, server.complaints, dispatchers, watched.config["kpybroker.loop.lag.warn.ms"])
+        warn_ms = watched.config["kpybroker.loop.lag.warn.ms"]
+        watch = LoopWatch(server.loop, server.complaints, dispatchers, server.line, warn_ms)
         self._watched, self._watch, self._expose = watched, watch, expose
 
     def started(self) -> None:

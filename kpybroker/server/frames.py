@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FIRST_BODY_BYTES: Final = 64 * 1024
 MOST_GROWTH: Final = 128
 """A buffer begins with at least this part of the largest frame."""
+MOST_GROWN_BYTES: Final = 2 << 20
+"""A buffer grows by this much at a time, since memory is cleared before it is used."""
 SMALLEST_FRAME_BYTES: Final = 8
 """The shortest header of a request."""
 SIZE: Final = Struct(">i")
@@ -50,10 +52,11 @@ def holds_one(channel: "Channel", peeked: memoryview) -> bool:
 def next_body_bytes(have: int, size: int, most_frame_bytes: int) -> int:
     """The next size of a buffer that is full with ``have`` bytes of a frame of ``size``, or holds whole frames.
 
-    It begins with little where only small frames are accepted, as in a login, and then doubles."""
+    It begins with little where only small frames are accepted, as in a login, and then doubles up to a bound."""
     if size <= have:
         return max(SIZE.size, have)
-    return min(size, max(2 * have, min(FIRST_BODY_BYTES, most_frame_bytes // MOST_GROWTH)))
+    grown = min(2 * have, have + MOST_GROWN_BYTES)
+    return min(size, max(grown, min(FIRST_BODY_BYTES, most_frame_bytes // MOST_GROWTH)))
 
 
 @runtime_checkable

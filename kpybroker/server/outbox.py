@@ -17,6 +17,8 @@ from kpybroker.server import page_cache
 from kpybroker.server.channel import MORE, Channel
 
 SMALL_SLICE_BYTES: Final = 16 * 1024
+LARGE_PART_BYTES: Final = 256 * 1024
+"""Larger bytes are not copied to send them with others."""
 COLD_CHUNK_BYTES: Final = 1024 * 1024
 """The bytes that a thread reads at a time. The system is asked to read ahead as many more while these are sent."""
 SENDFILE_BYTES: Final = 1024 * 1024
@@ -112,10 +114,16 @@ class Outbox:
         joined: list[bytes | bytearray | memoryview] = []
         for part in parts:
             if isinstance(part, _BYTES):
-                joined.append(part)
                 size = len(part)
                 self.held_bytes += size
                 self.queued_bytes += size
+                if size < LARGE_PART_BYTES:
+                    joined.append(part)
+                    continue
+                if joined:
+                    self._queue.append(b"".join(joined))
+                    joined = []
+                self._queue.append(part)
                 continue
             self.queued_bytes += part.length
             if part.fileno() < 0 or (part.length <= SMALL_SLICE_BYTES and not part.cold):

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
-from kpybroker.calls.gathered import gathered
-from kpybroker.calls.steps import each
+from kpybroker.calls.steps import asked_once
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import coordinator_error, group_request
 from kpybroker.serving.permissions import allowed_operations, denied_topics
@@ -40,10 +39,13 @@ class DescribedKind(NamedTuple):
 def described_groups(broker: Context, request: Any, call: Call, kind: DescribedKind) -> Generator[None, None, Any]:
     """Ask the coordinator of each group."""
     operations = request.include_authorized_operations
-    asked = yield from each(
-        request.group_ids, lambda group_id: _ask(broker, group_id, call, kind, with_operations=operations)
+    return (
+        yield from asked_once(
+            request.group_ids,
+            lambda group_id: _ask(broker, group_id, call, kind, with_operations=operations),
+            lambda groups: kind.response(throttle_time_ms=0, groups=groups),
+        )
     )
-    return gathered(asked, lambda groups: kind.response(throttle_time_ms=0, groups=groups))
 
 
 def _ask(broker: Context, group_id: str, call: Call, kind: DescribedKind, *, with_operations: bool) -> Any:

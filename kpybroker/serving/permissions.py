@@ -1,17 +1,20 @@
 """May the sender of a request do this? Without an authorizer everything is allowed."""
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from collections.abc import Set as AbstractSet
 from typing import Final, Protocol
 
 from kpybroker.authorization import audit
-from kpybroker.authorization.authorizer import Authorizer
+from kpybroker.authorization.authorizer import Authorizer, Rule
 from kpybroker.authorization.resources import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
 from kpybroker.calls.address import java_address
 from kpybroker.calls.call import Call
+from kpybroker.calls.steps import STEP_ELEMENTS
 from kpybroker.metadata.image import MetadataImage
 
 _EVERYTHING: Final = {kind: sum(1 << each for each in operations) for kind, operations in SUPPORTED_OPERATIONS.items()}
 """The bit masks of all operations, by type."""
+NONE_DENIED: Final[frozenset[str]] = frozenset()
 
 
 class Guarded(Protocol):
@@ -41,8 +44,20 @@ def may(
     host = java_address(call.host)
     rule = authorizer.decide(call.principal, host, operation, kind, name)
     if (rule.allows or logs_denial) and audit.is_logged(rule):
-        audit.note(rule, call.principal, host, operation, kind, name, call.api_key)
+        _note(rule, call, host, operation, kind, name)
     return rule.allows
+
+
+def _note(rule: Rule, call: Call, host: str, operation: Operation, kind: ResourceType, name: str) -> None:
+    """Log a decision, if not too many of the same request were logged before."""
+    answered_ns = call.peer.answered_ns
+    if call.audited_ns != answered_ns:
+        call.audited_ns, call.audited = answered_ns, 0
+    call.audited += 1
+    if call.audited <= audit.MOST_LINES:
+        audit.note(rule, call.principal, host, operation, kind, name, call.api_key)
+    elif call.audited == audit.MOST_LINES + 1:
+        audit.note_more(call.principal, host, call.api_key)
 
 
 def may_on_cluster(node: Guarded, call: Call, operation: Operation, *, logs_denial: bool = True) -> bool:
@@ -59,12 +74,39 @@ def may_with_any(node: Guarded, call: Call, operation: Operation, kind: Resource
 def denied_topics(
     node: Guarded, call: Call, operation: Operation, names: Iterable[str], *, logs_denial: bool = True
 ) -> frozenset[str]:
-    """The topics among ``names`` with which the sender of a request may not do this."""
+    """The topics among ``names`` with which the sender of a request may not do this. For a few names: see
+    `denied_among`."""
+    if node.authorizer is None:
+        return NONE_DENIED
     return frozenset(
         name
         for name in dict.fromkeys(names)
         if not may(node, call, operation, ResourceType.TOPIC, name, logs_denial=logs_denial)
     )
+
+
+def denied_among(
+    node: Guarded,
+    call: Call,
+    operation: Operation,
+    kind: ResourceType,
+    names: Iterable[str],
+    *,
+    logs_denial: bool = True,
+) -> Generator[None, None, AbstractSet[str]]:
+    """Return the resources of a type among ``names`` with which the sender of a request may not do this, in steps."""
+    denied: set[str] = set()
+    if node.authorizer is None:
+        return denied
+    asked: set[str] = set()
+    for nth, name in enumerate(names, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield
+        if name not in asked:
+            asked.add(name)
+            if not may(node, call, operation, kind, name, logs_denial=logs_denial):
+                denied.add(name)
+    return denied
 
 
 def allowed_operations(node: Guarded, call: Call, kind: ResourceType, name: str) -> int:

@@ -102,6 +102,9 @@ def _in_pieces(broker: Context, request: Produce, call: Call, serve: Serve) -> G
         for first in range(0, len(parts), FEW):
             pieces.append(serve(broker, request._replace(topics=[(key, parts[first : first + FEW])]), call))
             yield
+        if not parts:
+            pieces.append([(key, [])])
+            yield
     return None if request.acks == 0 else gathered(pieces, _merged)
 
 

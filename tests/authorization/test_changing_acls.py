@@ -3,20 +3,23 @@
 import logging
 from collections.abc import Mapping
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.authorization import authorizer as module
-from kpybroker.authorization.audit import log
+from kpybroker.authorization.audit import LONGEST_NAME, MOST_LINES, log
 from kpybroker.authorization.authorizer import SUPER_USER, Authorizer
 from kpybroker.authorization.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
 from kpybroker.calls.call import Call
 from kpybroker.calls.client import Client
 from kpybroker.calls.principal import Principal
+from kpybroker.calls.steps import at_once
 from kpybroker.errors import AuthorizerNotReady
-from kpybroker.serving.permissions import may, may_on_cluster, may_with_any
+from kpybroker.serving.permissions import denied_among, may, may_on_cluster, may_with_any
 from kpywire import api
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord as Acl
 
@@ -147,7 +150,8 @@ class Node:
 def call(principal: Principal, host: str = "::ffff:10.0.0.7") -> Call:
     client = Client(host, 1, "PLAINTEXT")
     client.authenticated(principal)
-    return Call(api.METADATA, 12, None, client, None, {})  # type: ignore[arg-type]
+    peer: Any = SimpleNamespace(answered_ns=0)
+    return Call(api.METADATA, 12, None, client, peer, {})
 
 
 def test_the_log_says_what_was_denied_and_at_debug_what_was_allowed(caplog: pytest.LogCaptureFixture) -> None:
@@ -179,6 +183,22 @@ def test_the_log_says_what_was_denied_and_at_debug_what_was_allowed(caplog: pyte
         said.format("Allowed", "READ", "Topic:LITERAL:t", "SuperUser").replace("alice", "bob"),
     ]
     assert {each.levelno for each in caplog.records} == {logging.DEBUG}
+
+
+def test_one_request_fills_the_log_with_a_bounded_number_of_bounded_lines(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node(authorizer(acl()))
+    caplog.set_level(logging.INFO, log.name)
+    asked = call(ALICE)
+    peer: Any = asked.peer
+    denied = at_once(denied_among(node, asked, Operation.READ, TOPIC, (f"{n}" + 32_000 * "x" for n in range(5000))))
+    assert len(denied) == 5000
+    assert len(caplog.messages) == MOST_LINES + 1
+    assert caplog.messages[-1].startswith("Further decisions for request = Metadata of Principal = User:alice")
+    assert max(map(len, caplog.messages)) < LONGEST_NAME + 500
+    caplog.clear()
+    peer.answered_ns = 1  # the next request of the same connection
+    assert not may(node, asked, Operation.READ, TOPIC, "u")
+    assert len(caplog.messages) == 1
 
 
 def test_without_an_authorizer_everybody_may_do_everything() -> None:

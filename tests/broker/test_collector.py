@@ -65,6 +65,17 @@ def test_what_survives_a_young_collection_is_frozen(collector: Collector, clocks
     assert collector.full_collections == 0
 
 
+def test_nothing_is_walked_where_what_survived_was_freed_later(collector: Collector, clocks: Clocks) -> None:
+    """Such as large requests: a client that sends many of them does not make the loop stand still."""
+    collector._collect_all()
+    for _ in range(3):
+        survivors(TOO_MUCH // 2)
+        clocks.scheduler.advance(CHECK_MS)
+    clocks.busy_share = 0.0
+    clocks.scheduler.advance(CHECK_MS * (IDLE_CHECKS + 1))
+    assert collector.full_collections == 1
+
+
 def test_cycles_among_it_go_when_the_loop_has_been_idle(collector: Collector, clocks: Clocks) -> None:
     node = Node()
     lost = weakref.ref(node)
@@ -100,6 +111,9 @@ def test_where_the_loop_is_never_idle_very_much_is_looked_at_all_the_same(
     collector: Collector, clocks: Clocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gc, "get_count", lambda: (0, TOO_MUCH, 0))
+    clocks.scheduler.advance(CHECK_MS)
+    assert collector.full_collections == 0, "what survived a young collection was freed soon, such as large requests"
+    monkeypatch.setattr(collector, "_blocks", lambda: 10 * TOO_MUCH * YOUNG_OBJECTS)
     clocks.scheduler.advance(CHECK_MS)
     assert collector.full_collections == 1
 

@@ -14,7 +14,7 @@ import sasl_wire
 from kpybroker.answered_errors import errors_in
 from kpybroker.assembly.logins import Logins, Users, no_tokens
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.dispatching.login import LoginStage
+from kpybroker.dispatching.login import LONGEST_REFUSED_BYTES, LoginStage
 from kpybroker.handlers import served_versions
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.sasl import scram
@@ -25,6 +25,7 @@ from kpybroker.server.time_limit import TimeLimit
 from kpywire import api
 from kpywire.error_codes import ILLEGAL_SASL_STATE, NONE, SASL_AUTHENTICATION_FAILED
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -133,6 +134,24 @@ def test_every_other_api_is_refused_in_the_middle_of_a_login(
         assert set(codes) <= {ILLEGAL_SASL_STATE}
     assert wire.is_closed()
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("count", [100, LONGEST_REFUSED_BYTES, 100_000])
+def test_a_long_request_in_the_middle_of_a_login_is_closed_without_an_answer(wire: RawClient, count: int) -> None:
+    """Its answer would be 60 times as long. A short one is answered, as in Kafka."""
+    assert wire.call(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == NONE
+    wire.send(FindCoordinatorRequest(key_type=0, coordinator_keys=[""] * count), 4)
+    if count == 100:
+        answer = wire.receive(FindCoordinatorRequest.KEY, 4)
+        assert {each.error_code for each in answer.coordinators} == {ILLEGAL_SASL_STATE}
+        assert len(answer.coordinators) == count
+    assert wire.is_closed()
+
+
+def test_a_short_request_with_a_long_answer_in_the_middle_of_a_login_is_closed_without_it(wire: RawClient) -> None:
+    assert wire.call(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == NONE
+    wire.send(FindCoordinatorRequest(key_type=0, coordinator_keys=[""] * (LONGEST_REFUSED_BYTES - 30)), 4)
+    assert wire.is_closed()
 
 
 def test_half_open_logins_hold_little_memory(node: RunningNode) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kpybroker.calls.steps import at_once
 from kpybroker.guards import offsets
 from kpybroker.guards.verdict import Reduced
 from kpywire.error_codes import NONE, TOPIC_AUTHORIZATION_FAILED
@@ -26,7 +27,8 @@ def test_refusals_are_not_added_to_the_response_itself(monkeypatch: pytest.Monke
     topics = [OffsetCommitRequestTopic(name=name, partitions=[partition]) for name in ("denied", "allowed")]
     call: Any = SimpleNamespace(api_version=9)
     request = OffsetCommitRequest(group_id="g", member_id="", topics=topics)
-    verdict = offsets.offset_commit(SimpleNamespace(), request, call)  # type: ignore[arg-type]
+    examined: Any = offsets.offset_commit(SimpleNamespace(), request, call)  # type: ignore[arg-type]
+    verdict = at_once(examined)
     assert isinstance(verdict, Reduced)
     assert verdict.request.topics == topics[1:]
     done = OffsetCommitResponsePartition(partition_index=0, error_code=NONE)

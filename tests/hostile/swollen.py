@@ -108,6 +108,8 @@ def _plain(shape: Shape, name: str, version: int, number: int, filling: Filling)
             return 0.0
     if name.endswith("_type"):
         return filling.number
+    if name == "acks":
+        return -1  # with 0 there is no answer
     top = {"i8": 0x7F, "i16": 0x7FFF, "u16": 0xFFFF}.get(shape.kind, 0x7FFF_FFFF)
     return min(number, top)
 

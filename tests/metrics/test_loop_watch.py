@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from scraped_node import ScrapedNode
 
+from kpybroker.counters import UNCOUNTED, ApiCounters
 from kpybroker.dispatching.dispatcher import SLOW_NS
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.metrics.loop_watch import EVERY_MS, LoopWatch
 from kpybroker.metrics.window import quantiles_ms
 from kpybroker.server.complaints import Complaints
-from kpywire.messages.metadata import MetadataRequest
+from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from raw_client import RawClient
 from waiting import eventually
 
@@ -27,12 +28,32 @@ class Served:
 
     def __init__(self) -> None:
         self.slow_ns, self.slowest = SLOW_NS, None
+        self.counters = {METADATA: ApiCounters()}
 
 
-async def watched(blocked_ms: int, dispatcher: Any, *, warn_ms: int, collect: bool = False) -> LoopWatch:
+class Pieces:
+    """A line of pieces as the watch sees it."""
+
+    def __init__(self, slow_ns: int = 0, slowest: Any = None) -> None:
+        self.slow_ns, self.slowest = slow_ns, slowest
+
+
+class Sender:
+    """A connection as the watch sees it."""
+
+    def __init__(self, counters: ApiCounters) -> None:
+        self.counters = counters
+
+    def __str__(self) -> str:
+        return "10.0.0.8:5000"
+
+
+async def watched(
+    blocked_ms: int, dispatcher: Any, *, warn_ms: int, collect: bool = False, line: Any = None
+) -> LoopWatch:
     """A watch over a loop that is blocked once."""
     loop = asyncio.get_running_loop()
-    watch = LoopWatch(loop, Complaints(ManualScheduler()), [dispatcher], warn_ms)
+    watch = LoopWatch(loop, Complaints(ManualScheduler()), [dispatcher], line or Pieces(), warn_ms)
     watch.start()
     try:
         if collect:
@@ -65,6 +86,21 @@ def test_where_no_request_is_to_blame_it_says_so(caplog: pytest.LogCaptureFixtur
     assert caplog.messages[0].endswith("ms, not for a request")
 
 
+def test_a_request_that_is_worked_on_in_pieces_is_named_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "kpybroker.loop")
+    dispatcher = Served()
+    causes = {
+        "Metadata of 10.0.0.8:5000": Sender(dispatcher.counters[METADATA]),
+        "a login of 10.0.0.8:5000": Sender(UNCOUNTED),
+        "work of the node itself": None,
+    }
+    for cause, slowest in causes.items():
+        line = Pieces(280_000_000, slowest)
+        asyncio.run(watched(BLOCKED_MS, dispatcher, warn_ms=100, line=line))
+        assert f"{cause} took 280 ms of it" in caplog.messages[-1]
+        assert line.slow_ns == 0, "the next one has another cause"
+
+
 def test_with_a_threshold_of_nothing_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "kpybroker.loop")
     watch = asyncio.run(watched(BLOCKED_MS, Served(), warn_ms=0))
@@ -81,6 +117,30 @@ def test_pauses_of_the_collector_are_counted_until_the_watch_ends() -> None:
     counted = sum(watch.gc_pauses)
     gc.collect()
     assert sum(watch.gc_pauses) == counted
+
+
+def test_a_large_request_with_a_long_step_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """It is worked on in steps; one of them takes long."""
+    caplog.set_level(logging.WARNING, "kpybroker.loop")
+
+    def slow(api_key: int, handle: Any) -> Any:
+        def handle_slowly(*arguments: Any) -> Any:
+            until = time.thread_time() + BLOCKED_MS / 1000
+            while time.thread_time() < until:
+                pass
+            return handle(*arguments)
+
+        return handle_slowly if api_key == METADATA else handle
+
+    node = ScrapedNode({"kpybroker.loop.lag.warn.ms": "100"}, intercept=slow)
+    try:
+        with RawClient(node.port) as client:
+            client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")] * 10_000), 12)
+        eventually(lambda: any("stood still" in line for line in caplog.messages), "a warning")
+    finally:
+        node.stop()
+    (line,) = [line for line in caplog.messages if "stood still" in line]
+    assert "Metadata of 127.0.0.1:" in line
 
 
 def test_a_request_that_takes_long_is_named(caplog: pytest.LogCaptureFixture) -> None:

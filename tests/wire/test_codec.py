@@ -22,9 +22,12 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, 
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kpywire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from kpywire.reading import STEP_TAGS
 from kpywire.schema import Field, fields_of
 from kpywire.sizes import TAGGED_FIELD_BYTES, element_price
-from kpywire.source import STEP_ELEMENTS
+from kpywire.source import MOST_NUMBERS, STEP_ELEMENTS
+from kpywire.varint import encode_unsigned_varint
 
 MESSAGES = versions_of_messages()
 messages = st.sampled_from(MESSAGES)
@@ -93,6 +96,42 @@ def test_steps_are_as_many_as_the_elements_ask_for() -> None:
     few, many = steps(1), steps(1 + 100 * STEP_ELEMENTS)
     assert few == (1, 1)
     assert many == (101, 101)
+
+
+def test_elements_of_inner_arrays_make_steps_too() -> None:
+    """However many elements are spread over however many arrays, there is a step for each `STEP_ELEMENTS` of them."""
+    width = STEP_ELEMENTS - 2
+    partitions = [WritableTxnMarkerTopic(name="t", partition_indexes=[]) for _ in range(width)]
+    request = WriteTxnMarkersRequest(markers=[WritableTxnMarker(topics=partitions) for _ in range(width)])
+    assert at_least(request, 1, width * width // STEP_ELEMENTS)
+
+
+def test_long_arrays_of_numbers_make_steps_too() -> None:
+    one = WritableTxnMarkerTopic(name="t", partition_indexes=list(range(50 * MOST_NUMBERS)))
+    assert at_least(WriteTxnMarkersRequest(markers=[WritableTxnMarker(topics=[one])]), 1, 49)
+    many = [WritableTxnMarkerTopic(name="t", partition_indexes=list(range(MOST_NUMBERS))) for _ in range(30)]
+    assert at_least(WriteTxnMarkersRequest(markers=[WritableTxnMarker(topics=many)]), 1, 29)
+
+
+def at_least(request: Any, version: int, count: int) -> bool:
+    """Whether a message is encoded and decoded in at least this number of steps, to the same."""
+    parts: list[Any] = []
+    encoding = stepped(codec.encoder_in_steps(type(request), version)(request, parts))[1]
+    data = b"".join(parts)
+    assert data == codec.encode(request, version)
+    (decoded, end), decoding = stepped(codec.decoder_in_steps(type(request), version)(data, 0))
+    assert (decoded, end) == (request, len(data))
+    return min(encoding, decoding) >= count
+
+
+def test_unknown_tagged_fields_make_steps_too() -> None:
+    count = 10_000
+    tags = b"".join(encode_unsigned_varint(100 + number) + b"\0" for number in range(count))
+    data = codec.encode(MetadataRequest(topics=[]), 12)[:-1] + encode_unsigned_varint(count) + tags
+    (message, end), steps = stepped(codec.decoder_in_steps(MetadataRequest, 12)(data, 0))
+    assert (message, end) == (MetadataRequest(topics=[]), len(data))
+    assert steps >= count // STEP_TAGS
+    assert refuses(MetadataRequest, 12, data)
 
 
 def test_every_message_cut_anywhere_is_malformed() -> None:

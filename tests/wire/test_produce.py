@@ -1,5 +1,6 @@
 """Produce, written by hand for speed, is what the declarations say; any bytes decode alike or are Malformed."""
 
+from collections import deque
 from collections.abc import Sequence
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpywire import codec
-from kpywire.errors import Malformed
+from kpywire.errors import Malformed, ManyElements
 from kpywire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -86,13 +87,36 @@ def test_small_batches_of_a_small_frame_are_bytes(version: int, sizes: Sequence[
     assert tuple(type(batch) for _, batch in found.topics[0][1]) == kinds
 
 
-def test_many_partitions_and_topics_are_read() -> None:
-    for version in (9, 12):
-        data = [(index, b"x" * 300) for index in range(500)]
-        declared = ProduceRequest(acks=1, timeout_ms=5, topic_data=[_topic(f"t{n}", data) for n in range(300)])
-        found, _ = codec_for(version).decode(memoryview(codec.encode(declared, version)), 0)
-        assert len(found.topics) == 300
-        assert all(len(rows) == 500 for _, rows in found.topics)
+@pytest.mark.parametrize("version", [3, 8, 9, 12])
+@pytest.mark.parametrize(("topics", "partitions"), [(10, 500), (5000, 0)])
+def test_many_partitions_and_topics_are_read_in_steps(version: int, topics: int, partitions: int) -> None:
+    encoded = memoryview(codec.encode(_wide(topics, partitions), version))
+    with pytest.raises(ManyElements):
+        codec_for(version).decode(encoded, 0)
+    steps = codec_for(version).decode_in_steps(encoded, 0)
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found, _ = end.value
+            break
+        count += 1
+    assert count > 100
+    assert len(found.topics) == topics
+    assert all(len(rows) == partitions for _, rows in found.topics)
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 12])
+def test_more_partitions_than_any_client_writes_to_are_malformed(version: int) -> None:
+    encoded = memoryview(codec.encode(_wide(100, 500), version))
+    with pytest.raises(Malformed):
+        deque(codec_for(version).decode_in_steps(encoded, 0))
+
+
+def _wide(topics: int, partitions: int) -> ProduceRequest:
+    data = [(index, b"x" * 30) for index in range(partitions)]
+    return ProduceRequest(acks=1, timeout_ms=5, topic_data=[_topic(f"t{n}", data) for n in range(topics)])
 
 
 @given(requests(), st.data())

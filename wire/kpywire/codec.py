@@ -18,6 +18,7 @@ __all__ = [
     "decode",
     "decoder",
     "decoder_in_steps",
+    "decoder_of_few",
     "encode",
     "encode_struct",
     "encode_with_records",
@@ -29,7 +30,8 @@ T = TypeVar("T")
 
 _decoders: dict[tuple[type, int], Any] = {}
 _encoders: dict[tuple[type, int], Any] = {}
-_decoders_in_steps: dict[tuple[type, int], Any] = {}
+_decoders_of_few: dict[tuple[type, int], Any] = {}
+_decoders_in_steps: dict[tuple[type, int, int | None], Any] = {}
 _encoders_in_steps: dict[tuple[type, int], Any] = {}
 _struct_encoders: dict[tuple[type, type, int], Any] = {}
 
@@ -61,13 +63,25 @@ def encoder(cls: type[T], version: int) -> Callable[[T, list[Any]], None]:
     return found
 
 
-def decoder_in_steps(cls: type[T], version: int) -> Callable[[Buffer, int], Generator[None, None, tuple[T, int]]]:
-    """Like `decoder`, for messages that may have many elements: it yields now and then, and returns what a decoder
-    returns."""
-    found: Any = _decoders_in_steps.get((cls, version))
+def decoder_of_few(cls: type[T], version: int) -> Callable[[Buffer, int], tuple[T, int]]:
+    """Like `decoder`. The function raises `ManyElements` for a message that is to be decoded in steps."""
+    found: Callable[[Buffer, int], tuple[T, int]] | None = _decoders_of_few.get((cls, version))
     if found is None:
         _check(cls, version)
-        found = _decoders_in_steps[cls, version] = compile_decoder(cls, version, in_steps=True)
+        found = _decoders_of_few[cls, version] = compile_decoder(cls, version, only_few=True)
+    return found
+
+
+def decoder_in_steps(
+    cls: type[T], version: int, most_bytes: int | None = None
+) -> Callable[[Buffer, int], Generator[None, None, tuple[T, int]]]:
+    """Like `decoder`, for messages that may have many elements: it yields now and then, and returns what a decoder
+    returns. ``most_bytes``: the memory that the elements may take, if it is less than usual."""
+    found: Any = _decoders_in_steps.get((cls, version, most_bytes))
+    if found is None:
+        _check(cls, version)
+        found = compile_decoder(cls, version, in_steps=True, most_bytes=most_bytes)
+        _decoders_in_steps[cls, version, most_bytes] = found
     return found  # type: ignore[no-any-return]
 
 

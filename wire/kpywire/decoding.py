@@ -12,36 +12,43 @@ from struct import Struct, calcsize, unpack_from
 from struct import error as StructError  # noqa: N812
 from typing import Any
 
-from kpywire.errors import Malformed
-from kpywire.reading import long_number, long_string_length, skip_tagged_fields
+from kpywire.errors import Malformed, ManyElements
+from kpywire.reading import long_number, long_string_length, skip_in_steps, skip_tagged_fields
 from kpywire.schema import Field, Shape, fields_of, holds_records, shared_default
 from kpywire.sizes import (
+    FEW_OBJECT_BYTES,
     FORMATS,
     MAX_OBJECT_BYTES,
+    MOST_FIELD_BYTES,
+    MOST_TAGGED_FIELDS,
     SHORT_ARRAY_LENGTH,
     TAGGED_FIELD_BYTES,
     element_price,
     least_bytes,
     short_arrays,
 )
-from kpywire.source import STEP_ELEMENTS, Source, compile_function
+from kpywire.source import MOST_NUMBERS, STEP_NUMBERS, Source, compile_function
 from kpywire.varint import decode_unsigned_varint
 
 
 class DecoderSource(Source):
     """The source of one decoder. ``run``: fields of fixed size that wait to be read together, format and target."""
 
-    def __init__(self, cls: Any, version: int, *, in_steps: bool = False) -> None:
+    def __init__(
+        self, cls: Any, version: int, *, in_steps: bool = False, only_few: bool = False, most_bytes: int | None = None
+    ) -> None:
         super().__init__()
-        self.in_steps = in_steps
+        self.in_steps, self.only_few = in_steps, only_few
+        self.most_bytes = most_bytes or (FEW_OBJECT_BYTES if only_few else MAX_OBJECT_BYTES)
         self.cls, self.version, self.flexible = cls, version, version in cls.FLEXIBLE
         self.title = f"{cls.__name__} v{version}"
         self.run: list[tuple[str, str]] = []
         self.depth = 0
         self.names: dict[str, Any] = {
-            "Malformed": Malformed, "StructError": StructError, "unpack_from": unpack_from, "new": object.__new__,
-            "varint": decode_unsigned_varint, "long_number": long_number, "long_string_length": long_string_length,
-            "skip": skip_tagged_fields,
+            "Malformed": Malformed, "ManyElements": ManyElements, "StructError": StructError,
+            "unpack_from": unpack_from, "new": object.__new__, "varint": decode_unsigned_varint,
+            "long_number": long_number, "long_string_length": long_string_length,
+            "skip": skip_in_steps if in_steps else skip_tagged_fields,
         }  # fmt: skip
 
     def compile(self) -> Any:
@@ -51,7 +58,9 @@ class DecoderSource(Source):
         self.add("limit = len(buffer)")
         if holds_records(self.cls):
             self.add("view = buffer if type(buffer) is memoryview else memoryview(buffer)")
-        self.add(f"budget = {MAX_OBJECT_BYTES:#x}")
+        self.add(f"budget = {self.most_bytes:#x}")
+        if self.in_steps:
+            self.add("steps = 0")
         self.add("try:")
         self.indentation = 2
         self.structure(self.cls, "message")
@@ -86,6 +95,15 @@ class DecoderSource(Source):
     def fail(self, condition: str, reason: str) -> None:
         self.add(f"if {condition}:")
         self.add(f"    raise Malformed({f'{self.title}: {reason}'!r})")
+
+    def affordable(self, condition: str, reason: str) -> None:
+        """Fail on a condition, or if the budget is spent. If only few elements are decoded, that is no mistake."""
+        if self.only_few:
+            self.fail(condition, reason)
+            self.add("if budget < 0:")
+            self.add("    raise ManyElements")
+        else:
+            self.fail(f"{condition} or budget < 0", reason)
 
     def name_of(self, cls: type) -> str:
         self.names[cls.__name__] = cls
@@ -122,9 +140,10 @@ class DecoderSource(Source):
         self.add("if tags > 0x7F:")
         self.add("    tags, pos = long_number(buffer, pos, tags)")
         self.add(f"budget -= tags * {TAGGED_FIELD_BYTES}")
-        self.fail("tags * 2 > limit - pos or budget < 0", "more tagged fields than its bytes hold")
+        too_many = "" if self.in_steps else f"tags > {MOST_TAGGED_FIELDS} or "
+        self.affordable(f"{too_many}tags * 2 > limit - pos", "more tagged fields than its bytes hold")
         if not tagged:
-            self.add("pos = skip(buffer, pos, tags)")
+            self.add(f"pos = {'yield from ' if self.in_steps else ''}skip(buffer, pos, tags)")
             self.indentation -= 1
             return
         self.depth += 1
@@ -132,6 +151,8 @@ class DecoderSource(Source):
         self.add(f"{last} = -1")
         self.add("for _ in range(tags):")
         self.indentation += 1
+        if self.in_steps:
+            self.count("1")
         self.add(f"{tag}, pos = varint(buffer, pos)")
         self.add("size, pos = varint(buffer, pos)")
         self.add(f"{end} = pos + size")
@@ -205,6 +226,8 @@ class DecoderSource(Source):
             self.add(f"    {target} = ''")
             self.add("else:")
             self.indentation += 1
+        if kind == "bytes" and self.in_steps:
+            self.fail(f"n > {MOST_FIELD_BYTES}", "one field of very many bytes")
         self.add(f"end = pos + n{' - 1' if flexible else ''}")
         part = {"string": "str(buffer[pos:end], 'utf-8', 'replace')", "bytes": "bytes(buffer[pos:end])"}
         self.add(f"{target} = {part.get(kind, 'view[pos:end]')}")
@@ -219,31 +242,44 @@ class DecoderSource(Source):
         element = shape.element
         least = max(1, least_bytes(element, self.version, flexible=flexible))
         self.add(f"budget -= n * {element_price(element, self.version)}")
-        self.fail(
-            f"n < 0 or n * {least} > limit - pos or budget < 0", f"{name} is null, or has more than its bytes hold"
-        )
+        self.affordable(f"n < 0 or n * {least} > limit - pos", f"{name} is null, or has more than its bytes hold")
         if element.kind in FORMATS and element.kind != "uuid":
             layout = FORMATS[element.kind]
-            self.names[f"read_many_{layout}"] = [array.unpack_from for array in short_arrays(layout)]
-            self.add(f"if n < {SHORT_ARRAY_LENGTH}:")
-            self.add(f"    {target} = list(read_many_{layout}[n](buffer, pos))")
-            self.add("else:")
-            self.add(f"    {target} = list(unpack_from(f'>{{n}}{layout}', buffer, pos))")
-            self.add(f"pos += n * {least}")
+            self.numbers(layout, least, target)
             return
         self.depth += 1
         items, item = f"{name}_{self.depth}", f"each_{self.depth}"
         self.add(f"{target} = {items} = []")
-        step = f"step_{self.depth}"
-        self.add(f"for {step if self.in_steps else '_'} in range(n):")
+        self.add("for _ in range(n):")
         self.indentation += 1
         if self.in_steps:
-            self.add(f"if {step} % {STEP_ELEMENTS} == {STEP_ELEMENTS - 1}: yield")
+            self.count("1")
         self.value(element, name, item, flexible=flexible, nullable=False)
         self.flush()
         self.add(f"{items}.append({item})")
         self.indentation -= 1
         self.depth -= 1
+
+    def numbers(self, layout: str, size: int, target: str) -> None:
+        """Read ``n`` numbers of this format and size."""
+        self.names[f"read_many_{layout}"] = [array.unpack_from for array in short_arrays(layout)]
+        self.add(f"if n < {SHORT_ARRAY_LENGTH}:")
+        self.add(f"    {target} = list(read_many_{layout}[n](buffer, pos))")
+        self.add("else:")
+        self.indentation += 1
+        if self.in_steps:
+            self.add(f"{target} = numbers = []")
+            self.add(f"while n > {MOST_NUMBERS}:")
+            self.add(f"    numbers += unpack_from('>{MOST_NUMBERS}{layout}', buffer, pos)")
+            self.add(f"    pos += {MOST_NUMBERS * size}")
+            self.add(f"    n -= {MOST_NUMBERS}")
+            self.add("    yield")
+            self.add(f"numbers += unpack_from(f'>{{n}}{layout}', buffer, pos)")
+            self.count(f"n // {STEP_NUMBERS}")
+        else:
+            self.add(f"{target} = list(unpack_from(f'>{{n}}{layout}', buffer, pos))")
+        self.indentation -= 1
+        self.add(f"pos += n * {size}")
 
     def nested(self, shape: Shape, name: str, target: str, *, nullable: bool, tagged: bool) -> None:
         """Read a struct in a struct. Null is a byte below zero, except that it is 0 in a tagged field."""
@@ -266,6 +302,9 @@ class DecoderSource(Source):
             self.indentation -= 1
 
 
-def compile_decoder(cls: type, version: int, *, in_steps: bool = False) -> Any:
-    """A decoder of ``cls`` at ``version``, freshly compiled; ``in_steps``: one that yields between elements."""
-    return DecoderSource(cls, version, in_steps=in_steps).compile()
+def compile_decoder(
+    cls: type, version: int, *, in_steps: bool = False, only_few: bool = False, most_bytes: int | None = None
+) -> Any:
+    """A decoder of ``cls`` at ``version``, freshly compiled; ``in_steps``: one that yields between elements;
+    ``only_few``: one that raises `ManyElements`; ``most_bytes``: the most that the elements may take."""
+    return DecoderSource(cls, version, in_steps=in_steps, only_few=only_few, most_bytes=most_bytes).compile()

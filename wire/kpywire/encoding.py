@@ -10,11 +10,11 @@ from struct import Struct, pack
 from struct import error as StructError  # noqa: N812
 from typing import Any
 
-from kpywire.errors import UnsupportedVersion
+from kpywire.errors import TooLong, UnsupportedVersion
 from kpywire.reading import MAX_STRING_BYTES
 from kpywire.schema import Field, Shape, fields_of, holds_records, shared_default
-from kpywire.sizes import FORMATS, SHORT_ARRAY_LENGTH, short_arrays
-from kpywire.source import STEP_ELEMENTS, Source, compile_function
+from kpywire.sizes import FORMATS, MOST_PARTS, PART_BYTES, SHORT_ARRAY_LENGTH, short_arrays
+from kpywire.source import MOST_NUMBERS, STEP_NUMBERS, STEP_STRUCTS, Source, compile_function
 from kpywire.varint import encode_unsigned_varint
 
 
@@ -48,7 +48,7 @@ class EncoderSource(Source):
         self.depth = 0
         self.out = "out"
         self.names: dict[str, Any] = {
-            "UnsupportedVersion": UnsupportedVersion, "StructError": StructError, "pack": pack,
+            "TooLong": TooLong, "UnsupportedVersion": UnsupportedVersion, "StructError": StructError, "pack": pack,
             "varint": encode_unsigned_varint, "long_string": long_string, "EncodedStructs": EncodedStructs,
         }  # fmt: skip
 
@@ -57,6 +57,8 @@ class EncoderSource(Source):
         self.add("def encode(message, parts):")
         self.indentation = 1
         self.add("out = bytearray()")
+        if self.in_steps:
+            self.add("steps = 0")
         self.add("try:")
         self.indentation = 2
         self.structure(self.cls, "message")
@@ -69,6 +71,19 @@ class EncoderSource(Source):
         if self.in_steps:
             self.add("yield")
         return compile_function(f"encode {self.title}", self.text(), self.names)
+
+    def count(self, elements: str) -> None:
+        super().count(elements)
+        self.split()
+
+    def split(self) -> None:
+        """Begin another part when one is large: to grow a large buffer may take long."""
+        if self.out == "out":
+            self.add(f"    if len(out) > {PART_BYTES}:")
+            self.add("        parts.append(out)")
+            self.add("        out = bytearray()")
+            self.add(f"        if len(parts) > {MOST_PARTS}:")
+            self.add(f"            raise TooLong({f'{self.title} is too long'!r})")
 
     def packed(self, run: list[tuple[str, str]]) -> str:
         """An expression: the bytes of these values."""
@@ -228,13 +243,26 @@ class EncoderSource(Source):
         elif layout is None or layout == "16s":
             self.elements(shape.element, name, items, item, flexible=flexible)
         else:
-            self.names[f"write_many_{layout}"] = [array.pack for array in short_arrays(layout)]
-            self.add(f"n = len({items})")
-            self.add(f"if n < {SHORT_ARRAY_LENGTH}:")
-            self.add(f"    {self.out} += write_many_{layout}[n](*{items})")
-            self.add("else:")
-            self.add(f"    {self.out} += pack(f'>{{n}}{layout}', *{items})")
+            self.numbers(layout, items)
         self.depth -= 1
+
+    def numbers(self, layout: str, items: str) -> None:
+        """Write numbers of this format."""
+        self.names[f"write_many_{layout}"] = [array.pack for array in short_arrays(layout)]
+        self.add(f"n = len({items})")
+        self.add(f"if n < {SHORT_ARRAY_LENGTH}:")
+        self.add(f"    {self.out} += write_many_{layout}[n](*{items})")
+        self.add("else:")
+        self.indentation += 1
+        if self.in_steps:
+            self.add(f"for start in range(0, n, {MOST_NUMBERS}):")
+            self.add(f"    some = {items}[start : start + {MOST_NUMBERS}]")
+            self.add(f"    {self.out} += pack(f'>{{len(some)}}{layout}', *some)")
+            self.add(f"    if len(some) == {MOST_NUMBERS}: yield")
+            self.count(f"n % {MOST_NUMBERS} // {STEP_NUMBERS}")
+        else:
+            self.add(f"{self.out} += pack(f'>{{n}}{layout}', *{items})")
+        self.indentation -= 1
 
     def encoded(self, struct: type, items: str, item: str) -> None:
         """Write structs that are already encoded."""
@@ -248,16 +276,20 @@ class EncoderSource(Source):
             self.add("        parts.append(out)")
             self.add(f"        parts.append({item}[1])")
             self.add(f"        out = bytearray({item}[2])")
+        elif self.in_steps:
+            self.add(f"for start in range(0, len({items}), {STEP_STRUCTS}):")
+            self.add(f"    {self.out} += b''.join({items}[start : start + {STEP_STRUCTS}])")
+            self.add("    yield")
+            self.split()
         else:
             self.add(f"{self.out} += b''.join({items})")
         self.indentation -= 1
 
     def elements(self, element: Shape, name: str, items: str, item: str, *, flexible: bool) -> None:
-        step = f"step_{self.depth}"
-        self.add(f"for {step}, {item} in enumerate({items}):" if self.in_steps else f"for {item} in {items}:")
+        self.add(f"for {item} in {items}:")
         self.indentation += 1
         if self.in_steps:
-            self.add(f"if {step} % {STEP_ELEMENTS} == {STEP_ELEMENTS - 1}: yield")
+            self.count("1")
         self.value(element, name, item, flexible=flexible, nullable=False)
         self.flush()
         self.indentation -= 1

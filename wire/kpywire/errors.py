@@ -7,3 +7,11 @@ class Malformed(ValueError):
 
 class UnsupportedVersion(ValueError):
     """A version that a message does not have, or a value that the version cannot carry (UNSUPPORTED_VERSION, 35)."""
+
+
+class ManyElements(Exception):
+    """A message with more elements than are decoded at once. It is to be decoded in steps."""
+
+
+class TooLong(Exception):
+    """A message that would take more bytes than anybody reads."""

@@ -5,15 +5,15 @@ bytes or looks them up. Rare parts (forgotten partitions, tagged fields other th
 compiled codec, and so are malformed bytes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Any, Final
 
-from kpywire.codec import decoder, encoder
-from kpywire.errors import Malformed
+from kpywire.codec import decoder_in_steps, decoder_of_few, encoder
+from kpywire.errors import Malformed, ManyElements
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from kpywire.reading import MAX_STRING_BYTES
 from kpywire.uuid import ZERO_UUID
@@ -24,6 +24,10 @@ PACKED_FROM_BYTES: Final = 2048
 MOST_PACKED: Final = 100_000
 """The most partitions of a packed request. A larger one is decoded by the compiled codec, which limits what it
 makes."""
+MOST_AT_ONCE: Final = 1000
+"""The topics that are decoded at once. A request with more is decoded in steps."""
+STEP_TOPICS: Final = 64
+"""The number of topics that one of these steps decodes."""
 FLEXIBLE_FROM: Final = 12
 TOPIC_IDS_FROM: Final = 13
 REPLICA_STATE_FROM: Final = 15
@@ -96,40 +100,63 @@ class FetchCodec:
         self.version = version
         self.layout = Layout(version)
         self.flexible = version >= FLEXIBLE_FROM
-        self._decode = decoder(FetchRequest, version)
+        self._decode = decoder_of_few(FetchRequest, version)
         self.encode = encoder(FetchResponse, version)
         with_replica = "" if version >= REPLICA_STATE_FROM else "i"
         self._head = Struct(f">{with_replica}iiib{'ii' if version >= SESSIONS_FROM else ''}")
 
     def decode(self, frame: memoryview, position: int) -> tuple[FetchRequest, int]:
         """Decode the request whose body starts at ``position``. Return it and the position of its end. Raises
-        Malformed."""
+        Malformed, and ManyElements for one that is to be decoded in steps."""
         if len(frame) - position >= PACKED_FROM_BYTES:
+            packing = self._packed(frame, position, MOST_AT_ONCE)
             try:
-                found = self._decode_packed(frame, position)
-            except (IndexError, StructError, UnicodeDecodeError, Malformed):
-                found = None
-            if found is not None and found[1] <= len(frame):
-                return found
+                next(packing)
+            except StopIteration as end:
+                if end.value is not None:
+                    found: tuple[FetchRequest, int] = end.value
+                    return found
+            else:
+                raise ManyElements
         return self._decode(frame, position)
 
-    def _decode_packed(self, frame: memoryview, position: int) -> tuple[FetchRequest, int] | None:
-        """Like `decode`; None for a request that the compiled codec has to decode."""
-        head: Sequence[Any] = self._head.unpack_from(frame, position)
-        topic_count, position = self._count(frame, position + self._head.size)
-        if topic_count < 0:
-            return None
-        topics: list[FetchTopic] = []
-        left = MOST_PACKED
-        for _ in range(topic_count):
-            topic, position = self._topic(frame, position, left)
-            if topic is None:
+    def decode_in_steps(self, frame: memoryview, position: int) -> Generator[None, None, tuple[FetchRequest, int]]:
+        """Like `decode`, in steps."""
+        found = yield from self._packed(frame, position, STEP_TOPICS)
+        if found is None:
+            found = yield from decoder_in_steps(FetchRequest, self.version)(frame, position)
+        return found
+
+    def _packed(
+        self, frame: memoryview, position: int, at_once: int
+    ) -> Generator[None, None, tuple[FetchRequest, int] | None]:
+        """Return the request with packed partitions, after steps of ``at_once`` topics; None if the compiled codec
+        has to decode it."""
+        try:
+            head: Sequence[Any] = self._head.unpack_from(frame, position)
+            topic_count, position = self._count(frame, position + self._head.size)
+            if topic_count < 0:
                 return None
-            topics.append(topic)
-            left -= 1 + topic.count
-        end = self._end(frame, position)
-        if end is None:
+            topics: list[FetchTopic] = []
+            left = MOST_PACKED
+            for nth in range(1, topic_count + 1):
+                if nth % at_once == 0:
+                    yield
+                topic, position = self._topic(frame, position, left)
+                if topic is None:
+                    return None
+                topics.append(topic)
+                left -= 1 + topic.count
+            end = self._end(frame, position)
+        except (IndexError, StructError, UnicodeDecodeError, Malformed):
             return None
+        if end is None or end[1] > len(frame):
+            return None
+        return self._request(head, topics, end)
+
+    def _request(
+        self, head: Sequence[Any], topics: list[FetchTopic], end: tuple[str, int, ReplicaState | None]
+    ) -> tuple[FetchRequest, int]:
         request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
         if self.version < REPLICA_STATE_FROM:
             request.replica_id, *head = head

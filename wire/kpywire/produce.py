@@ -8,13 +8,13 @@ The records of a partition are a view of the frame, which is the receive buffer.
 bytes instead: a slice of bytes takes a third of the time of a view.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from functools import cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Any, Final, NamedTuple
 
-from kpywire.codec import decoder, encode_struct
+from kpywire.codec import decoder_in_steps, decoder_of_few, encode_struct
 from kpywire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -36,6 +36,10 @@ Records = bytes | memoryview
 """A partition's records: bytes of their own, or a view of the request, whose buffer others use later."""
 Partitions = Sequence[tuple[int, Records | None]]
 """(partition index, its records)."""
+MOST_AT_ONCE: Final = 1000
+"""The topics, and the partitions, that are decoded at once. A request with more is decoded in steps."""
+MOST_BYTES: Final = 1 << 21
+"""The memory that topics and partitions of one request may take: there are 6 000 of them or a few more."""
 SMALL_FRAME_BYTES: Final = 32 * 1024
 """A frame up to this size is copied before it is decoded."""
 SMALL_BATCH_BYTES: Final = 2 * 1024
@@ -82,13 +86,13 @@ class ProduceCodec:
         self.version = version
         self.by_id = version >= TOPIC_IDS_FROM
         self.flexible = version >= FLEXIBLE_FROM
-        self._decode = decoder(ProduceRequest, version)
+        self._decode = decoder_of_few(ProduceRequest, version)
 
     # The request
 
     def decode(self, frame: memoryview, position: int) -> tuple[Produce, int]:
         """Decode the request whose body starts at ``position``. Return it and the position of its end. Raises
-        Malformed."""
+        Malformed, and ManyElements for one that is to be decoded in steps."""
         size = len(frame)
         try:
             if self.flexible:
@@ -101,6 +105,14 @@ class ProduceCodec:
         if found is not None and found[1] <= size:
             return found
         request, end = self._decode(frame, position)
+        return self._plain(request), end
+
+    def decode_in_steps(self, frame: memoryview, position: int) -> Generator[None, None, tuple[Produce, int]]:
+        """Like `decode`, in steps."""
+        request, end = yield from decoder_in_steps(ProduceRequest, self.version, MOST_BYTES)(frame, position)
+        return self._plain(request), end
+
+    def _plain(self, request: ProduceRequest) -> Produce:
         topics = [
             (
                 topic.topic_id if self.by_id else topic.name,
@@ -108,7 +120,7 @@ class ProduceCodec:
             )
             for topic in request.topic_data
         ]
-        return Produce(request.transactional_id, request.acks, request.timeout_ms, topics), end
+        return Produce(request.transactional_id, request.acks, request.timeout_ms, topics)
 
     def _decode_usual(self, frame: Records, view: memoryview, position: int) -> tuple[Produce, int] | None:
         """Decode a request without tags, with counts and names below 127; None for anything else. ``view`` shows the
@@ -129,6 +141,7 @@ class ProduceCodec:
         size: int
         more: int
         topics: list[tuple[TopicKey, Partitions]] = []
+        left: int = MOST_AT_ONCE
         for _topic in range(topic_count - 1):
             if self.by_id:
                 topic: TopicKey = bytes(frame[position : position + 16])
@@ -141,7 +154,8 @@ class ProduceCodec:
                 position = end
             partition_count = frame[position]
             position += 1
-            if not 0 < partition_count < 128:
+            left -= partition_count
+            if left < 0 or not 0 < partition_count < 128:
                 return None
             partitions: list[tuple[int, Records | None]] = []
             for _partition in range(partition_count - 1):
@@ -187,8 +201,9 @@ class ProduceCodec:
             return None
         acks, timeout_ms, topic_count = _acks_timeout_count_from(frame, position)
         position += 10
-        if topic_count < 0:
+        if not 0 <= topic_count <= MOST_AT_ONCE:
             return None
+        left: int = MOST_AT_ONCE
         topics: list[tuple[TopicKey, Partitions]] = []
         for _topic in range(topic_count):
             (length,) = _length_from(frame, position)
@@ -198,7 +213,8 @@ class ProduceCodec:
             topic = str(frame[position + 2 : end], "utf-8")
             (partition_count,) = _count_from(frame, end)
             position = end + 4
-            if partition_count < 0:
+            left -= partition_count
+            if left < 0 or partition_count < 0:
                 return None
             partitions: list[tuple[int, Records | None]] = []
             for _partition in range(partition_count):

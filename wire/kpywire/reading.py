@@ -3,12 +3,15 @@
 Invariant: each call ends behind the position it was given, or raises Malformed, or IndexError beyond the buffer.
 """
 
+from collections.abc import Generator
 from typing import Final
 
 from kpywire.errors import Malformed
 from kpywire.varint import Buffer, decode_unsigned_varint
 
 MAX_STRING_BYTES: Final = 0x7FFF
+STEP_TAGS: Final = 64
+"""The number of tagged fields that are skipped in one step."""
 
 
 def long_number(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
@@ -38,7 +41,21 @@ def long_string_length(buffer: Buffer, position: int, first: int) -> tuple[int, 
 
 def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
     """The position after ``count`` unknown tagged fields."""
+    return _skip(buffer, position, count, -1)[0]
+
+
+def skip_in_steps(buffer: Buffer, position: int, count: int) -> Generator[None, None, int]:
+    """Like `skip_tagged_fields`, in steps."""
     last = -1
+    while count > STEP_TAGS:
+        position, last = _skip(buffer, position, STEP_TAGS, last)
+        count -= STEP_TAGS
+        yield
+    return _skip(buffer, position, count, last)[0]
+
+
+def _skip(buffer: Buffer, position: int, count: int, last: int) -> tuple[int, int]:
+    """The position after ``count`` unknown tagged fields, and the last tag. ``last`` is the tag before them."""
     for _ in range(count):
         tag, position = decode_unsigned_varint(buffer, position)
         size, position = decode_unsigned_varint(buffer, position)
@@ -46,4 +63,4 @@ def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
             raise Malformed(f"tagged field {tag} after {last}")
         last = tag
         position += size
-    return position
+    return position, last

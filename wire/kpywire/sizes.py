@@ -14,11 +14,17 @@ FORMATS = {
 }  # fmt: skip
 MAX_OBJECT_BYTES = 1 << 26  # that all elements of arrays in one message may take
 SHORT_ARRAY_LENGTH = 17
+PART_BYTES = 1 << 20  # of a message that is encoded in steps: more begin another part
+MOST_PARTS = 128  # of such a message
+MOST_FIELD_BYTES = 1 << 24  # of one field in a message that is decoded in steps
+FEW_OBJECT_BYTES = 1 << 19  # of elements that are decoded at once, where a message may have many
+MOST_TAGGED_FIELDS = 1024  # of one struct, in a message that is not decoded in steps
 TAGGED_FIELD_BYTES = 512  # the price of a tagged field: unknown ones take no memory, but time
 
 # What CPython spends on a value, in addition to the bytes of a string or buffer, rounded up.
 _OBJECT_BYTES = {"bool": 0, "string": 80, "bytes": 40, "uuid": 56, "record_batches": 200, "array": 100}
 _NUMBER_BYTES = 32
+_ANSWERED_NUMBER_BYTES = 200
 _STRUCT_BYTES = 40
 _SLOT_BYTES = 8
 
@@ -45,8 +51,11 @@ def least_bytes(shape: Shape, version: int, *, flexible: bool, nullable: bool = 
 def element_price(shape: Shape, version: int) -> int:
     """About how much memory an element of an array takes, apart from what depends on the lengths in it.
 
-    Numbers pass through a tuple, other elements through a list with room to grow.
+    Numbers pass through a tuple, other elements through a list with room to grow. Most numbers are answered one by one,
+    which takes more memory than they do.
     """
+    if shape.kind in FORMATS:
+        return _ANSWERED_NUMBER_BYTES
     return 2 * _SLOT_BYTES + _object_bytes(shape, version)
 
 

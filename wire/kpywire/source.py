@@ -6,7 +6,13 @@ from itertools import count
 from typing import Any
 
 STEP_ELEMENTS = 32
-"""The number of elements of an array after which a codec in steps yields."""
+"""The number of elements, of all arrays together, after which a codec in steps yields."""
+STEP_NUMBERS = 64
+"""The numbers of an array that count as one element."""
+STEP_STRUCTS = 256
+"""The structs of an array that are encoded already and written in one step."""
+MOST_NUMBERS = 4096
+"""The numbers that a codec in steps reads or writes at a time."""
 
 _numbers = count()
 
@@ -20,6 +26,13 @@ class Source:
 
     def add(self, line: str) -> None:
         self.lines.append("    " * self.indentation + line)
+
+    def count(self, elements: str) -> None:
+        """Yield if `STEP_ELEMENTS` were passed since the last time, in whichever arrays."""
+        self.add(f"steps += {elements}")
+        self.add(f"if steps >= {STEP_ELEMENTS}:")
+        self.add("    steps = 0")
+        self.add("    yield")
 
     def text(self) -> str:
         return "\n".join(self.lines) + "\n"

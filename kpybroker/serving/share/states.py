@@ -6,7 +6,8 @@ Invariant: ``done`` of each question is called once, unless the node stops.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +32,8 @@ from kpywire.messages import (
 
 log = logging.getLogger("kpybroker.share")
 
+FEW_PARTS: Final = 64
+"""The share partitions that are asked about at once."""
 ATTEMPTS: Final = 6
 FIRST_PAUSE_MS: Final = 100
 AGAIN: Final = frozenset(
@@ -93,9 +96,16 @@ def ask_all(
         if not missing:
             done(results)
 
-    for topic_id, each in parts.items():
-        for part in each:
-            ask(broker, SharePartitionKey(group_id, topic_id, part.partition), part, partial(answered, topic_id))
+    def asking() -> Generator[None, None, None]:
+        for topic_id, each in parts.items():
+            for part in each:
+                ask(broker, SharePartitionKey(group_id, topic_id, part.partition), part, partial(answered, topic_id))
+                yield
+
+    if missing > FEW_PARTS:
+        broker.scheduler.in_pieces(asking())
+    else:
+        deque(asking(), maxlen=0)
 
 
 def ask(broker: Context, key: SharePartitionKey, part: Any, done: Done) -> None:

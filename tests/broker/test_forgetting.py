@@ -1,0 +1,79 @@
+"""Work on all elements of a large message before and after it is served: in steps, and completely."""
+
+from collections.abc import Generator
+from typing import Any
+
+from kpybroker.answered_errors import errors_in, errors_in_steps
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import asked_once, at_once
+from kpybroker.dispatching import forgetting
+from kpybroker.dispatching.forgetting import FEW_ELEMENTS, forgotten, is_long
+from kpywire.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+
+def response(topics: int, partitions: int) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=str(number),
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=index, error_code=index % 3)
+                    for index in range(partitions)
+                ],
+            )
+            for number in range(topics)
+        ]
+    )
+
+
+def steps_of(work: Generator[None, None, Any]) -> int:
+    """The number of times that a work yields."""
+    return sum(1 for _ in work)
+
+
+def test_a_message_is_freed_in_steps_and_what_others_hold_stays() -> None:
+    message = response(200, 2 * FEW_ELEMENTS)
+    kept = message.topics[7]
+    messages = [message]
+    topics = message.topics[:100]
+    del message
+    assert steps_of(forgotten(messages)) > 200 // forgetting.STEP_ELEMENTS
+    assert messages == []
+    assert len(topics) == 100
+    assert len(kept.partitions) == 2 * FEW_ELEMENTS
+
+
+def test_long_messages_are_known_by_all_their_elements() -> None:
+    assert not is_long(response(5, 5))
+    assert is_long(response(forgetting.STEP_ELEMENTS + 1, 0))
+    assert is_long(response(1, forgetting.STEP_ELEMENTS))
+
+
+def test_the_same_errors_are_found_in_steps() -> None:
+    for answer in (response(0, 0), response(30, 30), response(1, 1000)):
+        at_once_codes: list[int] = []
+        find = errors_in(OffsetCommitResponse)
+        assert find is not None
+        find(answer, at_once_codes)
+        codes: list[int] = []
+        steps = steps_of(errors_in_steps(answer, codes.append))
+        assert codes == at_once_codes
+        assert steps >= len(codes) // 200
+
+
+def test_an_element_that_is_named_twice_is_asked_for_once_and_answered_twice() -> None:
+    asked: list[str] = []
+    late = Pending()
+
+    def ask(name: str) -> Any:
+        asked.append(name)
+        return late if name == "b" else name.upper()
+
+    found: Any = at_once(asked_once(["a", "b", "a", "b", "b"], ask, list))
+    assert asked == ["a", "b"]
+    late.resolve("B")
+    assert found.response == ["A", "B", "A", "B", "B"]
