@@ -4,7 +4,7 @@ import resource
 from contextlib import suppress
 from typing import Final
 
-from kpybroker.console.beside import run
+from kpybroker.io.worker_process import run
 from kpybroker.console.schema_tasks import Decoder, Ended
 
 MOST_MEMORY_BYTES: Final = 1024**3
