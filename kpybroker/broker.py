@@ -16,6 +16,7 @@ from kpybroker.hosting.markers import Markers
 from kpybroker.hosting.shards import Shards
 from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
 from kpybroker.io.scheduler import Scheduler
+from kpybroker.labour.labour import Labour
 from kpybroker.leases.leases import Leases
 from kpybroker.lifecycle import BrokerState
 from kpybroker.metadata import metadata_version
@@ -142,6 +143,7 @@ class Broker:
         self.unclean_elections = 0
         """The number since the start, as controllers count them."""
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
+        self.labour = Labour(scheduler)
         self.topic_answers = TopicAnswers()
         self.leases = Leases()
         self.expected_topics = ExpectedTopics(scheduler)
@@ -162,6 +164,7 @@ class Broker:
 
     def stop(self) -> None:
         """End the work on the logs."""
+        self.labour.stop()
         if self._share_leader is not None:
             self._share_leader.stop()
         self.replicas.stop()

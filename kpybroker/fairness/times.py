@@ -77,3 +77,8 @@ ASIDE_REQUEST_BYTES: Final = 16 * 1024
 """Largest request that is put aside. Copying a larger one would cost as much as serving many small ones."""
 ASIDE_BYTES: Final = 1024 * 1024
 """Bytes of all requests that are put aside."""
+
+# Clients that come again.
+
+MOST_PARTIES: Final = 1024
+"""Clients whose use of the process for long work is remembered while they want nothing."""

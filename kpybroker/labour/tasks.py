@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kpybroker.partition.validation import Accepted, Refused, ValidationConfig, validate
-from kpywire.batch import HEADER_BYTES, Fields, parse_header
+from kpywire.batch import BATCH_LENGTH, HEADER_BYTES, LENGTH_END, Fields, parse_header
 from kpywire.errors import Malformed
 from kpywire.time_search import Found, first_not_older
 
@@ -41,7 +41,8 @@ class Checked(NamedTuple):
     def accepted(self, records: bytes | memoryview) -> Accepted:
         """The outcome for the batch that was produced."""
         batch = bytearray(self.head)
-        batch += records[HEADER_BYTES : len(self.head) + self.fields[1]] if self.section is None else self.section
+        end = self.fields[BATCH_LENGTH] + LENGTH_END
+        batch += records[HEADER_BYTES:end] if self.section is None else self.section
         return self.fields, memoryview(batch), self.append_time_ms
 
 

@@ -21,7 +21,7 @@ cannot be, a stamped copy comes out.
 """
 
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
@@ -121,6 +121,7 @@ class ValidationConfig:
         "log_append_time",
         "max_inflated_bytes",
         "max_message_bytes",
+        "rules",
         "segment_bytes",
         "surely_after_max_ms",
         "surely_before_max_ms",
@@ -144,6 +145,18 @@ class ValidationConfig:
         ``max_inflated_bytes`` caps the inflated size of a compressed batch. The default is the larger of 64 MiB and
         eight times ``max_message_bytes``.
         """
+        self.rules: dict[str, Any] = {
+            "max_message_bytes": max_message_bytes,
+            "compacted": compacted,
+            "log_append_time": log_append_time,
+            "before_max_ms": before_max_ms,
+            "after_max_ms": after_max_ms,
+            "compression_type": compression_type,
+            "compression_level": compression_level,
+            "segment_bytes": segment_bytes,
+            "max_inflated_bytes": max_inflated_bytes,
+        }
+        """The arguments, from which another process makes the same config."""
         self.max_message_bytes = max_message_bytes
         self.compacted = compacted
         self.log_append_time = log_append_time

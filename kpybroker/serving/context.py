@@ -11,6 +11,7 @@ from kpybroker.hosting.markers import Markers
 from kpybroker.hosting.shards import Shards
 from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
 from kpybroker.io.scheduler import Scheduler
+from kpybroker.labour.labour import Labour
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.network.nodes import Nodes
 from kpybroker.producer_ids import ProducerIds
@@ -64,6 +65,8 @@ class Context(Protocol):
     leader_throttle: LeaderThrottle
     moves: Moves
     fetch_sessions: Sessions
+    labour: Labour
+    """The process that does what takes long with a batch."""
     topic_answers: TopicAnswers
     expected_topics: ExpectedTopics
     refused_creations: RefusedCreations

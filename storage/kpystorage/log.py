@@ -36,6 +36,7 @@ from kpystorage.snapshot_files import SnapshotFiles
 from kpystorage.transaction_index import AbortedTransaction
 from kpywire.batch import CONTROL_MASK, LENGTH_END, NO_PRODUCER_ID, BatchHeader
 from kpywire.errors import Malformed
+from kpywire.time_search import Search, first_not_older
 from kpywire.varint import Buffer
 
 if TYPE_CHECKING:
@@ -404,15 +405,15 @@ class Log:
             found = self._find(offset, end)
         return end if found is None else LogOffset(offset, found[0].base_offset, found[1])
 
-    def offset_for_timestamp(self, timestamp: int) -> OffsetForTimestamp | None:
+    def offset_for_timestamp(self, timestamp: int, search: Search = first_not_older) -> OffsetForTimestamp | None:
         """The first record from the local log start on that is not older than ``timestamp``; None if all are older."""
         with self.directory.failing():
-            return lookups.offset_for_timestamp(self.segments, timestamp, self.local_log_start_offset)
+            return lookups.offset_for_timestamp(self.segments, timestamp, self.local_log_start_offset, search)
 
-    def max_timestamp_offset(self) -> OffsetForTimestamp | None:
+    def max_timestamp_offset(self, search: Search = first_not_older) -> OffsetForTimestamp | None:
         """The first record with the largest timestamp of all; None in an empty log."""
         with self.directory.failing():
-            return lookups.max_timestamp_offset(self.segments)
+            return lookups.max_timestamp_offset(self.segments, search)
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in ``offset .. end_offset``."""

@@ -7,6 +7,7 @@ Invariant: the outcome is that of :func:`kpywire.record.read_batch` and a compar
 bytes; Malformed only where that raises it, too.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kpywire.batch import CODEC_MASK, HEADER_BYTES, LENGTH_END, LOG_APPEND_TIME, BatchHeader
@@ -20,6 +21,10 @@ _FAR = 1 << 62
 
 Found = tuple[int, int] | None
 """The timestamp and the offset of a record, if there is one."""
+
+
+Search = Callable[[Buffer, BatchHeader, int, int], Found]
+"""A way to search one batch: `first_not_older`, or one that knows the outcome already."""
 
 
 class Labour(NamedTuple):
