@@ -47,7 +47,7 @@ from kpywire.produce_hints import HintedAnswers
 
 ACKS_ALL: Final = -1
 EVERY_CODEC_FROM: Final = 7
-AT_ONCE_MS: Final = 2.0
+AT_ONCE_MS: Final = 4.0
 """The time after which a Produce with many batches goes on in steps."""
 ADMIN_CLIENT_ID: Final = "__admin_client"
 EXPECTED: Final = frozenset(

@@ -69,10 +69,9 @@ def _work(
     serve: Serve,
 ) -> Generator[Pending | None, Any, Any]:
     postponed = [each._replace(records=_kept(each.records)) for each in postponed]
-    turned: list[None] = []
-    broker.scheduler.call_soon(turned.append, None)
-    while not turned:
-        yield None  # the turn that it came in writes its appends together, and this one takes several
+    later = Pending()
+    broker.scheduler.call_soon(later.resolve, None)
+    yield later  # the turn that it came in writes its appends together, and this one takes several
     answers: list[Answers | Pending | None] = [first]
     try:
         for each in postponed:
