@@ -22,7 +22,7 @@ class Parties(Generic[T]):
     def __init__(self) -> None:
         self._waiting: dict[str, deque[T]] = {}
         self._used_ns: dict[str, int] = {}
-        """The time that each client has used, counted from a common beginning; the one charged last stands last."""
+        """The time that each client has used, counted from a common beginning; the one that was noted last stands last."""
         self._least_ns = 0
         """The time of the client that was served last."""
 
@@ -31,7 +31,7 @@ class Parties(Generic[T]):
         waiting = self._waiting.get(party)
         if waiting is None:
             waiting = self._waiting[party] = deque()
-            self._used_ns[party] = max(self._used_ns.get(party, 0), self._least_ns)
+            self._note(party, max(self._used_ns.get(party, 0), self._least_ns))
         waiting.append(work)
 
     def take(self) -> tuple[str, T] | None:
@@ -48,6 +48,10 @@ class Parties(Generic[T]):
 
     def charge(self, party: str, took_ns: int) -> None:
         """Add the time that a piece of a client's work took."""
-        self._used_ns[party] = self._used_ns.pop(party, self._least_ns) + took_ns
+        self._note(party, self._used_ns.get(party, self._least_ns) + took_ns)
+
+    def _note(self, party: str, used_ns: int) -> None:
+        self._used_ns.pop(party, None)
+        self._used_ns[party] = used_ns
         if len(self._used_ns) > MOST_PARTIES + len(self._waiting):
             del self._used_ns[next(each for each in self._used_ns if each not in self._waiting)]

@@ -80,5 +80,12 @@ ASIDE_BYTES: Final = 1024 * 1024
 
 # Clients that come again.
 
+DEBT_LASTS_MS: Final = 10_000.0
+"""The debt of a connection that has closed waits this long for the next connection from its address, which takes it
+over."""
+MOST_ADDRESSES: Final = 1024
+"""Addresses whose debts are remembered."""
+MOST_DEBTS: Final = 64
+"""Debts that are remembered of one address."""
 MOST_PARTIES: Final = 1024
 """Clients whose use of the process for long work is remembered while they want nothing."""

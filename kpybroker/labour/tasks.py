@@ -91,7 +91,7 @@ def answer(task: Check | Search) -> Answer:
             batch, ValidationConfig(**task.rules), task.now_ms, 0, 0, task.topic_partition
         )
     except Refused as error:
-        return Denied(error.code, str(error), error.message, error.record_errors)
+        return Denied(error.code, str(error.args[0]), error.message, error.record_errors)
     head = bytes(stamped[:HEADER_BYTES])
     is_other = len(stamped) != len(batch) or stamped[HEADER_BYTES:] != batch[HEADER_BYTES:]
     return Checked(tuple(fields), head, bytes(stamped[HEADER_BYTES:]) if is_other else None, append_time_ms)

@@ -291,7 +291,7 @@ def _equal_run(section: bytes, start: int, index: int, most: int, layout: _Layou
         same = min(same, _alike(column(place), section[start + place : start + place + 1] * others))
         if same < _FEW:
             return None
-    steps = len(layout.headers) + others // _EQUAL_PER_STEP
+    steps = layout.size - layout.headers[0] + others // _EQUAL_PER_STEP
     return _run(column, index, same, others, layout, lambda taken: start + size * taken, steps)
 
 
