@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 class Parties(Generic[T]):
-    """What waits for the worker, by client."""
+    """The work that waits, by client."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[T]] = {}
         self._used_ns: dict[str, int] = {}
-        """The time that each client has used, counted from a common beginning; the one that was noted last stands last."""
+        """The time that each client has used, from a common beginning; the one noted last stands last."""
         self._least_ns = 0
         """The time of the client that was served last."""
 

@@ -248,9 +248,7 @@ def validate(
     at_once: bool = False,
 ) -> Accepted:
     """Check the one batch in ``records``, and stamp it for ``base_offset`` in this leader epoch; a view (which must be
-    writable) in place.
-
-    ``topic_partition``, such as ``flights-0``, appears in messages to the client.
+    writable) in place. ``topic_partition``, such as ``flights-0``, appears in messages to the client.
 
     Raises:
         Refused: with Kafka's error code, and Kafka's record errors where records break the topic's rules.
@@ -260,10 +258,8 @@ def validate(
     fields: Fields = _fields_from(records) if size >= HEADER_BYTES else _NO_FIELDS
     if fields[BATCH_LENGTH] + LENGTH_END != size or fields[MAGIC_NUMBER] != MAGIC:
         fields = sole_batch(records)
-        size = fields[BATCH_LENGTH] + LENGTH_END
-        records = records[:size]
-    attributes, count = fields[ATTRIBUTES], fields[RECORD_COUNT]
-    codec = attributes & CODEC_MASK
+        records = records[: (size := fields[BATCH_LENGTH] + LENGTH_END)]
+    attributes, count, codec = fields[ATTRIBUTES], fields[RECORD_COUNT], fields[ATTRIBUTES] & CODEC_MASK
     # Where the type is known, compiled code makes no object for the bounds of a slice.
     checked = records[ATTRIBUTES_POSITION:] if type(records) is bytes else records[ATTRIBUTES_POSITION:]  # noqa: RUF034
     if (
@@ -278,17 +274,12 @@ def validate(
     ):
         _refuse_header(records, BatchHeader._make(fields), config)
     target = codec if config.codec is None else config.codec
-    section: Buffer = (
-        _inflate(codec, records[HEADER_BYTES:], config.max_inflated_bytes, at_once=at_once) if codec else records
-    )
-    start = 0 if codec else HEADER_BYTES
-    most_steps = MOST_AT_ONCE if at_once else MOST_STEPS
+    section: Buffer = _inflate(codec, records, config.max_inflated_bytes, at_once=at_once) if codec else records
+    start, steps = 0 if codec else HEADER_BYTES, MOST_AT_ONCE if at_once else MOST_STEPS
     try:
-        lowest, highest, in_order, keyed = skim_section(section, count, fields[BASE_TIMESTAMP], start, most_steps)
+        lowest, highest, in_order, keyed = skim_section(section, count, fields[BASE_TIMESTAMP], start, steps)
     except (InvalidRecord, TooLaborious) as error:
-        if at_once and (isinstance(error, TooLaborious) or count > RECORDS_AT_ONCE):
-            raise Laborious from None
-        raise Refused(_code_of(error, section[start:], count), str(error)) from None
+        raise _bad_record(error, section[start:], count, at_once=at_once) from None
     claims_append_time, claimed_timestamp = attributes & TIMESTAMP_TYPE_MASK, fields[MAX_TIMESTAMP]
     if claims_append_time:
         lowest = highest = claimed_timestamp
@@ -298,20 +289,16 @@ def validate(
     else:
         timestamp_type, log_append_time_ms = CREATE_TIME, NO_TIMESTAMP
         max_timestamp = highest if highest > NO_TIMESTAMP else NO_TIMESTAMP
-        suspicious = claims_append_time != 0 and highest == NO_TIMESTAMP
-        if now_ms - lowest > config.surely_before_max_ms or highest - now_ms > config.surely_after_max_ms:
-            suspicious = True
+        is_far = now_ms - lowest > config.surely_before_max_ms or highest - now_ms > config.surely_after_max_ms
+        suspicious = is_far or (claims_append_time != 0 and highest == NO_TIMESTAMP)
     if suspicious or (config.compacted and not keyed):
-        if at_once and count > RECORDS_AT_ONCE:
-            raise Laborious
+        _check_labour(count, at_once=at_once)
         kind = "PartialDefaultRecord" if codec and codec == target else "DefaultRecord"
         _check_records(BatchHeader._make(fields), section[start:], config, now_ms, topic_partition, kind)
     stamped: Buffer = records
     if codec != target:
-        if at_once and (len(section) - start > config.compressed_at_once_bytes or count > RECORDS_AT_ONCE):
-            raise Laborious
         header = BatchHeader._make(fields)
-        _check_rebuildable(header, lowest)
+        _check_rebuildable(header, lowest, len(section) - start - config.compressed_at_once_bytes, at_once=at_once)
         attributes = target | timestamp_type << 3 | attributes & TRANSACTIONAL_MASK
         stamped = _compressed_anew(header, section[start:], attributes, max_timestamp, config, in_order=in_order)
         fields, claimed_timestamp, size = parse_header(stamped), max_timestamp, len(stamped)
@@ -358,7 +345,8 @@ def restamp(batch: bytearray | memoryview, partition_leader_epoch: int, base_off
     _stamp(batch, 0, base_offset, len(batch) - LENGTH_END, partition_leader_epoch)
 
 
-def _inflate(codec: int, section: Buffer, max_bytes: int, *, at_once: bool) -> bytes:
+def _inflate(codec: int, records: bytes | memoryview, max_bytes: int, *, at_once: bool) -> bytes:
+    section = records[HEADER_BYTES:]
     most_parts = ANY_PARTS
     if at_once:
         if len(section) > BYTES_AT_ONCE:
@@ -372,6 +360,13 @@ def _inflate(codec: int, section: Buffer, max_bytes: int, *, at_once: bool) -> b
         raise Refused(error_codes.MESSAGE_TOO_LARGE, str(error)) from None
     except Malformed as error:
         raise Refused(error_codes.UNKNOWN_SERVER_ERROR, str(error)) from None
+
+
+def _bad_record(error: InvalidRecord | TooLaborious, section: Buffer, count: int, *, at_once: bool) -> Exception:
+    """The exception for a batch with a bad record, or one that takes more work than can be done at once."""
+    if at_once and (isinstance(error, TooLaborious) or count > RECORDS_AT_ONCE):
+        return Laborious()
+    return Refused(_code_of(error, section, count), str(error))
 
 
 def _code_of(error: InvalidRecord | TooLaborious, section: Buffer, count: int) -> int:
@@ -392,8 +387,14 @@ def _code_of(error: InvalidRecord | TooLaborious, section: Buffer, count: int) -
     return error_codes.INVALID_RECORD
 
 
-def _check_labour(header: BatchHeader) -> None:
-    """Refuse a batch with more records than can be checked one by one without blocking other requests."""
+def _check_labour(count: int, excess_bytes: int = 0, *, at_once: bool) -> None:
+    """Raise Laborious if that many records, or bytes above a limit, take more work than can be done at once."""
+    if at_once and (count > RECORDS_AT_ONCE or excess_bytes > 0):
+        raise Laborious
+
+
+def _check_count(header: BatchHeader) -> None:
+    """Refuse a batch with more records than are checked one by one."""
     if header.record_count > MOST_STEPS:
         raise Refused(
             error_codes.MESSAGE_TOO_LARGE, f"a batch of {header.record_count} records, each to be checked by itself"
@@ -404,7 +405,7 @@ def _check_records(
     header: BatchHeader, section: Buffer, config: ValidationConfig, now_ms: int, topic_partition: str, kind: str
 ) -> None:
     """Refuse the batch if a record lacks a key it must have or has a bad timestamp. ``kind`` is Kafka's name for it."""
-    _check_labour(header)
+    _check_count(header)
     keyless = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
     errors: list[tuple[int, str]] = []
     code = error_codes.INVALID_RECORD
@@ -457,8 +458,9 @@ def _timestamp_error(header: BatchHeader, frame: Frame, config: ValidationConfig
     )
 
 
-def _check_rebuildable(header: BatchHeader, lowest: int) -> None:
+def _check_rebuildable(header: BatchHeader, lowest: int, excess_bytes: int, *, at_once: bool) -> None:
     """Refuse a batch that ``MemoryRecordsBuilder`` refuses to write, where Kafka builds the batch again."""
+    _check_labour(header.record_count, excess_bytes, at_once=at_once)
     reason = None
     if lowest < NO_TIMESTAMP:
         reason = f"a record with the timestamp {lowest}"
@@ -486,7 +488,7 @@ def _compressed_anew(
     base_timestamp = header.base_timestamp
     first = next(frames(section, 1))
     if not in_order or first.timestamp_delta or header.timestamp_type == LOG_APPEND_TIME:
-        _check_labour(header)
+        _check_count(header)
         plain = header._replace(attributes=header.attributes & ~CODEC_MASK)
         batch = assemble(plain, section)
         plain = parse_header(batch)

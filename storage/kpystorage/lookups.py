@@ -1,11 +1,15 @@
 """Finding records by time, and aborted transactions, across the segments of a log."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpystorage.segment import Segment
 from kpystorage.transaction_index import AbortedTransaction
-from kpywire.time_search import Search, first_not_older
+from kpywire import time_search
+
+Search = time_search.Search
+EXACT: Final[Search] = time_search.first_not_older
+"""The search of a batch, however long it takes."""
 
 
 class OffsetForTimestamp(NamedTuple):
@@ -17,7 +21,7 @@ class OffsetForTimestamp(NamedTuple):
 
 
 def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp: int, local_log_start_offset: int, search: Search = first_not_older
+    segments: Sequence[Segment], timestamp: int, local_log_start_offset: int, search: Search = EXACT
 ) -> OffsetForTimestamp | None:
     """The first record at or behind ``local_log_start_offset`` that is not older than ``timestamp``."""
     for segment in segments:
@@ -27,7 +31,7 @@ def offset_for_timestamp(
     return None
 
 
-def max_timestamp_offset(segments: Sequence[Segment], search: Search = first_not_older) -> OffsetForTimestamp | None:
+def max_timestamp_offset(segments: Sequence[Segment], search: Search = EXACT) -> OffsetForTimestamp | None:
     """The first record with the largest timestamp of all."""
     found = max(segments, key=lambda segment: segment.max_timestamp.timestamp).find_max_timestamp(search)
     return OffsetForTimestamp(*found) if found else None

@@ -74,7 +74,7 @@ ATTACKS: dict[str, tuple[int, Callable[[int], bytes]]] = {
     ),
     "zstd, large windows": (ZSTD, lambda size: _filled(b"\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00", size)),
 }
-"""By what it is made of: the codec, and a section of about a given size."""
+"""The codec, and a section of about a given size, by the parts that it has."""
 
 BOMBS: dict[str, tuple[int, Callable[[], bytes]]] = {
     "gzip": (GZIP, lambda: compress(GZIP, bytes(64 * MIB))),

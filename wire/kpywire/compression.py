@@ -35,7 +35,7 @@ DEFAULT_LEVELS: Final = {GZIP: -1, LZ4: 9, ZSTD: 3}
 """Kafka's default compression levels. Snappy has none."""
 
 ANY_PARTS: Final = 1 << 62
-"""As many parts as there are."""
+"""The number of parts is not limited."""
 
 _GZIP_WINDOW = 31
 _GZIP_MEMBER_BYTES = 18
