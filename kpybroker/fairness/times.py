@@ -81,8 +81,7 @@ ASIDE_BYTES: Final = 1024 * 1024
 # Clients that come again.
 
 DEBT_LASTS_MS: Final = 10_000.0
-"""The debt of a connection that has closed waits this long for the next connection from its address, which takes it
-over."""
+"""The debt of a closed connection waits this long for the next connection from its address."""
 MOST_ADDRESSES: Final = 1024
 """Addresses whose debts are remembered."""
 MOST_DEBTS: Final = 64
