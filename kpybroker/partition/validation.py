@@ -258,7 +258,8 @@ def validate(
     fields: Fields = _fields_from(records) if size >= HEADER_BYTES else _NO_FIELDS
     if fields[BATCH_LENGTH] + LENGTH_END != size or fields[MAGIC_NUMBER] != MAGIC:
         fields = sole_batch(records)
-        records = records[: (size := fields[BATCH_LENGTH] + LENGTH_END)]
+        size = fields[BATCH_LENGTH] + LENGTH_END
+        records = records[:size]
     attributes, count, codec = fields[ATTRIBUTES], fields[RECORD_COUNT], fields[ATTRIBUTES] & CODEC_MASK
     # Where the type is known, compiled code makes no object for the bounds of a slice.
     checked = records[ATTRIBUTES_POSITION:] if type(records) is bytes else records[ATTRIBUTES_POSITION:]  # noqa: RUF034
@@ -281,14 +282,13 @@ def validate(
     except (InvalidRecord, TooLaborious) as error:
         raise _bad_record(error, section[start:], count, at_once=at_once) from None
     claims_append_time, claimed_timestamp = attributes & TIMESTAMP_TYPE_MASK, fields[MAX_TIMESTAMP]
-    if claims_append_time:
-        lowest = highest = claimed_timestamp
+    lowest, highest = (claimed_timestamp, claimed_timestamp) if claims_append_time else (lowest, highest)
     if config.log_append_time:
         timestamp_type, max_timestamp, log_append_time_ms = LOG_APPEND_TIME, now_ms, now_ms
         suspicious = claims_append_time != 0
     else:
-        timestamp_type, log_append_time_ms = CREATE_TIME, NO_TIMESTAMP
         max_timestamp = highest if highest > NO_TIMESTAMP else NO_TIMESTAMP
+        timestamp_type, log_append_time_ms = CREATE_TIME, NO_TIMESTAMP
         is_far = now_ms - lowest > config.surely_before_max_ms or highest - now_ms > config.surely_after_max_ms
         suspicious = is_far or (claims_append_time != 0 and highest == NO_TIMESTAMP)
     if suspicious or (config.compacted and not keyed):
