@@ -16,7 +16,6 @@ from kpybroker.hosting.markers import Markers
 from kpybroker.hosting.shards import Shards
 from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
 from kpybroker.io.scheduler import Scheduler
-from kpybroker.labour.labour import Labour
 from kpybroker.leases.leases import Leases
 from kpybroker.lifecycle import BrokerState
 from kpybroker.metadata import metadata_version
@@ -42,6 +41,7 @@ from kpybroker.serving.streams_topics import StreamsTopics
 from kpybroker.serving.topic_answers import TopicAnswers
 
 if TYPE_CHECKING:
+    from kpybroker.labour.labour import Labour
     from kpybroker.serving.share.share_leader import ShareLeader
     from kpybroker.telemetry.receiver import Receiver
 
@@ -143,13 +143,13 @@ class Broker:
         self.unclean_elections = 0
         """The number since the start, as controllers count them."""
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
-        self.labour = Labour(scheduler)
         self.topic_answers = TopicAnswers()
         self.leases = Leases()
         self.expected_topics = ExpectedTopics(scheduler)
         self.refused_creations = RefusedCreations()
         self.streams_topics = StreamsTopics()
         self._rng = rng
+        self._labour: Labour | None = None
         self._telemetry: Receiver | None = None
         self._share_leader: ShareLeader | None = None
 
@@ -164,7 +164,8 @@ class Broker:
 
     def stop(self) -> None:
         """End the work on the logs."""
-        self.labour.stop()
+        if self._labour is not None:
+            self._labour.stop()
         if self._share_leader is not None:
             self._share_leader.stop()
         self.replicas.stop()
@@ -222,6 +223,15 @@ class Broker:
         self.fetchers.reconfigure()
         self.replicas.directories.cordon(cordoned_paths(self.config))
         self.lifecycle.report()
+
+    @property
+    def labour(self) -> "Labour":
+        """The process that does long work on batches, made when there is some for the first time."""
+        if self._labour is None:
+            from kpybroker.labour.labour import Labour
+
+            self._labour = Labour(self.scheduler)
+        return self._labour
 
     @property
     def telemetry(self) -> "Receiver":

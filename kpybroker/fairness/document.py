@@ -59,7 +59,7 @@ What a client can cost in memory and connections is in [bounds.md](bounds.md).
 A batch is a few bytes that may inflate to a thousand times as many, with records that have to be read one by one. The
 loop begins each check with a limit: 1.1 MiB of inflated bytes, 1 024 members or blocks, 4 096 records that do not look
 alike (262 144 in compiled wheels), and no compression that takes more than about 3 ms. Batches as clients write them by
-default stay within it. A batch that does not is checked again by another process (`python -m kpybroker.labour.process`),
+default stay within it. A batch that does not is checked by another process (`python -m kpybroker.labour.process`),
 which answers the verdict, and the batch if the topic wants it compressed otherwise. Then the leader is asked again, and
 the batch is appended. The connection keeps its order meanwhile, and all others are served. ListOffsets, share groups
 that begin at a time and the console search batches for a time in the same way.

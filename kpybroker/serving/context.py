@@ -11,7 +11,6 @@ from kpybroker.hosting.markers import Markers
 from kpybroker.hosting.shards import Shards
 from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
 from kpybroker.io.scheduler import Scheduler
-from kpybroker.labour.labour import Labour
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.network.nodes import Nodes
 from kpybroker.producer_ids import ProducerIds
@@ -25,6 +24,7 @@ from kpybroker.serving.streams_topics import StreamsTopics
 from kpybroker.serving.topic_answers import TopicAnswers
 
 if TYPE_CHECKING:
+    from kpybroker.labour.labour import Labour
     from kpybroker.raft.local_state import LocalState
     from kpybroker.serving.share.share_leader import ShareLeader
     from kpybroker.telemetry.receiver import Receiver
@@ -65,8 +65,8 @@ class Context(Protocol):
     leader_throttle: LeaderThrottle
     moves: Moves
     fetch_sessions: Sessions
-    labour: Labour
-    """The process that does what takes long with a batch."""
+    labour: "Labour"
+    """The process that does long work on batches, made when it is first used."""
     topic_answers: TopicAnswers
     expected_topics: ExpectedTopics
     refused_creations: RefusedCreations

@@ -4,18 +4,20 @@ A look-up is repeated when the process has answered, since the log may have chan
 """
 
 from collections.abc import Callable, Generator
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kpybroker.calls.pending import Pending
 from kpybroker.errors import KafkaError
 from kpybroker.labour import tasks
-from kpybroker.labour.labour import Labour
 from kpybroker.labour.tasks import Answer, Located, Overloaded
 from kpywire import error_codes, time_search
 from kpywire.batch import BatchHeader
 from kpywire.errors import Malformed
 from kpywire.time_search import Found, Laborious, Search, first_not_older
 from kpywire.varint import Buffer
+
+if TYPE_CHECKING:
+    from kpybroker.labour.labour import Labour
 
 T = TypeVar("T")
 
@@ -49,7 +51,7 @@ class _Searches:
             raise
 
 
-def found_in_steps(labour: Labour, party: str, look_up: Callable[[Search], T]) -> Generator[Pending | None, Any, T]:
+def found_in_steps(labour: "Labour", party: str, look_up: Callable[[Search], T]) -> Generator[Pending | None, Any, T]:
     """The result of ``look_up``, which is called again after each search that was made elsewhere for ``party``."""
     searches = _Searches()
     while True:
@@ -61,7 +63,7 @@ def found_in_steps(labour: Labour, party: str, look_up: Callable[[Search], T]) -
             searches.known[key] = yield labour.ask(party, task)
 
 
-def when_found(labour: Labour, party: str, look_up: Callable[[Search], T], found: Callable[[T], object]) -> None:
+def when_found(labour: "Labour", party: str, look_up: Callable[[Search], T], found: Callable[[T], object]) -> None:
     """Call ``found`` with the result of ``look_up``, at once or when the searches that it needs are made."""
     steps = found_in_steps(labour, party, look_up)
 
