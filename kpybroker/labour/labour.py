@@ -2,10 +2,11 @@
 
 The process is started when there is something to do, and ended when there was nothing for a while.
 
-Invariant: the batches that wait are of `MOST_HELD_BYTES` together, or one; each question gets one answer, unless nobody
-waits for it any more.
+Invariant: the batches that wait have `MOST_HELD_BYTES` together, and those of a client a quarter of that, or there is
+just one; each question gets one answer, unless its client is gone.
 """
 
+from collections import Counter
 from typing import Final
 
 from kpybroker.calls.pending import Pending
@@ -16,13 +17,15 @@ from kpybroker.labour.tasks import Answer, Check, Failed, Overloaded, Search
 
 MODULE: Final = "kpybroker.labour.process"
 MOST_HELD_BYTES: Final = 64 << 20
+MOST_HELD_OF_ONE_BYTES: Final = MOST_HELD_BYTES // 4
 IDLE_MS: Final = 30_000
 
 
 class _Job:
-    __slots__ = ("is_begun", "is_forgotten", "pending", "size_bytes", "task")
+    __slots__ = ("is_begun", "is_forgotten", "party", "pending", "size_bytes", "task")
 
-    def __init__(self, task: Check | Search, size_bytes: int) -> None:
+    def __init__(self, party: str, task: Check | Search, size_bytes: int) -> None:
+        self.party = party
         self.task: Check | Search | None = task
         self.size_bytes = size_bytes
         self.pending = Pending()
@@ -38,6 +41,8 @@ class Labour:
         self._scheduler = scheduler
         self._parties: Parties[_Job] = Parties()
         self._held_bytes = 0
+        self._held_of: Counter[str] = Counter()
+        """The bytes of each client, of those that have some."""
         self._is_busy = self._is_stopped = False
         self._worker: Worker | None = None
         self._timer: Timer | None = None
@@ -45,11 +50,11 @@ class Labour:
     def ask(self, party: str, task: Check | Search) -> Pending:
         """Do a task for a client. The answer is an `Answer`; `Overloaded` at once if too much waits."""
         size_bytes = len(task[0])
-        job = _Job(task, size_bytes)
-        if self._held_bytes and self._held_bytes + size_bytes > MOST_HELD_BYTES:
+        job = _Job(party, task, size_bytes)
+        if not self._has_room(self._held_of.get(party, 0), size_bytes):
             job.pending.resolve(Overloaded())
             return job.pending
-        self._held_bytes += size_bytes
+        self._hold(party, size_bytes)
         job.pending.when_cancelled(lambda: self._forget(job))
         self._parties.put(party, job)
         self._next()
@@ -64,7 +69,18 @@ class Labour:
         job.is_forgotten = True
         if not job.is_begun:
             job.task = None
-            self._held_bytes -= job.size_bytes
+            self._hold(job.party, -job.size_bytes)
+
+    def _has_room(self, held_of_one: int, size_bytes: int) -> bool:
+        if self._held_bytes and self._held_bytes + size_bytes > MOST_HELD_BYTES:
+            return False
+        return not held_of_one or held_of_one + size_bytes <= MOST_HELD_OF_ONE_BYTES
+
+    def _hold(self, party: str, size_bytes: int) -> None:
+        self._held_bytes += size_bytes
+        self._held_of[party] += size_bytes
+        if not self._held_of[party]:
+            del self._held_of[party]
 
     def _next(self) -> None:
         while not (self._is_busy or self._is_stopped):
@@ -87,7 +103,7 @@ class Labour:
 
         def answered(answer: Answer | WorkerDied) -> None:
             self._parties.charge(party, int((self._scheduler.monotonic_ms() - began_ms) * 1_000_000))
-            self._held_bytes -= job.size_bytes
+            self._hold(party, -job.size_bytes)
             self._is_busy = False
             if not job.is_forgotten:
                 job.pending.resolve(Failed(str(answer)) if isinstance(answer, WorkerDied) else answer)

@@ -61,7 +61,7 @@ def quiet(target: WatchedBroker) -> Iterator[WatchedBroker]:
     assert held.longest_ms < MOST_HELD_MS
 
 
-def test_produced_batches_of_many_parts_hold_nobody_up(quiet: WatchedBroker) -> None:
+def test_produced_batches_of_many_parts_leave_the_loop_to_others(quiet: WatchedBroker) -> None:
     with Attacker(quiet.port) as client:
         create_topic(client, "parts")
         for codec, section in ATTACKS.values():
@@ -69,7 +69,7 @@ def test_produced_batches_of_many_parts_hold_nobody_up(quiet: WatchedBroker) -> 
             assert produce(client, "parts", batch).error_code != error_codes.NONE
 
 
-def test_pushed_metrics_of_many_parts_hold_nobody_up(quiet: WatchedBroker) -> None:
+def test_pushed_metrics_of_many_parts_leave_the_loop_to_others(quiet: WatchedBroker) -> None:
     """Anybody may push, and again at once by another instance id."""
     with Attacker(quiet.port) as client:
         for codec, section in ATTACKS.values():
@@ -85,7 +85,7 @@ def test_pushed_metrics_of_many_parts_hold_nobody_up(quiet: WatchedBroker) -> No
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=[NAMES[codec] for codec in CODECS])
-def test_many_bombs_in_one_request_hold_nobody_up(quiet: WatchedBroker, codec: int) -> None:
+def test_many_bombs_in_one_request_leave_the_loop_to_others(quiet: WatchedBroker, codec: int) -> None:
     topic = f"bombs-{NAMES[codec]}"
     size = 40 * MIB if codec in (GZIP, ZSTD) else 16 * MIB
     with Attacker(quiet.port) as client:
@@ -105,7 +105,7 @@ def test_many_bombs_in_one_request_hold_nobody_up(quiet: WatchedBroker, codec: i
         assert [each.offset for each in found.partitions] == [0] * PARTITIONS
 
 
-def test_many_small_bombs_in_one_request_hold_nobody_up(quiet: WatchedBroker) -> None:
+def test_many_small_bombs_in_one_request_leave_the_loop_to_others(quiet: WatchedBroker) -> None:
     """Each one is small enough to be checked at once."""
     with Attacker(quiet.port) as client:
         create_topic(client, "small-bombs", 60)
@@ -115,7 +115,7 @@ def test_many_small_bombs_in_one_request_hold_nobody_up(quiet: WatchedBroker) ->
 
 
 @pytest.mark.parametrize("codec", [NONE, *CODECS], ids=NAMES)
-def test_records_that_do_not_look_alike_hold_nobody_up(
+def test_records_that_do_not_look_alike_leave_the_loop_to_others(
     quiet: WatchedBroker, odd_records: tuple[bytes, int], codec: int
 ) -> None:
     section, count = odd_records
@@ -134,7 +134,7 @@ def test_records_that_do_not_look_alike_hold_nobody_up(
 @pytest.mark.parametrize(
     ("kind", "level"), [("gzip", "9"), ("zstd", "15"), ("lz4", "12"), ("snappy", None), ("uncompressed", None)]
 )
-def test_compressing_again_holds_nobody_up(quiet: WatchedBroker, kind: str, level: str | None) -> None:
+def test_compressing_again_leaves_the_loop_to_others(quiet: WatchedBroker, kind: str, level: str | None) -> None:
     topic = f"again-{kind}"
     levels = {} if level is None else {f"compression_{kind}_level": level}
     noise = Random(1).randbytes(2000)
@@ -147,7 +147,7 @@ def test_compressing_again_holds_nobody_up(quiet: WatchedBroker, kind: str, leve
         assert [each.error_code for each in answer.partition_responses] == [error_codes.NONE] * PARTITIONS
 
 
-def test_clients_that_come_again_for_each_bomb_hold_nobody_up(quiet: WatchedBroker) -> None:
+def test_clients_that_come_again_for_each_bomb_leave_the_loop_to_others(quiet: WatchedBroker) -> None:
     """And one that does not wait for the answer leaves nothing behind."""
     batch = bomb(GZIP, 60 * MIB)
     with Attacker(quiet.port) as client:
@@ -164,7 +164,7 @@ def test_clients_that_come_again_for_each_bomb_hold_nobody_up(quiet: WatchedBrok
         assert produce(client, "come-again", batch).error_code == error_codes.NONE
 
 
-def test_a_bomb_in_a_transaction_of_nobody_is_refused_as_at_once(attacker: Attacker) -> None:
+def test_a_bomb_in_a_transaction_that_is_not_open_is_refused(attacker: Attacker) -> None:
     create_topic(attacker, "no-transaction")
     section = compress(ZSTD, encode_record(0, 0, None, bytes(8 * MIB)))
     fields = {"attributes": ZSTD | 0x10, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}

@@ -10,7 +10,7 @@ from kpybroker.calls.pending import Pending
 from kpybroker.io.scheduler import LoopScheduler, ManualScheduler
 from kpybroker.io.worker import WorkerDied
 from kpybroker.labour import labour
-from kpybroker.labour.labour import IDLE_MS, MOST_HELD_BYTES, Labour
+from kpybroker.labour.labour import IDLE_MS, MOST_HELD_BYTES, MOST_HELD_OF_ONE_BYTES, Labour
 from kpybroker.labour.tasks import Failed, Located, Overloaded, Search
 from kpywire.record import Record, build_batch
 
@@ -79,7 +79,9 @@ def test_a_question_that_is_taken_back_is_not_asked(scheduler: ManualScheduler) 
     assert not second.resolved
 
 
-def test_what_waits_is_bounded_in_bytes_and_what_is_taken_back_frees_them(scheduler: ManualScheduler) -> None:
+def test_bytes_that_wait_are_bounded_and_a_question_that_is_taken_back_frees_its_own(
+    scheduler: ManualScheduler,
+) -> None:
     service = Labour(scheduler)
     half = MOST_HELD_BYTES // 2
     service.ask("a", search(0, half))
@@ -87,10 +89,21 @@ def test_what_waits_is_bounded_in_bytes_and_what_is_taken_back_frees_them(schedu
     assert answered(service.ask("c", search(2))) == Overloaded()
     waiting.cancel()
     assert not service.ask("c", search(3, half)).resolved
-    assert answered(service.ask("c", search(4))) == Overloaded()
+    assert answered(service.ask("d", search(4))) == Overloaded()
     (worker,) = HandWorker.made
     worker.tasks[0][1](FOUND)
     assert not service.ask("d", search(5, half)).resolved
+
+
+def test_one_client_leaves_room_for_others(scheduler: ManualScheduler) -> None:
+    service = Labour(scheduler)
+    some = MOST_HELD_OF_ONE_BYTES // 8
+    greedy = [service.ask("greedy", search(number, some)) for number in range(100)]
+    assert [each.resolved for each in greedy] == [False] * 8 + [True] * 92
+    assert not service.ask("modest", search(100, some)).resolved
+    greedy[5].cancel()
+    assert not service.ask("greedy", search(101, some)).resolved
+    assert answered(service.ask("greedy", search(102, some))) == Overloaded()
 
 
 def test_one_batch_is_taken_whatever_its_size(scheduler: ManualScheduler) -> None:

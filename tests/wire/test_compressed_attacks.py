@@ -109,7 +109,7 @@ def test_the_time_of_inflating_grows_with_the_size_and_no_faster(name: str) -> N
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_what_has_many_parts_is_refused_soon_where_few_are_allowed(name: str) -> None:
+def test_sections_of_many_parts_are_refused_soon_where_few_are_allowed(name: str) -> None:
     """The steps are counted by the CPU that they take: a millisecond where a megabyte of parts takes hundreds."""
     codec, section = ATTACKS[name]
     packed = section(MIB)
