@@ -41,6 +41,7 @@ from kpybroker.serving.streams_topics import StreamsTopics
 from kpybroker.serving.topic_answers import TopicAnswers
 
 if TYPE_CHECKING:
+    from kpybroker.labour.labour import Labour
     from kpybroker.serving.share.share_leader import ShareLeader
     from kpybroker.telemetry.receiver import Receiver
 
@@ -150,6 +151,7 @@ class Broker:
         self._rng = rng
         self.wants_client_metrics = False
         """Whether the cluster has a subscription to clients' metrics."""
+        self._labour: Labour | None = None
         self._telemetry: Receiver | None = None
         self._share_leader: ShareLeader | None = None
 
@@ -164,6 +166,8 @@ class Broker:
 
     def stop(self) -> None:
         """End the work on the logs."""
+        if self._labour is not None:
+            self._labour.stop()
         if self._share_leader is not None:
             self._share_leader.stop()
         self.replicas.stop()
@@ -223,6 +227,15 @@ class Broker:
         self.fetchers.reconfigure()
         self.replicas.directories.cordon(cordoned_paths(self.config))
         self.lifecycle.report()
+
+    @property
+    def labour(self) -> "Labour":
+        """The process that does long work on batches, made when there is some for the first time."""
+        if self._labour is None:
+            from kpybroker.labour.labour import Labour
+
+            self._labour = Labour(self.scheduler)
+        return self._labour
 
     @property
     def telemetry(self) -> "Receiver":

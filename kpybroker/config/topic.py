@@ -157,9 +157,10 @@ class TopicConfig:
             max_compaction_lag_ms=self.max_compaction_lag_ms,
         )
 
-    def validation(self) -> "ValidationConfig":
-        """The rules for records produced to this topic."""
-        from kpybroker.partition.validation import ValidationConfig
+    def validation(self, *, is_internal: bool = False) -> "ValidationConfig":
+        """The rules for records produced to this topic. A coordinator reads those of its topic on the event loop, so
+        they inflate to little more than they may have."""
+        from kpybroker.partition.validation import BYTES_AT_ONCE, ValidationConfig
 
         return ValidationConfig(
             max_message_bytes=self.max_message_bytes,
@@ -170,6 +171,7 @@ class TopicConfig:
             compression_type=self.compression_type,
             compression_level=self.compression_level,
             segment_bytes=self.segment_bytes,
+            max_inflated_bytes=max(BYTES_AT_ONCE, self.max_message_bytes) if is_internal else None,
         )
 
 

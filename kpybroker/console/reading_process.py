@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from kpybroker.console.beside import run
 from kpybroker.console.record_tasks import Answer, Ended, Task, work
+from kpybroker.io.worker_process import run
 from kpystorage.reading_disk import ReadingDisk
 from kpystorage.real_file import Descriptors
 

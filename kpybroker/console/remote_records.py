@@ -4,7 +4,7 @@ import asyncio
 from typing import Final, NamedTuple
 
 from kpybroker.console.elsewhere import Elsewhere
-from kpybroker.console.record_tasks import MOST_INFLATED_BYTES, Answer, Unreadable, found_of
+from kpybroker.console.record_tasks import Answer, Unreadable, found_of
 from kpybroker.console.viewer import Viewer
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
@@ -17,6 +17,8 @@ from kpywire.record import read_batch
 
 LATEST, EARLIEST = -1, -2
 MOST_BYTES: Final = 4 * 1024 * 1024
+MOST_INFLATED_BYTES: Final = 16 * 1024 * 1024
+"""A batch that is larger without its compression is named: a thread that copies it keeps the loop waiting."""
 
 
 class Stretch(NamedTuple):

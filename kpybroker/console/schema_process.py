@@ -4,8 +4,8 @@ import resource
 from contextlib import suppress
 from typing import Final
 
-from kpybroker.console.beside import run
 from kpybroker.console.schema_tasks import Decoder, Ended
+from kpybroker.io.worker_process import run
 
 MOST_MEMORY_BYTES: Final = 1024**3
 """A few hostile bytes can describe an array of any length."""

@@ -18,7 +18,7 @@ _HEAD: Final = """\
 Written by `python -m kpybroker.fairness.document` from `kpybroker/fairness/times.py`.
 
 A node is one event loop. Whatever runs on it keeps everybody else waiting, so a request may use the loop for half a
-millisecond at a stretch. Four rules follow from that.
+millisecond at a stretch. Five rules follow from that.
 
 1. **Cheap connections are served immediately; expensive ones queue.** A connection that uses more than its share owes
    time, and a new one begins with a small debt. While it owes anything, its requests wait in the line
@@ -30,6 +30,7 @@ millisecond at a stretch. Four rules follow from that.
    administrative requests never exhaust it. A flood does, and then has to wait.
 4. **Requests that end a transaction go first** (`kpybroker/fairness/aside.py`), since the producer and all readers of
    committed records wait for them.
+5. **Long work on one batch leaves the loop**: another process does it (`kpybroker/labour/`).
 
 ```
                     readable
@@ -52,6 +53,27 @@ together (`kpybroker/fairness/turn.py`). Any read of a log writes its gathered a
 to others.
 
 What a client can cost in memory and connections is in [bounds.md](bounds.md).
+
+## What leaves the event loop
+
+A batch is a few bytes that may inflate to a thousand times as many, with records that have to be read one by one. The
+loop begins each check with a limit: 1.1 MiB of inflated bytes, 1 024 members or blocks, 4 096 records that do not look
+alike (262 144 in compiled wheels), and no compression that takes more than about 3 ms. Batches as clients write them by
+default stay within it. A batch that does not is checked by another process (`python -m kpybroker.labour.process`),
+which answers the verdict, and the batch if the topic wants it compressed otherwise. Then the leader is asked again, and
+the batch is appended. The connection keeps its order meanwhile, and all others are served. ListOffsets, share groups
+that begin at a time and the console search batches for a time in the same way.
+
+A Produce with many batches appends for 4 ms, and goes on in steps.
+
+The process works for one client at a time. The next is the one that has used it least
+(`kpybroker/fairness/parties.py`); a client is a principal at an address, whatever the number of its connections. The
+process ends after half a minute without work.
+
+## Clients that connect again
+
+The debt of a connection that closes is not forgotten: the next connection from its address takes it over
+(`kpybroker/fairness/debts.py`). Each debt has one successor, so other clients at the address do not pay for it twice.
 """
 
 

@@ -77,3 +77,14 @@ ASIDE_REQUEST_BYTES: Final = 16 * 1024
 """Largest request that is put aside. Copying a larger one would cost as much as serving many small ones."""
 ASIDE_BYTES: Final = 1024 * 1024
 """Bytes of all requests that are put aside."""
+
+# Clients that come again.
+
+DEBT_LASTS_MS: Final = 10_000.0
+"""The debt of a closed connection waits this long for the next connection from its address."""
+MOST_ADDRESSES: Final = 1024
+"""Addresses whose debts are remembered."""
+MOST_DEBTS: Final = 64
+"""Debts that are remembered of one address."""
+MOST_PARTIES: Final = 1024
+"""Clients whose use of the process for long work is remembered while they want nothing."""

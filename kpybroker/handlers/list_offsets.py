@@ -8,18 +8,25 @@
   know is UNSUPPORTED_VERSION. An unknown isolation level is UNKNOWN_SERVER_ERROR, as in Kafka.
 - v4: leader epochs (KIP-320). v5: OFFSET_NOT_AVAILABLE while a new leader does not know yet how far its predecessor had
   committed (KIP-207); earlier versions LEADER_NOT_AVAILABLE.
+- A batch that takes long to search is searched beside the event loop (`kpybroker.labour`). If too much waits for that,
+  the answer is REQUEST_TIMED_OUT, and the client asks again.
 - Replicas see the log up to its end. Replica id -2, used by tools that inspect replicas, is answered by followers too.
 """
 
 from collections import Counter
 from collections.abc import Generator
+from functools import partial
+from typing import Any
 
 from kpybroker.calls.call import Call
+from kpybroker.calls.pending import Pending
 from kpybroker.errors import KafkaError
 from kpybroker.partition.leader import Leader
 from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED, Role
 from kpybroker.serving.context import Context
+from kpybroker.serving.laborious_batches import party_of
 from kpybroker.serving.led_partitions import ask_any_role, ask_leader
+from kpybroker.serving.time_lookup import found_in_steps
 from kpystorage.log_offset import LogOffset
 from kpywire import error_codes
 from kpywire.messages.list_offsets import (
@@ -29,6 +36,7 @@ from kpywire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from kpywire.time_search import Search
 
 LATEST = -1
 EARLIEST = -2
@@ -54,7 +62,9 @@ Found = tuple[int, int, int]
 NOTHING: Found = (-1, -1, -1)
 
 
-def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> Generator[None, None, ListOffsetsResponse]:
+def handle(
+    broker: Context, request: ListOffsetsRequest, call: Call
+) -> Generator[Pending | None, Any, ListOffsetsResponse]:
     """Answer each partition from memory, or from the index for a timestamp."""
     known_isolation = request.isolation_level in (READ_UNCOMMITTED, READ_COMMITTED)
     asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
@@ -65,14 +75,15 @@ def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> Generato
         answers = []
         for partition in topic.partitions:
             which = (topic.name, partition.partition_index)
-            yield
+            yield None
             if which in told:
                 continue
             if which in repeated:
                 told.add(which)
                 code, found = error_codes.INVALID_REQUEST, NOTHING
             else:
-                code, found = _look_up(broker, request, topic.name, partition, call.api_version)
+                look_up = partial(_look_up, broker, request, topic.name, partition, call.api_version)
+                code, found = yield from found_in_steps(broker.labour, party_of(call), look_up)
             answers.append(
                 ListOffsetsPartitionResponse(
                     partition_index=partition.partition_index,
@@ -82,14 +93,19 @@ def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> Generato
                     leader_epoch=found[2] if call.api_version >= LEADER_EPOCH_FROM else -1,
                 )
             )
-            yield
+            yield None
         if answers or not known_isolation:
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
 
 def _look_up(
-    broker: Context, request: ListOffsetsRequest, topic: str, partition: ListOffsetsPartition, version: int
+    broker: Context,
+    request: ListOffsetsRequest,
+    topic: str,
+    partition: ListOffsetsPartition,
+    version: int,
+    search: Search,
 ) -> tuple[int, Found]:
     timestamp = partition.timestamp
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
@@ -100,9 +116,9 @@ def _look_up(
     def look_up(role: Role) -> tuple[int, Found]:
         role.check_epoch(partition.current_leader_epoch)
         if request.replica_id != CONSUMER:
-            return error_codes.NONE, _find(role, timestamp, role.log.end)
+            return error_codes.NONE, _find(role, timestamp, role.log.end, search)
         lags = isinstance(role, Leader) and role.epoch_start_offset > role.high_watermark.offset
-        return error_codes.NONE, _find(role, timestamp, role.end_for(request.isolation_level), lags=lags)
+        return error_codes.NONE, _find(role, timestamp, role.end_for(request.isolation_level), search, lags=lags)
 
     def refuse(code: int, _message: str | None) -> tuple[int, Found]:
         if code == error_codes.OFFSET_NOT_AVAILABLE and version < NOT_AVAILABLE_FROM:
@@ -115,7 +131,7 @@ def _look_up(
     return ask_leader(broker, topic, index, lambda _replica, leader: look_up(leader), refuse)
 
 
-def _find(role: Role, timestamp: int, end: LogOffset, *, lags: bool = False) -> Found:
+def _find(role: Role, timestamp: int, end: LogOffset, search: Search, *, lags: bool = False) -> Found:
     """Find the offset for a timestamp. ``lags``: more may be committed than this leader knows."""
     log = role.log
     if timestamp == LATEST:
@@ -127,7 +143,10 @@ def _find(role: Role, timestamp: int, end: LogOffset, *, lags: bool = False) -> 
         return -1, start, log.epochs.epoch_for(start)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
-    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if timestamp == MAX_TIMESTAMP:
+        found = log.max_timestamp_offset(search)
+    else:
+        found = log.offset_for_timestamp(timestamp, search)
     if found is None:
         return NOTHING
     if found.offset >= end.offset:

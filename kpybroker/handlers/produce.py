@@ -22,11 +22,12 @@ from kpybroker.calls.deferred import Deferred
 from kpybroker.calls.pending import Pending
 from kpybroker.calls.steps import Work
 from kpybroker.errors import KafkaError
-from kpybroker.partition.validation import NotOneBatch, sole_batch
+from kpybroker.partition.validation import Accepted, Laborious, NotOneBatch, Refused, sole_batch
 from kpybroker.replicas.commit_wait import CommitWait, Uncommitted
 from kpybroker.replicas.replica import HeldTopic
-from kpybroker.serving import leader_hints, unopened_logs
+from kpybroker.serving import laborious_batches, leader_hints, unopened_logs
 from kpybroker.serving.context import Context
+from kpybroker.serving.laborious_batches import Postponed
 from kpybroker.serving.leader_hints import current_leader, node_endpoints
 from kpybroker.serving.repeated_partitions import Overruled, Topics, one_of_each
 from kpybroker.serving.transaction_verification import (
@@ -47,6 +48,8 @@ from kpywire.produce_hints import HintedAnswers
 
 ACKS_ALL: Final = -1
 EVERY_CODEC_FROM: Final = 7
+AT_ONCE_MS: Final = 4.0
+"""The time after which a Produce with many batches goes on in steps."""
 ADMIN_CLIENT_ID: Final = "__admin_client"
 EXPECTED: Final = frozenset(
     {
@@ -91,21 +94,33 @@ def handle_in_steps(broker: Context, request: Produce, call: Call) -> Work:
     return handle(broker, request, call)
 
 
-def _serve(broker: Context, request: Produce, call: Call) -> Answers | Pending | None:
+def _serve(
+    broker: Context, request: Produce, call: Call, outcome: Accepted | Refused | None = None
+) -> Answers | Pending | None:
+    """``outcome``: that of the check of the only batch, if it was made elsewhere."""
     transactional_id, acks, timeout_ms, topics = request
     topics, overruled = one_of_each(topics, call.api_version)
     if transactional_id is not None:
-        return _handle_transactional(broker, transactional_id, request._replace(topics=topics), call)
+        return _handle_transactional(broker, transactional_id, request._replace(topics=topics), call, outcome)
     appending = Appending(broker, acks, call)
     appending.overruled = overruled
+    appending.outcome = outcome
+    if len(topics) != 1 or len(topics[0][1]) > 1:
+        appending.until_ms = broker.scheduler.monotonic_ms() + AT_ONCE_MS
     return _append(appending, timeout_ms, topics)
 
 
 def _append(
-    appending: "Appending", timeout_ms: int, topics: Sequence[tuple[TopicKey, Partitions]]
+    appending: "Appending",
+    timeout_ms: int,
+    topics: Sequence[tuple[TopicKey, Partitions]],
+    answered: Answers | None = None,
 ) -> Answers | Pending | None:
+    """Append the batches, and answer. ``answered``: all are appended already, but for postponed ones."""
     broker, acks = appending.broker, appending.acks
-    responses: Answers = [(topic, appending.topic(topic, partitions)) for topic, partitions in topics]
+    responses: Answers = answered or [(topic, appending.topic(topic, partitions)) for topic, partitions in topics]
+    if appending.postponed:
+        return _answer_in_steps(appending, timeout_ms, topics, responses)
     if appending.overruled:
         appending.overrule(responses, topics)
     if acks == 0:
@@ -119,25 +134,47 @@ def _append(
     return HintedAnswers(responses, appending.node_endpoints) if appending.node_endpoints else responses
 
 
+def _answer_in_steps(
+    appending: "Appending", timeout_ms: int, topics: Sequence[tuple[TopicKey, Partitions]], responses: Answers
+) -> Answers | Pending | None:
+    """Answer for what is appended already, and append what was postponed in steps."""
+    broker, acks, call = appending.broker, appending.acks, appending.call
+    postponed, appending.postponed = appending.postponed, []
+
+    def serve(each: Postponed, outcome: Accepted | Refused | None) -> Answers | Pending | None:
+        part = [(each.key, [(each.partition, each.records)])]
+        return _serve(broker, Produce(appending.transactional_id, acks, timeout_ms, part), call, outcome)
+
+    first = _append(appending, timeout_ms, topics, responses)
+    response: Answers | Pending | None = laborious_batches.append(broker, call, acks, first, postponed, serve)
+    return response
+
+
 def _handle_transactional(
-    broker: Context, transactional_id: str, request: Produce, call: Call
+    broker: Context, transactional_id: str, request: Produce, call: Call, outcome: Accepted | Refused | None
 ) -> Answers | Pending | None:
     """Verify the transaction, which mostly takes no time, then append as usual."""
     _, acks, timeout_ms, topics = request
     call.client.in_transactions = True
     batches = transactional_batches(broker, topics, call.api_version)
+    appending = Appending(broker, acks, call)
+    appending.transactional_id = transactional_id
+    appending.outcome = outcome
+    if len(topics) != 1 or len(topics[0][1]) > 1:
+        appending.until_ms = broker.scheduler.monotonic_ms() + AT_ONCE_MS
     if not batches.wanted:
-        return _append(Appending(broker, acks, call), timeout_ms, topics)
+        return _append(appending, timeout_ms, topics)
     operation = operation_of(call.api_version)
     if len(batches.producers) == 1 and is_known(broker, transactional_id, batches, operation):
-        appending = Appending(broker, acks, call, {})
+        appending.refused, appending.transactional = {}, True
         appending.is_verified = True
         return _append(appending, timeout_ms, topics)
     answer = Deferred()
     kept: list[Sequence[tuple[TopicKey, Partitions]]] = []
 
     def verified(errors: Errors) -> None:
-        appending = Appending(broker, acks, call, {key: refusal_of_a_produce(errors[key], operation) for key in errors})
+        appending.refused = {key: refusal_of_a_produce(errors[key], operation) for key in errors}
+        appending.transactional = True
         try:
             answer.deliver(_append(appending, timeout_ms, kept[0] if kept else topics))
         except CloseConnection:
@@ -172,19 +209,27 @@ class Appending:
         "is_verified",
         "node_endpoints",
         "now_ms",
+        "outcome",
         "overruled",
+        "postponed",
         "records_in",
         "refused",
         "transactional",
+        "transactional_id",
         "uncommitted",
+        "until_ms",
     )
 
-    def __init__(
-        self, broker: Context, acks: int, call: Call, refused: dict[Partition, KafkaError] | None = None
-    ) -> None:
-        """``refused`` are the partitions that the transaction may not write to; None without a transactional id."""
-        self.refused = refused
-        self.transactional = refused is not None
+    def __init__(self, broker: Context, acks: int, call: Call) -> None:
+        self.refused: dict[Partition, KafkaError] | None = None
+        """The partitions that the transaction may not write to; None without a transaction."""
+        self.transactional = False
+        self.transactional_id: str | None = None
+        self.until_ms = 0.0
+        """The time after which further batches are postponed; 0 if there is just one."""
+        self.postponed: list[Postponed] = []
+        self.outcome: Accepted | Refused | None = None
+        """The outcome of the check of the only batch, if it was made elsewhere."""
         self.is_verified = False
         """Whether the transaction is already verified, without a question to its coordinator."""
         self.broker = broker
@@ -206,7 +251,12 @@ class Appending:
         # `Replicas.topic`, written out for the request with one batch.
         held = replicas.by_id.get(key) if isinstance(key, bytes) else replicas.topics.get(key)
         answers: list[bytes] = []
+        until_ms = self.until_ms
         for index, records in partitions:
+            if until_ms and self.broker.scheduler.monotonic_ms() > until_ms:
+                self.postponed.append(Postponed(key, index, records, None, "", answers, len(answers)))
+                answers.append(b"")
+                continue
             try:
                 if held is None or held.is_internal or not -2 < self.acks < 2:
                     held = self._checked(key, held, index, records)
@@ -214,6 +264,12 @@ class Appending:
                     answers.append(self._refused_before(held, index))
                     continue
                 answers.append(self._partition(key, held, index, records, answers))
+            except Laborious:
+                assert held is not None
+                self.appends -= 1
+                name = f"{held.name}-{index}"
+                self.postponed.append(Postponed(key, index, records, held.validation, name, answers, len(answers)))
+                answers.append(b"")
             except KafkaError as error:
                 answers.append(self._refusal(key, held, index, error, error.code))
             except StorageError as error:
@@ -309,9 +365,22 @@ class Appending:
         if self.call.api_version < EVERY_CODEC_FROM:
             sole_batch(records, self.call.api_version)
         self.appends += 1
-        base_offset, next_offset, append_time_ms = leader.append(
-            records, held.validation, self.now_ms, transactional=self.transactional, is_verified=self.is_verified
-        )
+        outcome = self.outcome
+        if outcome is None:
+            base_offset, next_offset, append_time_ms = leader.append(
+                records,
+                held.validation,
+                self.now_ms,
+                transactional=self.transactional,
+                is_verified=self.is_verified,
+                at_once=True,
+            )
+        elif isinstance(outcome, Refused):
+            raise outcome
+        else:
+            base_offset, next_offset, append_time_ms = leader.append_checked(
+                outcome, self.now_ms, transactional=self.transactional, is_verified=self.is_verified
+            )
         self.records_in += next_offset - base_offset
         self.bytes_in += len(records)
         if replica.following:

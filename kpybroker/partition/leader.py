@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from kpybroker.errors import KafkaError
 from kpybroker.partition.in_sync import FetchClock, FollowerState, InSync, IsrChange, PartitionState, Rules
 from kpybroker.partition.role import Role
-from kpybroker.partition.validation import ValidationConfig, validate
+from kpybroker.partition.validation import Accepted, ValidationConfig, restamp, validate
 from kpybroker.partition.verification import Verifications
 from kpystorage.log import Log
 from kpystorage.log_offset import LogOffset
@@ -226,11 +226,13 @@ class Leader(Role):
         *,
         transactional: bool = False,
         is_verified: bool = False,
+        at_once: bool = False,
     ) -> Appended:
         """Append one produced batch, stamped for the log. Returns (base offset, next offset, append time or -1).
 
         ``transactional``: the request has a transactional id; without one it cannot write into a transaction.
         ``is_verified``: the transaction's coordinator has just confirmed that this partition belongs to it.
+        ``at_once``: only if it takes little work to check it, else Laborious is raised.
 
         Raises:
             KafkaError: the batch is refused; nothing was appended.
@@ -238,7 +240,9 @@ class Leader(Role):
         """
         log = self.log
         base_offset = log.end.offset
-        fields, buffer, append_time_ms = validate(records, config, now_ms, self.epoch, base_offset, self.name)
+        fields, buffer, append_time_ms = validate(
+            records, config, now_ms, self.epoch, base_offset, self.name, at_once=at_once
+        )
         next_offset: int = base_offset + fields[LAST_OFFSET_DELTA] + 1
         if fields[ATTRIBUTES] & TRANSACTIONAL_MASK:
             if not transactional:
@@ -262,6 +266,31 @@ class Leader(Role):
         else:
             self.advance_high_watermark()
         return base_offset, next_offset, append_time_ms
+
+    def append_checked(
+        self, accepted: Accepted, now_ms: int, *, transactional: bool = False, is_verified: bool = False
+    ) -> Appended:
+        """Like `append`, for a batch that was checked elsewhere; its bytes can be written."""
+        log = self.log
+        base_offset = log.end.offset
+        fields, buffer, append_time_ms = accepted
+        assert not isinstance(buffer, bytes)
+        restamp(buffer, self.epoch, base_offset)
+        header = placed(fields, base_offset, self.epoch)
+        if header.is_transactional:
+            if not transactional:
+                raise KafkaError(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            appended = self.append_in_transaction(header, buffer, now_ms, is_verified=is_verified)
+            return appended if append_time_ms < 0 or appended[2] >= 0 else (*appended[:2], append_time_ms)
+        if header.producer_id >= 0:
+            if header.producer_id in self.verifications.of_producers:
+                self._check_beside_verification(header)
+            duplicate = log.producers.check(header)
+            if duplicate is not None:
+                return duplicate.first_offset, duplicate.last_offset + 1, duplicate.timestamp
+        log.append((header,), buffer, now_ms)
+        self._appended()
+        return base_offset, base_offset + header.last_offset_delta + 1, append_time_ms
 
     def append_built(self, batch: bytes, count: int, config: ValidationConfig, now_ms: int) -> tuple[int, int]:
         """Append a batch of ``count`` records that this node built for the log's end and this epoch. Returns (base

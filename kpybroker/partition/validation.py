@@ -10,8 +10,10 @@ again.
 In some cases it is stricter than Kafka. A compressed batch in which a record's length contradicts its fields is
 refused; Kafka stores it, and no consumer can read it. A batch is refused as too large if it inflates beyond a cap,
 since it is inflated as a whole; Kafka inflates piece by piece and has no cap. It is also refused as too large if too
-many of its records would have to be checked one by one, since that blocks all other requests. Producers answer that by
-splitting the batch.
+many of its records would have to be checked one by one. Producers answer that by splitting the batch.
+
+A caller that keeps others waiting asks for the check of batches that take little work (``at_once``), and has the others
+checked elsewhere.
 
 Invariant: a batch comes out with its base offset, leader epoch and largest timestamp set, a valid CRC, and records that
 :func:`kpywire.record.read_batch` can read; or :class:`Refused` is raised. A view is stamped in place; of bytes, which
@@ -19,7 +21,7 @@ cannot be, a stamped copy comes out.
 """
 
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
@@ -57,13 +59,13 @@ from kpywire.batch import (
     parse_header,
     stamp_max_timestamp,
 )
-from kpywire.compression import NAMES, NONE, ZSTD, TooLarge, compress, decompress
+from kpywire.compression import ANY_PARTS, GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, TooLarge, compress, decompress
 from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 from kpywire.record import assemble, encode_record, read_batch
 from kpywire.skim import skim_section
 from kpywire.varint import Buffer, as_int64
-from kpywire.walk import MOST_STEPS, Frame, InvalidRecord, TooLaborious, frames, walk
+from kpywire.walk import MOST_AT_ONCE, MOST_STEPS, Frame, InvalidRecord, TooLaborious, frames, walk
 
 _SMALLEST_BATCH_LENGTH: Final = 14
 """The smallest length that Kafka's log input stream accepts for a batch: the overhead of a message of format v0."""
@@ -76,6 +78,16 @@ _LONGEST_SURE_AGE_MS: Final = 1 << 61
 _LOOKED_AT_AGAIN: Final = 1 << 14
 """How many records of a refused batch are read again to find its error."""
 LATEST_PRODUCE: Final = 13
+BYTES_AT_ONCE: Final = 9 << 17
+"""The inflated size of a batch that is checked at once: that of the largest batch that clients write by default, and a
+bit more. It takes 3 ms."""
+PARTS_AT_ONCE: Final = 1024
+"""Members and blocks of a compressed batch that is checked at once."""
+RECORDS_AT_ONCE: Final = 1024
+"""Records that are read at once as objects, if that has to be done for each."""
+_QUICK: Final = ((SNAPPY, 1 << 62), (LZ4, 9), (ZSTD, 3))
+_MODERATE: Final = ((GZIP, 6), (ZSTD, 9))
+"""The codecs that compress about a megabyte, or 64 KiB, in 2 ms, up to which level."""
 
 
 class Refused(KafkaError):
@@ -86,6 +98,10 @@ class Refused(KafkaError):
     ) -> None:
         super().__init__(code, message, record_errors)
         self.args = (reason,)
+
+
+class Laborious(Exception):
+    """A batch whose check takes more work than can be done at once."""
 
 
 class NotOneBatch(Refused):
@@ -100,10 +116,12 @@ class ValidationConfig:
         "before_max_ms",
         "codec",
         "compacted",
+        "compressed_at_once_bytes",
         "level",
         "log_append_time",
         "max_inflated_bytes",
         "max_message_bytes",
+        "rules",
         "segment_bytes",
         "surely_after_max_ms",
         "surely_before_max_ms",
@@ -127,6 +145,18 @@ class ValidationConfig:
         ``max_inflated_bytes`` caps the inflated size of a compressed batch. The default is the larger of 64 MiB and
         eight times ``max_message_bytes``.
         """
+        self.rules: dict[str, Any] = {
+            "max_message_bytes": max_message_bytes,
+            "compacted": compacted,
+            "log_append_time": log_append_time,
+            "before_max_ms": before_max_ms,
+            "after_max_ms": after_max_ms,
+            "compression_type": compression_type,
+            "compression_level": compression_level,
+            "segment_bytes": segment_bytes,
+            "max_inflated_bytes": max_inflated_bytes,
+        }
+        """The arguments, from which another process makes the same config."""
         self.max_message_bytes = max_message_bytes
         self.compacted = compacted
         self.log_append_time = log_append_time
@@ -141,6 +171,14 @@ class ValidationConfig:
         self.level = compression_level
         self.segment_bytes = segment_bytes
         self.max_inflated_bytes = max_inflated_bytes or max(_INFLATED_BYTES, 8 * max_message_bytes)
+        self.compressed_at_once_bytes = _compressed_at_once_bytes(self.codec, compression_level)
+        """The largest section that is compressed again at once."""
+
+
+def _compressed_at_once_bytes(codec: int | None, level: int | None) -> int:
+    if codec == NONE or any(codec == quick and (level is None or level <= most) for quick, most in _QUICK):
+        return BYTES_AT_ONCE
+    return 1 << 16 if any(codec == each and (level is None or level <= most) for each, most in _MODERATE) else 1 << 13
 
 
 Accepted = tuple[Fields, Buffer, int]
@@ -206,14 +244,15 @@ def validate(
     partition_leader_epoch: int,
     base_offset: int,
     topic_partition: str = "",
+    *,
+    at_once: bool = False,
 ) -> Accepted:
     """Check the one batch in ``records``, and stamp it for ``base_offset`` in this leader epoch; a view (which must be
-    writable) in place.
-
-    ``topic_partition``, such as ``flights-0``, appears in messages to the client.
+    writable) in place. ``topic_partition``, such as ``flights-0``, appears in messages to the client.
 
     Raises:
         Refused: with Kafka's error code, and Kafka's record errors where records break the topic's rules.
+        Laborious: ``at_once``, and it takes more work. The batch is as it was.
     """
     size = len(records)
     fields: Fields = _fields_from(records) if size >= HEADER_BYTES else _NO_FIELDS
@@ -221,8 +260,7 @@ def validate(
         fields = sole_batch(records)
         size = fields[BATCH_LENGTH] + LENGTH_END
         records = records[:size]
-    attributes, count = fields[ATTRIBUTES], fields[RECORD_COUNT]
-    codec = attributes & CODEC_MASK
+    attributes, count, codec = fields[ATTRIBUTES], fields[RECORD_COUNT], fields[ATTRIBUTES] & CODEC_MASK
     # Where the type is known, compiled code makes no object for the bounds of a slice.
     checked = records[ATTRIBUTES_POSITION:] if type(records) is bytes else records[ATTRIBUTES_POSITION:]  # noqa: RUF034
     if (
@@ -237,31 +275,30 @@ def validate(
     ):
         _refuse_header(records, BatchHeader._make(fields), config)
     target = codec if config.codec is None else config.codec
-    section: Buffer = _inflate(codec, records[HEADER_BYTES:], config.max_inflated_bytes) if codec else records
-    start = 0 if codec else HEADER_BYTES
+    section: Buffer = _inflate(codec, records, config.max_inflated_bytes, at_once=at_once) if codec else records
+    start, steps = 0 if codec else HEADER_BYTES, MOST_AT_ONCE if at_once else MOST_STEPS
     try:
-        lowest, highest, in_order, keyed = skim_section(section, count, fields[BASE_TIMESTAMP], start)
+        lowest, highest, in_order, keyed = skim_section(section, count, fields[BASE_TIMESTAMP], start, steps)
     except (InvalidRecord, TooLaborious) as error:
-        raise Refused(_code_of(error, section[start:], count), str(error)) from None
+        raise _bad_record(error, section[start:], count, at_once=at_once) from None
     claims_append_time, claimed_timestamp = attributes & TIMESTAMP_TYPE_MASK, fields[MAX_TIMESTAMP]
-    if claims_append_time:
-        lowest = highest = claimed_timestamp
+    lowest, highest = (claimed_timestamp, claimed_timestamp) if claims_append_time else (lowest, highest)
     if config.log_append_time:
         timestamp_type, max_timestamp, log_append_time_ms = LOG_APPEND_TIME, now_ms, now_ms
         suspicious = claims_append_time != 0
     else:
-        timestamp_type, log_append_time_ms = CREATE_TIME, NO_TIMESTAMP
         max_timestamp = highest if highest > NO_TIMESTAMP else NO_TIMESTAMP
-        suspicious = claims_append_time != 0 and highest == NO_TIMESTAMP
-        if now_ms - lowest > config.surely_before_max_ms or highest - now_ms > config.surely_after_max_ms:
-            suspicious = True
+        timestamp_type, log_append_time_ms = CREATE_TIME, NO_TIMESTAMP
+        is_far = now_ms - lowest > config.surely_before_max_ms or highest - now_ms > config.surely_after_max_ms
+        suspicious = is_far or (claims_append_time != 0 and highest == NO_TIMESTAMP)
     if suspicious or (config.compacted and not keyed):
+        _check_labour(count, at_once=at_once)
         kind = "PartialDefaultRecord" if codec and codec == target else "DefaultRecord"
         _check_records(BatchHeader._make(fields), section[start:], config, now_ms, topic_partition, kind)
     stamped: Buffer = records
     if codec != target:
         header = BatchHeader._make(fields)
-        _check_rebuildable(header, lowest)
+        _check_rebuildable(header, lowest, len(section) - start - config.compressed_at_once_bytes, at_once=at_once)
         attributes = target | timestamp_type << 3 | attributes & TRANSACTIONAL_MASK
         stamped = _compressed_anew(header, section[start:], attributes, max_timestamp, config, in_order=in_order)
         fields, claimed_timestamp, size = parse_header(stamped), max_timestamp, len(stamped)
@@ -303,13 +340,33 @@ def _refuse_header(records: Buffer, header: BatchHeader, config: ValidationConfi
     raise Refused(error_codes.INVALID_RECORD, f"a batch of an idempotent producer, sequence {header.base_sequence}")
 
 
-def _inflate(codec: int, section: Buffer, max_bytes: int) -> bytes:
+def restamp(batch: bytearray | memoryview, partition_leader_epoch: int, base_offset: int) -> None:
+    """Set the place in the log of a batch that was checked for another."""
+    _stamp(batch, 0, base_offset, len(batch) - LENGTH_END, partition_leader_epoch)
+
+
+def _inflate(codec: int, records: bytes | memoryview, max_bytes: int, *, at_once: bool) -> bytes:
+    section = records[HEADER_BYTES:]
+    most_parts = ANY_PARTS
+    if at_once:
+        if len(section) > BYTES_AT_ONCE:
+            raise Laborious
+        max_bytes, most_parts = min(max_bytes, BYTES_AT_ONCE), PARTS_AT_ONCE
     try:
-        return decompress(codec, section, max_bytes)
+        return decompress(codec, section, max_bytes, most_parts)
     except TooLarge as error:
+        if at_once:
+            raise Laborious from None
         raise Refused(error_codes.MESSAGE_TOO_LARGE, str(error)) from None
     except Malformed as error:
         raise Refused(error_codes.UNKNOWN_SERVER_ERROR, str(error)) from None
+
+
+def _bad_record(error: InvalidRecord | TooLaborious, section: Buffer, count: int, *, at_once: bool) -> Exception:
+    """The exception for a batch with a bad record, or one that takes more work than can be done at once."""
+    if at_once and (isinstance(error, TooLaborious) or count > RECORDS_AT_ONCE):
+        return Laborious()
+    return Refused(_code_of(error, section, count), str(error))
 
 
 def _code_of(error: InvalidRecord | TooLaborious, section: Buffer, count: int) -> int:
@@ -330,8 +387,14 @@ def _code_of(error: InvalidRecord | TooLaborious, section: Buffer, count: int) -
     return error_codes.INVALID_RECORD
 
 
-def _check_labour(header: BatchHeader) -> None:
-    """Refuse a batch with more records than can be checked one by one without blocking other requests."""
+def _check_labour(count: int, excess_bytes: int = 0, *, at_once: bool) -> None:
+    """Raise Laborious if that many records, or bytes above a limit, take more work than can be done at once."""
+    if at_once and (count > RECORDS_AT_ONCE or excess_bytes > 0):
+        raise Laborious
+
+
+def _check_count(header: BatchHeader) -> None:
+    """Refuse a batch with more records than are checked one by one."""
     if header.record_count > MOST_STEPS:
         raise Refused(
             error_codes.MESSAGE_TOO_LARGE, f"a batch of {header.record_count} records, each to be checked by itself"
@@ -342,7 +405,7 @@ def _check_records(
     header: BatchHeader, section: Buffer, config: ValidationConfig, now_ms: int, topic_partition: str, kind: str
 ) -> None:
     """Refuse the batch if a record lacks a key it must have or has a bad timestamp. ``kind`` is Kafka's name for it."""
-    _check_labour(header)
+    _check_count(header)
     keyless = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
     errors: list[tuple[int, str]] = []
     code = error_codes.INVALID_RECORD
@@ -395,8 +458,9 @@ def _timestamp_error(header: BatchHeader, frame: Frame, config: ValidationConfig
     )
 
 
-def _check_rebuildable(header: BatchHeader, lowest: int) -> None:
+def _check_rebuildable(header: BatchHeader, lowest: int, excess_bytes: int, *, at_once: bool) -> None:
     """Refuse a batch that ``MemoryRecordsBuilder`` refuses to write, where Kafka builds the batch again."""
+    _check_labour(header.record_count, excess_bytes, at_once=at_once)
     reason = None
     if lowest < NO_TIMESTAMP:
         reason = f"a record with the timestamp {lowest}"
@@ -424,14 +488,14 @@ def _compressed_anew(
     base_timestamp = header.base_timestamp
     first = next(frames(section, 1))
     if not in_order or first.timestamp_delta or header.timestamp_type == LOG_APPEND_TIME:
-        _check_labour(header)
+        _check_count(header)
         plain = header._replace(attributes=header.attributes & ~CODEC_MASK)
         batch = assemble(plain, section)
-        records = list(read_batch(batch, parse_header(batch)))
-        base_timestamp = records[0].timestamp
+        plain = parse_header(batch)
+        base_timestamp = next(read_batch(batch, plain)).timestamp
         section = b"".join(
             encode_record(index, record.timestamp - base_timestamp, record.key, record.value, record.headers)
-            for index, record in enumerate(records)
+            for index, record in enumerate(read_batch(batch, plain))
         )
     header = header._replace(attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp)
     stamped = bytearray(assemble(header, compress(attributes & CODEC_MASK, section, config.level)))

@@ -13,6 +13,7 @@ from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.metadata.topic import NO_LEADER, Partition, Topic
+from kpybroker.metadata.topic_name import INTERNAL
 from kpybroker.partition.in_sync import UNKNOWN_OFFSET, Rules
 from kpybroker.replicas.directories import Directories
 from kpybroker.replicas.losses import LostRecords
@@ -149,7 +150,7 @@ class Replicas:
             return
         if held is None:
             config = self.topic_config(image.configs_of(TOPIC_RESOURCE, topic.name))
-            held = HeldTopic(topic.name, topic.id, config, config.validation())
+            held = HeldTopic(topic.name, topic.id, config, config.validation(is_internal=topic.name in INTERNAL))
             self.topics[topic.name] = self.by_id[topic.id] = held
         replica = held.replicas.get(index)
         if replica is not None:
@@ -190,7 +191,7 @@ class Replicas:
     def configure(self, held: HeldTopic, overrides: Mapping[str, str]) -> None:
         """Apply a change of a topic's configuration, or of a default below it."""
         held.config = self.topic_config(overrides)
-        held.validation = held.config.validation()
+        held.validation = held.config.validation(is_internal=held.is_internal)
         changed = held.config.log()
         for replica in held.replicas.values():
             found = self.find_log(replica)

@@ -24,6 +24,7 @@ from kpybroker.serving.streams_topics import StreamsTopics
 from kpybroker.serving.topic_answers import TopicAnswers
 
 if TYPE_CHECKING:
+    from kpybroker.labour.labour import Labour
     from kpybroker.raft.local_state import LocalState
     from kpybroker.serving.share.share_leader import ShareLeader
     from kpybroker.telemetry.receiver import Receiver
@@ -64,6 +65,8 @@ class Context(Protocol):
     leader_throttle: LeaderThrottle
     moves: Moves
     fetch_sessions: Sessions
+    labour: "Labour"
+    """The process that does long work on batches, made when it is first used."""
     topic_answers: TopicAnswers
     expected_topics: ExpectedTopics
     refused_creations: RefusedCreations

@@ -29,6 +29,9 @@ from kpywire.uuid import ONE_UUID, UUID_BYTES, ZERO_UUID, random_uuid, to_string
 ACCEPTED_CODECS: Final = (ZSTD, LZ4, GZIP, SNAPPY)
 """The codecs that clients are offered, the preferred one first."""
 
+MOST_PARTS: Final = 1024
+"""The most members and blocks of a compressed payload. Clients write one, or one for each 32 KiB."""
+
 LONGEST_ATTRIBUTE: Final = 256
 """The characters of a client id that are remembered and matched; a request may have 32 767."""
 
@@ -144,7 +147,7 @@ class Receiver:
 
     def _take(self, request: PushTelemetryRequest, instance: Instance) -> Generator[None, None, int]:
         try:
-            content = decompress(request.compression_type, request.metrics, self._bounds.payload_bytes)
+            content = decompress(request.compression_type, request.metrics, self._bounds.payload_bytes, MOST_PARTS)
             yield
             payload = yield from read(content)
             points = yield from keyed(payload.points, self._taken_labels)

@@ -26,7 +26,7 @@ from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
 from kpystorage.log_slice import LogSlice
-from kpystorage.lookups import OffsetForTimestamp
+from kpystorage.lookups import EXACT, OffsetForTimestamp, Search
 from kpystorage.producer_states import EndedTransaction, ProducerStates
 from kpystorage.recovery import LoadedLog, rebuild_producers
 from kpystorage.retention import expendable
@@ -404,15 +404,15 @@ class Log:
             found = self._find(offset, end)
         return end if found is None else LogOffset(offset, found[0].base_offset, found[1])
 
-    def offset_for_timestamp(self, timestamp: int) -> OffsetForTimestamp | None:
+    def offset_for_timestamp(self, timestamp: int, search: Search = EXACT) -> OffsetForTimestamp | None:
         """The first record from the local log start on that is not older than ``timestamp``; None if all are older."""
         with self.directory.failing():
-            return lookups.offset_for_timestamp(self.segments, timestamp, self.local_log_start_offset)
+            return lookups.offset_for_timestamp(self.segments, timestamp, self.local_log_start_offset, search)
 
-    def max_timestamp_offset(self) -> OffsetForTimestamp | None:
+    def max_timestamp_offset(self, search: Search = EXACT) -> OffsetForTimestamp | None:
         """The first record with the largest timestamp of all; None in an empty log."""
         with self.directory.failing():
-            return lookups.max_timestamp_offset(self.segments)
+            return lookups.max_timestamp_offset(self.segments, search)
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in ``offset .. end_offset``."""

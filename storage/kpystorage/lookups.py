@@ -1,10 +1,15 @@
 """Finding records by time, and aborted transactions, across the segments of a log."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpystorage.segment import Segment
 from kpystorage.transaction_index import AbortedTransaction
+from kpywire import time_search
+
+Search = time_search.Search
+EXACT: Final[Search] = time_search.first_not_older
+"""The search of a batch, however long it takes."""
 
 
 class OffsetForTimestamp(NamedTuple):
@@ -16,19 +21,19 @@ class OffsetForTimestamp(NamedTuple):
 
 
 def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp: int, local_log_start_offset: int
+    segments: Sequence[Segment], timestamp: int, local_log_start_offset: int, search: Search = EXACT
 ) -> OffsetForTimestamp | None:
     """The first record at or behind ``local_log_start_offset`` that is not older than ``timestamp``."""
     for segment in segments:
         if segment.largest_timestamp >= timestamp:
-            found = segment.find_timestamp(timestamp, local_log_start_offset)
+            found = segment.find_timestamp(timestamp, local_log_start_offset, search)
             return OffsetForTimestamp(*found) if found else None
     return None
 
 
-def max_timestamp_offset(segments: Sequence[Segment]) -> OffsetForTimestamp | None:
+def max_timestamp_offset(segments: Sequence[Segment], search: Search = EXACT) -> OffsetForTimestamp | None:
     """The first record with the largest timestamp of all."""
-    found = max(segments, key=lambda segment: segment.max_timestamp.timestamp).find_max_timestamp()
+    found = max(segments, key=lambda segment: segment.max_timestamp.timestamp).find_max_timestamp(search)
     return OffsetForTimestamp(*found) if found else None
 
 

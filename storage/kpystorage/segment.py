@@ -23,7 +23,7 @@ from kpystorage.time_index import TimeIndex, TimestampOffset
 from kpystorage.transaction_index import TransactionIndex
 from kpywire.batch import LENGTH_END, NO_TIMESTAMP, BatchHeader
 from kpywire.errors import Malformed
-from kpywire.time_search import first_not_older
+from kpywire.time_search import Found, Search, first_not_older
 from kpywire.varint import Buffer
 
 _MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
@@ -377,32 +377,34 @@ class Segment:
             following, end = header.next_offset, at + header.size
         return following, end
 
-    def find_timestamp(self, timestamp: int, start_offset: int) -> tuple[int, int, int] | None:
+    def find_timestamp(
+        self, timestamp: int, start_offset: int, search: Search = first_not_older
+    ) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record at or behind ``start_offset`` that is not older."""
         before = self.time_index.lookup(timestamp)
         for at, header in self._from_index(max(before.offset, start_offset), self.size):
             if header.max_timestamp >= timestamp:
-                found = self._first_not_older(header, at, timestamp, start_offset)
+                found = self._first_not_older(header, at, timestamp, start_offset, search)
                 if found is not None:
                     return *found, header.partition_leader_epoch
         return None
 
-    def find_max_timestamp(self) -> tuple[int, int, int] | None:
+    def find_max_timestamp(self, search: Search = first_not_older) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record with the largest timestamp of the segment."""
         timestamp, offset = self.max_timestamp
         for at, header in self._from_index(offset, self.size):
             if header.max_timestamp == timestamp:
-                found = self._first_not_older(header, at, timestamp, 0)
+                found = self._first_not_older(header, at, timestamp, 0, search)
                 return (*found, header.partition_leader_epoch) if found else None
         return None
 
     def _first_not_older(
-        self, header: BatchHeader, position: int, timestamp: int, start_offset: int
-    ) -> tuple[int, int] | None:
+        self, header: BatchHeader, position: int, timestamp: int, start_offset: int, search: Search
+    ) -> Found:
         """The first record of the batch at ``position`` that is not older. CorruptRecord if its records cannot be
         read."""
         try:
-            return first_not_older(self.log.pread(header.size, position), header, timestamp, start_offset)
+            return search(self.log.pread(header.size, position), header, timestamp, start_offset)
         except Malformed as error:
             raise CorruptRecord(f"{self.log.path}, byte {position}: {error}") from error
 

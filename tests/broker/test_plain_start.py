@@ -28,7 +28,7 @@ ROOMS = {
     "kpybroker.controller": 16,
     "kpybroker.coordination": 2,
     "kpybroker.dispatching": 7,
-    "kpybroker.fairness": 9,
+    "kpybroker.fairness": 10,
     "kpybroker.fetch": 4,
     "kpybroker.hosting": 15,
     "kpybroker.http": 3,

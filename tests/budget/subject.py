@@ -21,6 +21,7 @@ from typing import Any
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.dispatching import dispatcher
 from kpybroker.fairness import debtor, line
+from kpybroker.handlers import produce
 from kpybroker.io.event_loop import new_event_loop
 from kpybroker.node import Node
 from kpybroker.server import connection
@@ -40,6 +41,7 @@ TIMES = {
     connection: ("PIECE_NS",),
     debtor: ("PIECE_NS",),
     line: ("SLICE_NS", "BRIEF_SLICE_NS"),
+    produce: ("AT_ONCE_MS",),
 }
 """Limits of time above which work is done otherwise: on a busy machine, or under a profiler, that may be anything."""
 FOREVER_NS = 10**15

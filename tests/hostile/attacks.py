@@ -10,17 +10,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from attacker import Attacker, create_topic, produce
+from attacker import Attacker, create_topic, produce, produce_request
 from catalogue import advertised, ordinary
 from damage import Damaged, damaged
 from storms import STORMS, blow, until
 from swollen import Array, Filling, swollen
-from test_batches import CODECS, bomb, sealed
+from test_batches import CODECS, NOW_MS, bomb, sealed
 from test_slow_clients import fetch_from
 from volley import Volley
 
 from kpywire import api
+from kpywire.compression import compress
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kpywire.record import encode_record
+from tests.wire.test_compressed_attacks import ATTACKS as PARTS
 
 LARGE = "large"
 Attack = Callable[[int, float], None]
@@ -116,6 +120,38 @@ def bombs(port: int, until_s: float) -> None:
                 time.sleep(0.2)
 
 
+def bombs_that_are_stored(port: int, until_s: float) -> None:
+    """Batches that inflate to as much as is allowed, in all partitions of a request, and searches for their time."""
+    partitions = 16
+    record = encode_record(0, 0, None, bytes(16 << 20))
+    batches = [sealed({"attributes": codec}, compress(codec, record)) for codec in CODECS]
+    data = [PartitionProduceData(index=each, records=batches[each % len(batches)]) for each in range(partitions)]
+    topic = TopicProduceData(name="stored-bombs", partition_data=data)
+    times = [ListOffsetsPartition(partition_index=each, timestamp=NOW_MS) for each in range(partitions)]
+    asked = ListOffsetsTopic(name="stored-bombs", partitions=times)
+    with Attacker(port) as client, suppress(AssertionError):
+        create_topic(client, "stored-bombs", partitions)
+    while going_on(until_s):
+        with Attacker(port) as client:
+            client.call(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[topic]), 9)
+            client.call(ListOffsetsRequest(replica_id=-1, topics=[asked]), 7)
+
+
+def many_parts(port: int, until_s: float) -> None:
+    """Batches of a megabyte that are made of empty members, frames and blocks, from ten new connections at a time."""
+    batches = [sealed({"attributes": codec}, section(1_000_000)) for codec, section in PARTS.values()]
+    number = 0
+    while going_on(until_s):
+        clients = [Attacker(port) for _ in range(10)]
+        for client in clients:
+            number += 1
+            client.send(produce_request(LARGE, batches[number % len(batches)]), 9)
+        for client in clients:
+            with suppress(OSError, TimeoutError):
+                client.receive(api.PRODUCE, 9)
+            client.vanish()
+
+
 SWOLLEN = {
     api.FIND_COORDINATOR: "coordinator_keys", api.METADATA: "topics", api.DESCRIBE_GROUPS: "groups",
     api.DESCRIBE_CONFIGS: "resources", api.CREATE_PARTITIONS: "topics", api.DELETE_TOPICS: "topics",
@@ -179,6 +215,8 @@ ATTACKS: dict[str, Attack] = {
     "100 000 pipelined": pipelined,
     "100 MB declared": declared_sizes,
     "bombs": bombs,
+    "bombs that are stored": bombs_that_are_stored,
+    "many parts": many_parts,
     "a thousand elements": swollen_requests(1000, 20),
     "a hundred thousand elements": swollen_requests(100_000, 8),
     "connections": connections,

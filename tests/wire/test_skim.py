@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kpywire.batch import BatchHeader
 from kpywire.errors import Malformed
 from kpywire.record import assemble, encode_record, read_batch
-from kpywire.skim import Skim, skim
+from kpywire.skim import Skim, skim, skim_section
 from kpywire.varint import encode_varint
 from kpywire.walk import MOST_STEPS, InvalidRecord, TooLaborious, frames, walk
 
@@ -309,3 +309,30 @@ def test_headers_of_records_that_are_alike_are_no_labour(monkeypatch: pytest.Mon
     assert skim(header_of(26), with_headers(alike=True)) == Skim(BASE, BASE, True, False)
     with pytest.raises(TooLaborious):
         skim(header_of(26), with_headers(alike=False))
+
+
+MANY = 20_000
+ODD = b"".join(encode_record(index, index % 3 * 1000, b"k" * (index % 3), b"v" * (index % 5)) for index in range(MANY))
+EQUAL = b"".join(encode_record(index, 0, b"", b"") for index in range(MANY))
+UNEVEN = b"".join(encode_record(index, 0, None, b"v" * (index % 7)) for index in range(MANY))
+OF_HEADERS = encode_record(0, 0, b"", b"", [("", b"")] * MANY)
+OVERFLOWING = b"".join(encode_record(index, (1 << 63) - 1 - index, b"", b"") for index in range(MANY))
+
+
+@pytest.mark.parametrize(
+    ("section", "count", "enough"),
+    [(ODD, MANY, MANY), (EQUAL, MANY, 1_000), (UNEVEN, MANY, 6_000), (OF_HEADERS, 1, 20_001)],
+)
+def test_a_skim_with_a_limit_says_the_same_or_is_given_up(section: bytes, count: int, enough: int) -> None:
+    """``enough`` steps suffice, and a part of them does not."""
+    assert skim_section(section, count, BASE, 0, enough) == skim_section(section, count, BASE)
+    for few in (1, 100, enough // 8):
+        if count > few:
+            with pytest.raises(TooLaborious):
+                skim_section(section, count, BASE, 0, few)
+
+
+def test_overflowing_timestamps_are_not_looked_at_beyond_the_limit() -> None:
+    assert skim_section(OVERFLOWING, MANY, BASE)[0] < 0
+    with pytest.raises(TooLaborious):
+        skim_section(OVERFLOWING, MANY, BASE, 0, 10_000)

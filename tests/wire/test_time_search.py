@@ -1,11 +1,14 @@
 """The search by time finds what a look at every record would find."""
 
+import tracemalloc
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kpywire.batch import parse_header
 from kpywire.record import Record, build_batch, read_records
-from kpywire.time_search import first_not_older
+from kpywire.time_search import Laborious, Labour, first_not_older
 
 TIMES = st.one_of(
     st.integers(-3, 200), st.integers(10**12, 10**12 + 10**6), st.sampled_from([-(2**63), 2**63 - 1, 2**62, -(2**62)])
@@ -32,3 +35,43 @@ def test_the_first_record_not_older_is_found(
             expected = record.timestamp, record.offset
             break
     assert first_not_older(batch, parse_header(batch), timestamp, start_offset) == expected
+
+
+@given(
+    st.lists(st.tuples(TIMES, st.binary(max_size=200)), min_size=1, max_size=40),
+    TIMES,
+    st.integers(0, 4),
+    st.booleans(),
+    st.integers(1, 50),
+    st.integers(1, 3_000),
+)
+def test_a_search_with_a_limit_finds_the_same_or_is_given_up(
+    contents: list[tuple[int, bytes]], timestamp: int, codec: int, appended: bool, most_records: int, most_bytes: int
+) -> None:
+    batch = bytearray(build_batch([Record(timestamp=each, value=value) for each, value in contents], codec=codec))
+    if appended:
+        batch[22] |= 8
+    header = parse_header(batch)
+    try:
+        found = first_not_older(batch, header, timestamp, 0, Labour(most_bytes, 1_000, most_records))
+    except Laborious:
+        section_bytes = sum(len(value) for _, value in contents)
+        assert len(contents) > most_records or section_bytes + 100 * len(contents) > most_bytes
+    else:
+        assert found == first_not_older(batch, header, timestamp, 0)
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+@pytest.mark.parametrize("appended", [False, True])
+def test_a_search_is_given_up_before_a_bomb_is_inflated(codec: int, appended: bool) -> None:
+    batch = bytearray(build_batch([Record(timestamp=5, value=bytes(32 << 20))], codec=codec))
+    if appended:
+        batch[22] |= 8
+    tracemalloc.start()
+    try:
+        with pytest.raises(Laborious):
+            first_not_older(batch, parse_header(batch), 9, 0, Labour(1 << 20, 1_000, 1_000))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 5 << 20

@@ -3,7 +3,8 @@
 It is not for whole batches: a batch's header is never compressed. Codec numbers are those of the batch attributes.
 
 Invariant: :func:`decompress` never holds more than its cap of output, which is enforced while inflating, and raises
-:class:`~kpywire.errors.Malformed` for input that the codec rejects; it raises nothing else.
+:class:`~kpywire.errors.Malformed` for input that the codec rejects; it raises nothing else. Its time grows with the
+size of input and output, however many members, frames or blocks they are made of.
 
 - gzip: members back to back; bytes behind them that are not a member are ignored, as in
   ``java.util.zip.GZIPInputStream``.
@@ -33,8 +34,14 @@ NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 DEFAULT_LEVELS: Final = {GZIP: -1, LZ4: 9, ZSTD: 3}
 """Kafka's default compression levels. Snappy has none."""
 
+ANY_PARTS: Final = 1 << 62
+"""The number of parts is not limited."""
+
 _GZIP_WINDOW = 31
 _GZIP_MEMBER_BYTES = 18
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_BITE_BYTES = 256
+"""The bytes that a member after the first one is given at first. It copies those that it does not need."""
 
 _XERIAL_HEADER = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_MAGIC_BYTES = 8
@@ -57,7 +64,7 @@ _FIRST_GUESS_BYTES = 64 * 1024
 
 
 class TooLarge(Malformed):
-    """A record section inflates to more than the caller allows."""
+    """A record section inflates to more than the caller allows, or has more parts."""
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
@@ -81,11 +88,13 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     raise ValueError(f"unknown compression codec {codec}")
 
 
-def decompress(codec: int, data: Buffer, max_bytes: int) -> bytes:
+def decompress(codec: int, data: Buffer, max_bytes: int, most_parts: int = ANY_PARTS) -> bytes:
     """Inflate ``data`` to at most ``max_bytes``.
 
+    ``most_parts``: the most members of gzip, and blocks of snappy and lz4, each of which takes a step here.
+
     Raises:
-        TooLarge: it would be more than ``max_bytes``.
+        TooLarge: it would be more than ``max_bytes``, or has more than ``most_parts``.
         Malformed: the codec rejects it, or there is no such codec.
     """
     if codec == NONE:
@@ -93,11 +102,11 @@ def decompress(codec: int, data: Buffer, max_bytes: int) -> bytes:
             raise TooLarge(f"{len(data)} bytes where {max_bytes} are allowed")
         return bytes(data)
     if codec == GZIP:
-        return _decompress_gzip(data, max_bytes)
+        return _decompress_gzip(data, max_bytes, most_parts)
     if codec == SNAPPY:
-        return _decompress_snappy(data, max_bytes)
+        return _decompress_snappy(data, max_bytes, most_parts)
     if codec == LZ4:
-        return _decompress_lz4(data, max_bytes)
+        return _decompress_lz4(data, max_bytes, most_parts)
     if codec == ZSTD:
         return _decompress_zstd(data, max_bytes)
     raise Malformed(f"unknown compression codec {codec}")
@@ -114,28 +123,56 @@ def _too_large(codec: int, max_bytes: int) -> TooLarge:
     return TooLarge(f"a {NAMES[codec]} record section inflates to more than {max_bytes} bytes")
 
 
-def _decompress_gzip(data: Buffer, max_bytes: int) -> bytes:
-    parts: list[bytes] = []
-    rest: Buffer = data
+def _too_many_parts(codec: int, most_parts: int) -> TooLarge:
+    return TooLarge(f"a {NAMES[codec]} record section has more than {most_parts} parts")
+
+
+def _decompress_gzip(data: Buffer, max_bytes: int, most_parts: int) -> bytes:
+    inflater = zlib.decompressobj(_GZIP_WINDOW)
     try:
-        while not parts or len(rest) > _GZIP_MEMBER_BYTES:
-            inflater = zlib.decompressobj(_GZIP_WINDOW)
-            try:
-                part = inflater.decompress(rest, max_bytes + 1)
-            except zlib.error:
-                if parts and rest[:2] != b"\x1f\x8b":
-                    break
-                raise
-            max_bytes -= len(part)
-            if max_bytes < 0:
-                raise _too_large(GZIP, max_bytes + sum(map(len, parts)) + len(part))
-            if not inflater.eof:
-                raise Malformed("a gzip record section is cut off")
-            parts.append(part)
-            rest = inflater.unused_data
+        first = inflater.decompress(data, max_bytes + 1)
     except zlib.error as error:
-        raise Malformed(f"a gzip record section does not inflate: {error}") from None
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        raise _no_gzip(error) from None
+    if len(first) > max_bytes:
+        raise _too_large(GZIP, max_bytes)
+    if not inflater.eof:
+        raise Malformed("a gzip record section is cut off")
+    rest = inflater.unused_data
+    return first if len(rest) <= _GZIP_MEMBER_BYTES else _more_members(first, rest, max_bytes, most_parts)
+
+
+def _more_members(first: bytes, rest: bytes, max_bytes: int, most_parts: int) -> bytes:
+    """``first``, and the members in ``rest``."""
+    parts = [first]
+    view = memoryview(rest)
+    start, left, members = 0, max_bytes - len(first), 1
+    while len(view) - start > _GZIP_MEMBER_BYTES:
+        members += 1
+        if members > most_parts:
+            raise _too_many_parts(GZIP, most_parts)
+        inflater = zlib.decompressobj(_GZIP_WINDOW)
+        end, bite = start, _GZIP_BITE_BYTES
+        while not inflater.eof:
+            if end == len(view):
+                raise Malformed("a gzip record section is cut off")
+            position, end = end, min(end + bite, len(view))
+            bite *= 4
+            try:
+                part = inflater.decompress(view[position:end], left + 1)
+            except zlib.error as error:
+                if view[start : start + 2] != _GZIP_MAGIC:
+                    return b"".join(parts)
+                raise _no_gzip(error) from None
+            left -= len(part)
+            if left < 0:
+                raise _too_large(GZIP, max_bytes)
+            parts.append(part)
+        start = end - len(inflater.unused_data)
+    return b"".join(parts)
+
+
+def _no_gzip(error: zlib.error) -> Malformed:
+    return Malformed(f"a gzip record section does not inflate: {error}")
 
 
 def _compress_snappy(data: Buffer) -> bytes:
@@ -149,7 +186,7 @@ def _compress_snappy(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
+def _decompress_snappy(data: Buffer, max_bytes: int, most_parts: int) -> bytes:
     view = memoryview(data)
     if bytes(view[:_XERIAL_MAGIC_BYTES]) != _XERIAL_HEADER[:_XERIAL_MAGIC_BYTES] or len(view) < _XERIAL_HEADER_BYTES:
         return _decompress_snappy_block(view, max_bytes, max_bytes)
@@ -158,7 +195,11 @@ def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
     parts = []
     left = max_bytes
     position = _XERIAL_HEADER_BYTES
+    steps = 0
     while position + _XERIAL_LENGTH.size <= len(view):
+        steps += 1
+        if steps > most_parts:
+            raise _too_many_parts(SNAPPY, most_parts)
         if view[position : position + _XERIAL_MAGIC_BYTES] == _XERIAL_HEADER[:_XERIAL_MAGIC_BYTES]:
             position += _XERIAL_HEADER_BYTES
             continue
@@ -204,7 +245,7 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_lz4(data: Buffer, max_bytes: int) -> bytes:
+def _decompress_lz4(data: Buffer, max_bytes: int, most_parts: int) -> bytes:
     view = memoryview(data)
     flags, block_bytes, position = _lz4_descriptor(view)
     if flags & _LZ4_BLOCK_CHECKSUMS:
@@ -225,6 +266,8 @@ def _decompress_lz4(data: Buffer, max_bytes: int) -> bytes:
             return b"".join(parts)
         if length > block_bytes or position + length > len(view):
             raise Malformed(f"an lz4 block of {length} bytes")
+        if len(parts) == most_parts:
+            raise _too_many_parts(LZ4, most_parts)
         part: Buffer = view[position : position + length]
         position += length
         if not stored:

@@ -31,6 +31,10 @@ _WALKED: Final = _FEW + 1 if isinstance(walk, FunctionType) else 1 << 12
 """Batches of at most this many records are walked without an attempt. Where walking is compiled, that takes 13 ns per
 record."""
 
+_EQUAL_PER_STEP: Final = 64
+_UNEVEN_PER_STEP: Final = 4
+"""The records of equal or of different sizes that are compared in the time of walking one."""
+
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 _SURELY_LEAST: Final = -(1 << 61)
@@ -98,6 +102,8 @@ class _Run(NamedTuple):
     highest: int
     keyed: bool
     following: int
+    steps: int
+    """The records that are walked in the same time."""
 
 
 def skim(header: BatchHeader, section: Buffer) -> Skim:
@@ -110,23 +116,31 @@ def skim(header: BatchHeader, section: Buffer) -> Skim:
     return Skim._make(skim_section(section, header.record_count, header.base_timestamp))
 
 
-def skim_section(section: Buffer, count: int, base_timestamp: int, start: int = 0) -> tuple[int, int, bool, bool]:
-    """Like :func:`skim`, for callers where the number of tuples matters. The records begin at ``start``."""
+def skim_section(
+    section: Buffer, count: int, base_timestamp: int, start: int = 0, most_steps: int = MOST_STEPS
+) -> tuple[int, int, bool, bool]:
+    """Like :func:`skim`, for callers where the number of tuples matters. The records begin at ``start``.
+
+    With fewer than `MOST_STEPS` as ``most_steps``, records that are compared count as steps too (`_Run.steps`).
+    """
     if type(section) is not bytes:
         section = bytes(section)
     try:
-        stretch = _look(section, start, 0, count) if count > _WALKED else walk(section, start, 0, count)
+        if count > _WALKED:
+            stretch = _look(section, start, count, most_steps)
+        else:
+            stretch = walk(section, start, 0, count, most_steps)
     except TooLaborious:
         if count > _WALKED or count <= _FEW + 1:
             raise
-        stretch = _look(section, start, 0, count)  # they may be alike
+        stretch = _look(section, start, count, most_steps)  # they may be alike
     lowest, highest, in_order, keyed, position, _headers = stretch
     if position != len(section):
         raise InvalidRecord(f"{len(section) - position} bytes follow the last of {count} records")
     lowest += base_timestamp
     highest += base_timestamp
     if (lowest < _SURELY_LEAST or highest > _SURELY_MOST) and (lowest < _INT64_MIN or highest > _INT64_MAX):
-        if count > MOST_STEPS:
+        if count > most_steps:
             raise TooLaborious(f"{count} records whose timestamps overflow")
         records = section[start:]
         timestamps = [as_int64(base_timestamp + frame.timestamp_delta) for frame in frames(records, count)]
@@ -134,28 +148,33 @@ def skim_section(section: Buffer, count: int, base_timestamp: int, start: int = 
     return lowest, highest, in_order, keyed
 
 
-def _look(section: bytes, position: int, index: int, count: int) -> Stretch:
+def _look(section: bytes, position: int, count: int, most_steps: int) -> Stretch:
     """Do the same as :func:`walk`, in runs of records that look alike and stretches of others."""
     lowest: list[int] = []
     highest: list[int] = []
     in_order = keyed = True
-    steps = headers = 0
+    index = steps = headers = compared = 0
     reach = _MANY
     while index < count:
-        run = _next_run(section, position, index, count, reach)
+        run = _next_run(section, position, index, count, reach, most_steps)
         if run is not None:
-            taken, low, high, has_key, position = run
+            taken, low, high, has_key, position, run_steps = run
             reach *= 4 if taken > reach else 1
+            compared += run_steps
         else:
             taken = 64 - index if index < 64 else _STRETCH
             taken = min(taken, count - index)
             reach = reach if index < 64 else 0
-            low, high, ordered, has_key, position, count_of_headers = walk(section, position, index, index + taken)
+            low, high, ordered, has_key, position, count_of_headers = walk(
+                section, position, index, index + taken, most_steps
+            )
             in_order = in_order and ordered
             headers += count_of_headers
             steps += taken
             if steps > MOST_STEPS or headers > MOST_STEPS:
                 raise TooLaborious(f"more than {MOST_STEPS} records or headers in a batch that do not look alike")
+        if most_steps < MOST_STEPS and steps + headers + compared > most_steps:
+            raise TooLaborious(f"more than {most_steps} steps")
         index += taken
         lowest.append(low)
         highest.append(high)
@@ -163,7 +182,7 @@ def _look(section: bytes, position: int, index: int, count: int) -> Stretch:
     return min(lowest), max(highest), in_order, keyed, position, headers
 
 
-def _next_run(section: bytes, start: int, index: int, count: int, reach: int) -> _Run | None:
+def _next_run(section: bytes, start: int, index: int, count: int, reach: int, most_headers: int) -> _Run | None:
     """The run of records that begins with the one at ``start``, or None if walking is no slower.
 
     ``reach`` is the number of records of different sizes to try: none after records that were too different.
@@ -177,7 +196,7 @@ def _next_run(section: bytes, start: int, index: int, count: int, reach: int) ->
         return None
     equal = section.startswith(section[start:body], body + length)
     uneven = reach > 0 and most >= _MANY
-    layout = _layout(section, start, index) if equal or uneven else None
+    layout = _layout(section, start, index, most_headers) if equal or uneven else None
     run = None
     if layout is not None and equal:
         run = _equal_run(section, start, index, most, layout)
@@ -186,7 +205,7 @@ def _next_run(section: bytes, start: int, index: int, count: int, reach: int) ->
     return run
 
 
-def _layout(section: bytes, start: int, index: int) -> _Layout | None:
+def _layout(section: bytes, start: int, index: int, most_headers: int) -> _Layout | None:
     """The layout of the record at ``start``, or None if the record has to be walked: it is damaged or out of order."""
     headers: list[int] = []
     try:
@@ -199,6 +218,8 @@ def _layout(section: bytes, start: int, index: int) -> _Layout | None:
         value_bytes, value_start = decode_varint(section, value)
         value_end = value_start + max(value_bytes, 0)
         header_count, end = decode_varint(section, value_end)
+        if header_count > most_headers:
+            return None
         headers += range(value_end - start, end - start)
         for number in range(2 * header_count):
             size, header_start = decode_varint(section, end)
@@ -270,7 +291,8 @@ def _equal_run(section: bytes, start: int, index: int, most: int, layout: _Layou
         same = min(same, _alike(column(place), section[start + place : start + place + 1] * others))
         if same < _FEW:
             return None
-    return _run(column, index, same, others, layout, lambda taken: start + size * taken)
+    steps = layout.size - layout.headers[0] + others // _EQUAL_PER_STEP
+    return _run(column, index, same, others, layout, lambda taken: start + size * taken, steps)
 
 
 def _uneven_run(section: bytes, start: int, index: int, most: int, layout: _Layout) -> _Run | None:
@@ -309,7 +331,7 @@ def _uneven_run(section: bytes, start: int, index: int, most: int, layout: _Layo
     differing = _lanes(column, 0, length_bytes, ones) - values - excess * ones | values & ones
     if differing:
         same = min(same, _lowest_bit(differing) // 16)
-    return _run(column, index, same, others, layout, starts.__getitem__)
+    return _run(column, index, same, others, layout, starts.__getitem__, others // _UNEVEN_PER_STEP)
 
 
 def _starts(section: bytes, start: int, most: int, length_bytes: int) -> list[int]:
@@ -363,7 +385,13 @@ def _lowest_bit(value: int) -> int:
 
 
 def _run(
-    column: _Column, index: int, same: int, others: int, layout: _Layout, following: Callable[[int], int]
+    column: _Column,
+    index: int,
+    same: int,
+    others: int,
+    layout: _Layout,
+    following: Callable[[int], int],
+    steps: int,
 ) -> _Run | None:
     """The run of the record at ``index`` and those of the next ``same`` whose offset and timestamp are right too."""
     expected = _offset_columns(index + 1, others)
@@ -375,7 +403,7 @@ def _run(
     groups = [column(place)[:same] for place in range(layout.timestamp, layout.offset)]
     low, high = _extremes(groups)
     delta = layout.timestamp_delta
-    return _Run(same + 1, min(delta, low), max(delta, high), layout.keyed, following(same + 1))
+    return _Run(same + 1, min(delta, low), max(delta, high), layout.keyed, following(same + 1), steps)
 
 
 def _extremes(groups: list[bytes]) -> tuple[int, int]:

@@ -7,8 +7,11 @@ Invariant: the outcome is that of :func:`kpywire.record.read_batch` and a compar
 bytes; Malformed only where that raises it, too.
 """
 
-from kpywire.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader
-from kpywire.compression import decompress
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from kpywire.batch import CODEC_MASK, HEADER_BYTES, LENGTH_END, LOG_APPEND_TIME, BatchHeader
+from kpywire.compression import ANY_PARTS, TooLarge, decompress
 from kpywire.errors import Malformed
 from kpywire.record import MAX_INFLATED_BYTES, read_batch
 from kpywire.varint import Buffer, as_int64, decode_varint, decode_varlong
@@ -16,32 +19,70 @@ from kpywire.varint import Buffer, as_int64, decode_varint, decode_varlong
 _FAR = 1 << 62
 """Beyond this, base timestamp and delta may add up to more than 64 bits."""
 
+Found = tuple[int, int] | None
+"""The timestamp and the offset of a record, if there is one."""
 
-def first_not_older(buffer: Buffer, header: BatchHeader, timestamp: int, start_offset: int) -> tuple[int, int] | None:
+
+Search = Callable[[Buffer, BatchHeader, int, int], Found]
+"""A way to search one batch: `first_not_older`, or one that knows the outcome already."""
+
+
+class Labour(NamedTuple):
+    """The most work that is spent on one batch."""
+
+    inflated_bytes: int
+    parts: int
+    """Members and blocks of its compressed section."""
+    records: int
+
+
+ANY_LABOUR: Final = Labour(MAX_INFLATED_BYTES, ANY_PARTS, 1 << 32)
+
+
+class Laborious(Exception):
+    """The search of a batch takes more work than is allowed."""
+
+
+def first_not_older(
+    buffer: Buffer, header: BatchHeader, timestamp: int, start_offset: int, most: Labour = ANY_LABOUR
+) -> Found:
     """(timestamp, offset) of the first record of the batch in ``buffer`` not older than ``timestamp``, nor before
     ``start_offset``; None if there is none.
 
     Raises:
         Malformed: the batch is not what the format says.
+        Laborious: it takes more work than ``most``.
     """
+    if header.codec and header.size > most.inflated_bytes:
+        raise Laborious
     simple = header.timestamp_type != LOG_APPEND_TIME and abs(header.base_timestamp) < _FAR and abs(timestamp) < _FAR
+    view = memoryview(buffer)[HEADER_BYTES : header.size]
+    try:
+        section = decompress(header.codec, view, most.inflated_bytes, most.parts) if header.codec else bytes(view)
+    except TooLarge:
+        if most is ANY_LABOUR:
+            raise
+        raise Laborious from None
     if not simple:
-        for record in read_batch(buffer, header):
+        plain = header._replace(
+            attributes=header.attributes & ~CODEC_MASK, batch_length=HEADER_BYTES - LENGTH_END + len(section)
+        )
+        for number, record in enumerate(read_batch(bytes(HEADER_BYTES) + section, plain)):
+            if number == most.records:
+                raise Laborious
             if record.timestamp >= timestamp and record.offset >= start_offset:
                 return record.timestamp, record.offset
         return None
-    view = memoryview(buffer)[HEADER_BYTES : header.size]
-    section = decompress(header.codec, view, MAX_INFLATED_BYTES) if header.codec else bytes(view)
     try:
-        return _search(section, header, timestamp, start_offset)
+        return _search(section, header, timestamp, start_offset, most.records)
     except IndexError:
         raise Malformed("the records of a batch end before the last one") from None
 
 
-def _search(section: bytes, header: BatchHeader, timestamp: int, start_offset: int) -> tuple[int, int] | None:
+def _search(section: bytes, header: BatchHeader, timestamp: int, start_offset: int, most_records: int) -> Found:
     wanted = timestamp - header.base_timestamp
     position = 0
-    for _ in range(header.record_count):
+    for _ in range(min(header.record_count, most_records)):
         length = section[position]
         position += 1
         if length > 127:
@@ -62,4 +103,6 @@ def _search(section: bytes, header: BatchHeader, timestamp: int, start_offset: i
             if found >= start_offset:
                 return header.base_timestamp + delta, found
         position += length
+    if header.record_count > most_records:
+        raise Laborious
     return None

@@ -9,6 +9,7 @@ a result or :class:`InvalidRecord`.
 """
 
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Final, NamedTuple
 
 from kpywire.errors import Malformed
@@ -42,7 +43,7 @@ class Frame(NamedTuple):
     value_bytes: int
 
 
-def walk(section: bytes, position: int, first: int, last: int) -> Stretch:
+def walk(section: bytes, position: int, first: int, last: int, most_headers: int = MOST_STEPS) -> Stretch:
     """Check the records ``first`` to ``last`` (exclusive) of a section, the first of which starts at ``position``.
 
     It reads one byte at a time, without a call per field, since it runs for each record of a batch that
@@ -108,10 +109,10 @@ def walk(section: bytes, position: int, first: int, last: int) -> Stretch:
             if not value & 1:
                 position += value >> 1
             if section[position]:
-                position, count = _skip_headers(section, position)
+                position, count = _skip_headers(section, position, most_headers)
                 headers += count
-                if headers > MOST_STEPS:
-                    raise TooLaborious(f"more than {MOST_STEPS} headers in a batch")
+                if headers > most_headers:
+                    raise TooLaborious(f"more than {most_headers} headers in a batch")
             else:
                 position += 1
             if position - start << 1 != length:
@@ -137,13 +138,13 @@ def frames(section: bytes, count: int) -> Iterator[Frame]:
         position = end
 
 
-def _skip_headers(section: bytes, position: int) -> tuple[int, int]:
+def _skip_headers(section: bytes, position: int, most_headers: int) -> tuple[int, int]:
     """The position after the headers whose count stands at ``position``, and that count."""
     count, position = decode_varint(section, position)
     if not 0 <= count <= len(section) - position:
         raise InvalidRecord(f"a record with {count} headers")
-    if count > MOST_STEPS:
-        raise TooLaborious(f"more than {MOST_STEPS} headers in a record")
+    if count > most_headers:
+        raise TooLaborious(f"more than {most_headers} headers in a record")
     for _header in range(count):
         key = section[position]
         position += 1
@@ -159,3 +160,7 @@ def _skip_headers(section: bytes, position: int) -> tuple[int, int]:
         if not value & 1:
             position += value >> 1
     return position, count
+
+
+MOST_AT_ONCE: Final = 1 << 12 if isinstance(walk, FunctionType) else 1 << 18
+"""The records and headers that are walked in about 3 ms. Where walking is compiled, it is 60 times as fast."""

@@ -3,6 +3,7 @@
 They are read from the files of this node's replicas, up to the high watermark, in a process beside the loop.
 """
 
+import asyncio
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -37,8 +38,9 @@ from kpybroker.errors import KafkaError
 from kpybroker.http.request import Refused
 from kpybroker.metadata.topic import Topic
 from kpybroker.partition.role import Role
+from kpybroker.serving.time_lookup import when_found
 from kpystorage.errors import StorageError
-from kpywire import error_codes
+from kpywire import error_codes, time_search
 
 MOST: Final = 500
 USUAL: Final = 50
@@ -76,7 +78,7 @@ async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
     index = query.number("partition", -1, lowest=-1, highest=2**31 - 1)
     held = _held(node, topic, index)
     offset, text = query.number("offset", 0), query.text("time")
-    places = [_place(number, role, start, (offset, text, most)) for number, role in held.roles.items()]
+    places = await _places(node, held.roles, start, (offset, text, most))
     task = Task(_not_empty(places), most, committed=committed)
     disk = next(iter(held.roles.values())).log.directory.disk if held.roles else None
     answers = [] if disk is None or not task.places else await node.searches.read(disk, task)
@@ -176,9 +178,39 @@ def _here(topic: Topic, held: _Held) -> dict[int, Role]:
     return held.roles
 
 
-def _place(number: int, role: Role, start: str, wanted: tuple[int, str, int]) -> Place:
-    """The stretch of a partition that is read."""
-    offset, text, most = wanted
+async def _places(node: NodeParts, roles: dict[int, Role], start: str, wanted: tuple[int, str, int]) -> list[Place]:
+    """The stretches of partitions that are read. Others are served between two of them."""
+    places = []
+    for number, role in roles.items():
+        offset = await _offset_at(node, role, time_in(wanted[1])) if start == TIME else None
+        places.append(_place(number, role, start, wanted, offset))
+        await asyncio.sleep(0)
+    return places
+
+
+async def _offset_at(node: NodeParts, role: Role, timestamp: int) -> int | None:
+    """The offset of the first record that is not older, if there is one."""
+    done: asyncio.Future[int | Exception | None] = asyncio.get_running_loop().create_future()
+
+    def look_up(search: time_search.Search) -> int | Exception | None:
+        try:
+            found = role.log.offset_for_timestamp(timestamp, search)
+        except KafkaError as error:
+            return Refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        except StorageError as error:
+            return error
+        return None if found is None else found.offset
+
+    when_found(node.broker.labour, "console", look_up, done.set_result)
+    offset = await done
+    if isinstance(offset, Exception):
+        raise offset
+    return offset
+
+
+def _place(number: int, role: Role, start: str, wanted: tuple[int, str, int], found: int | None) -> Place:
+    """The stretch of a partition that is read. ``found``: the offset of a time."""
+    offset, _, most = wanted
     log, end = role.log, role.high_watermark.offset
     first = log.local_log_start_offset
     if start == NEWEST:
@@ -186,8 +218,7 @@ def _place(number: int, role: Role, start: str, wanted: tuple[int, str, int]) ->
     elif start == OLDEST:
         offset = first
     elif start == TIME:
-        found = log.offset_for_timestamp(time_in(text))
-        offset = end if found is None else found.offset
+        offset = end if found is None else found
     return Place(number, log.path, log.log_start_offset, end, max(first, min(offset, end)), end)
 
 
@@ -245,7 +276,7 @@ async def search(node: NodeParts, viewer: Viewer, query: Query) -> str:
     roles = _here(topic, _held(node, topic, index))
     since = query.text("since")
     start = TIME if since else OLDEST
-    places = [_place(number, role, start, (0, since, 0)) for number, role in roles.items()]
+    places = await _places(node, roles, start, (0, since, 0))
     task = Task(_not_empty(places), MOST_FOUND, needle=needle)
     total = sum(role.log.size for role in roles.values())
     title = {"topic": topic.name, "text": text, "where": where, "form": _chosen(query, "form", FORMS)}

@@ -7,6 +7,7 @@ Invariant: a change counts for members when it is stored. A share partition that
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.errors import KafkaError
@@ -14,12 +15,14 @@ from kpybroker.io.scheduler import Timer
 from kpybroker.replicas.replica import Replica
 from kpybroker.serving.share import states
 from kpybroker.serving.share.settings import start_offset
+from kpybroker.serving.time_lookup import when_found
 from kpybroker.share import acknowledging
 from kpybroker.share.acknowledging import Acknowledgement
 from kpybroker.share.partition import Change, ImpossibleState, SharePartition, StateWrite, StoredBatch
 from kpybroker.share_coordinator.key import SharePartitionKey
 from kpywire import error_codes
 from kpywire.messages import read_share_group_state, write_share_group_state
+from kpywire.time_search import Search
 
 if TYPE_CHECKING:
     from kpybroker.serving.share.share_leader import ShareLeader
@@ -87,16 +90,28 @@ class LedSharePartition:
         states.ask(self._leader.broker, self.key, part, self._loaded)
 
     def _loaded(self, result: Any) -> None:
+        code = _MEMBERS_SEE.get(result.error_code, error_codes.UNKNOWN_SERVER_ERROR)
+        if code and self.end is None:
+            self._leader.drop(self, KafkaError(code, result.error_message))
+        elif self.end is None and result.start_offset < 0:
+            party = f"share group {self.key.group_id}"
+            when_found(self._leader.broker.labour, party, self._first_start, partial(self._begin, result))
+        else:
+            self._begin(result, result.start_offset)
+
+    def _first_start(self, search: Search) -> int | KafkaError:
+        reset = self._leader.settings_of(self.key.group_id).reset
+        try:
+            return start_offset(self.replica.led(), reset, self._leader.broker.scheduler.now_ms(), search)
+        except KafkaError as error:
+            return error
+
+    def _begin(self, result: Any, start: int | KafkaError) -> None:
         if self.end is not None:
             return
-        code = _MEMBERS_SEE.get(result.error_code, error_codes.UNKNOWN_SERVER_ERROR)
         try:
-            if code:
-                raise KafkaError(code, result.error_message)
-            start = result.start_offset
-            if start < 0:
-                reset = self._leader.settings_of(self.key.group_id).reset
-                start = start_offset(self.replica.led(), reset, self._leader.broker.scheduler.now_ms())
+            if isinstance(start, KafkaError):
+                raise start
             batches = [
                 StoredBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
                 for each in result.state_batches

@@ -8,6 +8,7 @@ from kpybroker.config.group import effective, within
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED, Role
 from kpybroker.share.partition import Settings
+from kpywire.time_search import Search
 
 GROUP_RESOURCE = 32
 _BY_DURATION = "by_duration:"
@@ -62,12 +63,14 @@ def _settings(overrides: Any, config: BrokerConfig) -> ReadingSettings:
     )
 
 
-def start_offset(role: Role, reset: str, now_ms: int) -> int:
+def start_offset(role: Role, reset: str, now_ms: int, search: Search) -> int:
     """The offset at which a group begins that has none (``startOffsetDuringInitialization``)."""
     if reset == "earliest":
         return role.log.log_start_offset
     if reset.startswith(_BY_DURATION):
-        found = role.log.offset_for_timestamp(now_ms - (parse_duration_ms(reset.removeprefix(_BY_DURATION)) or 0))
+        found = role.log.offset_for_timestamp(
+            now_ms - (parse_duration_ms(reset.removeprefix(_BY_DURATION)) or 0), search
+        )
         if found is not None and found.offset < role.high_watermark.offset:
             return int(found.offset)
     return role.high_watermark.offset
