@@ -1,6 +1,7 @@
 """Access to the console: by default nobody changes anything, and ACLs count for the console as for clients."""
 
 import http.client
+import socket
 import subprocess
 import sys
 import threading
@@ -109,7 +110,7 @@ def test_other_sites_and_names_get_nothing(writable: ConsoleNode) -> None:
     assert writable.request("GET", "/", {"Host": "evil.example"}).status == 421
     assert writable.request("GET", "/api/cluster", {"Sec-Fetch-Site": "cross-site"}).status == 403
     assert writable.request("GET", "/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}).status == 200
-    assert writable.request("GET", "/metrics", {"Host": "prometheus.example"}).status == 200, "metrics are as they were"
+    assert writable.request("GET", "/metrics", {"Host": "prometheus.example"}).status == 421
     assert "access-control-allow-origin" not in writable.get("/api/cluster").headers
 
 
@@ -209,11 +210,39 @@ def test_a_search_belongs_to_the_user_that_began_it(secured: ConsoleNode) -> Non
     assert ask(secured, "root", f"/api{see}").status == 404
 
 
-def test_beyond_loopback_the_console_needs_a_login() -> None:
-    with console_node(kpybroker_http_listener="0.0.0.0:0") as node:
+@pytest.mark.parametrize("listener", ["0.0.0.0:0", "[::]:0"])
+def test_beyond_loopback_everything_but_the_probes_needs_a_login(listener: str) -> None:
+    with console_node(kpybroker_http_listener=listener) as node:
         reply = node.get("/api/cluster")
         assert (reply.status, "kpybroker.http.users" in reply.json["error"]) == (403, True)
-        assert node.get("/metrics").status == 200
+        for path in ("/", "/metrics", "/static/console.css", "/nowhere"):
+            assert node.get(path).status == 403
+        assert node.request("POST", "/leases", JSON, '{"partitions": []}').status == 403
+        for path in ("/live", "/ready"):
+            assert node.request("GET", path, {"Host": "any.example"}).status == 200
+
+
+def test_beyond_loopback_a_path_that_is_configured_as_open_needs_no_login() -> None:
+    settings = {"kpybroker_http_listener": "0.0.0.0:0", "kpybroker_http_open_paths": "/live,/metrics"}
+    with console_node(**settings) as node:
+        assert [node.get(path).status for path in ("/live", "/metrics", "/ready", "/")] == [200, 200, 403, 403]
+        assert node.request("GET", "/metrics", {"Host": "evil.example"}).status == 421
+
+
+def test_the_port_is_served_under_every_name_of_the_node() -> None:
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "advertised_listeners": "PLAINTEXT://broker-1.example:9092",
+        "kpybroker_http_hosts": "metrics.example",
+        "kpybroker_console_hosts": "Console.Example",
+    }
+    with console_node(**settings) as node:
+        own = ["BROKER-1.example:9404", "metrics.example", "console.example:80", socket.gethostname(), "10.1.2.3:9404"]
+        for name in (*own, "[fe80::1]:9404", "localhost."):
+            assert node.request("GET", "/metrics", {"Host": name}).status == 200, name
+            assert node.request("GET", "/api/cluster", {"Host": name}).status == 200, name
+        for path in ("/metrics", "/api/cluster", "/", "/static/console.css", "/leases", "/nowhere"):
+            assert node.request("GET", path, {"Host": "broker-1.example.evil.example"}).status == 421, path
 
 
 def test_a_busy_console_refuses_and_clients_do_not_notice(monkeypatch: pytest.MonkeyPatch) -> None:
