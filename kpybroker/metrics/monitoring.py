@@ -71,20 +71,20 @@ class Monitoring:
         self._exposition: Exposition | None = None
         self._pusher: Pusher | None = None
 
-    async def listen(self, protection: "Protection | None") -> None:
-        """Start the second port behind its protection; without one there is no port.
+    async def listen(self, protection: "Protection | None" = None) -> None:
+        """Start the second port behind its protection, if it has one.
 
         Raises StartRefused where a configured port cannot be used, or where metrics shall be pushed and the library for
         that is missing."""
         if self._pushes and find_spec("opentelemetry") is None:
             raise StartRefused(f"{OTLP_ENDPOINT} needs opentelemetry-proto: pip install 'kpybroker[otlp]'")
         asked = self._asked
-        if asked == "" or protection is None:
+        if asked == "":
             return
-        from kpybroker.http.server import HttpServer
+        from kpybroker.http.server import HttpServer, Protection
         from kpybroker.metrics.pages import Pages
 
-        self._http = HttpServer(Pages(self._unready, self._text, self._may_see).routes, protection)
+        self._http = HttpServer(Pages(self._unready, self._text, self._may_see).routes, protection or Protection())
         if asked is not None:
             address = parse_address(asked)
             assert address is not None  # the config has been checked
