@@ -113,6 +113,28 @@ def test_users_of_the_cluster_log_in_by_their_scram_passwords(tmp_path: Path, mo
         assert get(node, "/metrics", "ann:changed")[0] == 200
 
 
+@pytest.mark.parametrize("source", ["file", "scram"])
+@pytest.mark.parametrize("count", [32, 200])
+def test_wrong_passwords_do_not_keep_a_right_one_of_their_address_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, count: int
+) -> None:
+    monkeypatch.setattr(gate, "FAILURE_DELAY_S", 0.5)
+    users = source if source == "scram" else str(users_file(tmp_path, {"ann": "right"}))
+    wrong = b"GET /metrics HTTP/1.1\r\nAuthorization: Basic " + b64encode(b"ann:wrong") + b"\r\n\r\n"
+    with node_with(tmp_path, users=users) as node:
+        add_scram_user(node, scram.SCRAM_SHA_512, "ann", "right")
+        port = node.node.http_port
+        assert port is not None
+        for _ in range(2):
+            guesses = [socket.create_connection(("127.0.0.1", port), 30) for _ in range(count)]
+            for each in guesses:
+                each.sendall(wrong)
+            assert get(node, "/metrics", "ann:right")[0] == 200
+            assert get(node, "/live")[0] == 200
+            for each in guesses:
+                each.close()
+
+
 def test_with_an_authorizer_the_metrics_take_describe_on_the_cluster(tmp_path: Path) -> None:
     file = users_file(tmp_path, {"admin": "x", "ann": "y"})
     settings = {

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,10 +95,73 @@ def test_silent_clients_do_not_keep_others_out(observed: WatchedBroker) -> None:
     with Attacker(observed.port) as client:
         assert client.call(MetadataRequest(topics=[]), 9).brokers
     assert observed.descriptors() <= files + 100
-    # Those who say nothing are closed after a while, and there is room again.
-    wait_until(lambda: is_live(observed), "the second port serves again")
+    assert is_live(observed)
     for sock in silent:
         sock.close()
+
+
+SLOW = {
+    "nothing": b"",
+    "half a head": b"GET /live HTTP/1.1\r\nX: ",
+    "no body": b"POST /leases HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
+    "an answer that is not read": b"GET /metrics HTTP/1.1\r\n\r\n",
+}
+
+
+class Crowd:
+    """Connections that keep their places as long as they can: each one that is closed is opened again."""
+
+    def __init__(self, broker: WatchedBroker, sent: bytes, count: int) -> None:
+        self._broker, self._sent, self._count = broker, sent, count
+        self._is_over = threading.Event()
+        self._held: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._hold)
+
+    def __enter__(self) -> "Crowd":
+        self._thread.start()
+        wait_until(lambda: len(self._held) >= self._count, "the crowd is there")
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        for sock in self._held:
+            sock.close()
+
+    def _hold(self) -> None:
+        while not self._is_over.is_set():
+            while len(self._held) < self._count:
+                sock = socket.socket()
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                sock.connect(("127.0.0.1", self._broker.http_port))
+                sock.send(self._sent)
+                sock.setblocking(False)
+                self._held.append(sock)
+            for sock in [each for each in self._held if is_closed(each)]:
+                sock.close()
+                self._held.remove(sock)
+            self._is_over.wait(0.01)
+
+
+def is_closed(sock: socket.socket) -> bool:
+    """Whether the broker has closed it; what it has sent before stays unread."""
+    try:
+        return sock.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize("sent", SLOW.values(), ids=SLOW.keys())
+@pytest.mark.parametrize("count", [64, 150])
+def test_probes_are_answered_beside_a_crowd_of_slow_connections(
+    observed: WatchedBroker, sent: bytes, count: int
+) -> None:
+    with Crowd(observed, sent, count):
+        for _ in range(5):
+            assert is_live(observed)
+            assert b" 200 " in answer(observed, b"GET /metrics HTTP/1.1\r\n\r\n")
 
 
 def test_who_asks_and_vanishes_leaves_nothing_behind(observed: WatchedBroker) -> None:
