@@ -18,7 +18,6 @@ from kpybroker.leases.leases import DEFAULT_MS, TooManyLeases
 from kpybroker.leases.lender import Lender
 from kpybroker.leases.manifest import Manifest, Wish, to_json
 
-
 MOST_PARTITIONS: Final = 10_000
 
 
