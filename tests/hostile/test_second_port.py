@@ -4,13 +4,13 @@ import json
 import os
 import socket
 import struct
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from attacker import Attacker
 from click.testing import CliRunner
+from crowd import Crowd
 from watched import PATIENCE_S, WatchedBroker, wait_until
 
 from kpybroker.cli import doctor
@@ -108,60 +108,15 @@ SLOW = {
 }
 
 
-class Crowd:
-    """Connections that keep their places as long as they can: each one that is closed is opened again."""
-
-    def __init__(self, broker: WatchedBroker, sent: bytes, count: int) -> None:
-        self._broker, self._sent, self._count = broker, sent, count
-        self._is_over = threading.Event()
-        self._held: list[socket.socket] = []
-        self._thread = threading.Thread(target=self._hold)
-
-    def __enter__(self) -> "Crowd":
-        self._thread.start()
-        wait_until(lambda: len(self._held) >= self._count, "the crowd is there")
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-        for sock in self._held:
-            sock.close()
-
-    def _hold(self) -> None:
-        while not self._is_over.is_set():
-            while len(self._held) < self._count:
-                sock = socket.socket()
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                sock.connect(("127.0.0.1", self._broker.http_port))
-                sock.send(self._sent)
-                sock.setblocking(False)
-                self._held.append(sock)
-            for sock in [each for each in self._held if is_closed(each)]:
-                sock.close()
-                self._held.remove(sock)
-            self._is_over.wait(0.01)
-
-
-def is_closed(sock: socket.socket) -> bool:
-    """Whether the broker has closed it; what it has sent before stays unread."""
-    try:
-        return sock.recv(1, socket.MSG_PEEK) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-
-
 @pytest.mark.parametrize("sent", SLOW.values(), ids=SLOW.keys())
 @pytest.mark.parametrize("count", [64, 150])
 def test_probes_are_answered_beside_a_crowd_of_slow_connections(
     observed: WatchedBroker, sent: bytes, count: int
 ) -> None:
-    with Crowd(observed, sent, count):
+    with Crowd(observed.http_port, sent, count):
         for _ in range(5):
             assert is_live(observed)
-            assert b" 200 " in answer(observed, b"GET /metrics HTTP/1.1\r\n\r\n")
+            wait_until(lambda: b" 200 " in answer(observed, b"GET /metrics HTTP/1.1\r\n\r\n"), "metrics are served")
 
 
 def test_who_asks_and_vanishes_leaves_nothing_behind(observed: WatchedBroker) -> None:
