@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 import pytest
 from console_node import FORM, JSON, ConsoleNode, Reply, console_node
+from test_transactions_page import open_transaction
 
 from kpybroker.console import console, rendering
 from kpybroker.http import gate
@@ -192,6 +193,18 @@ def test_each_user_sees_what_its_acls_allow(secured: ConsoleNode) -> None:
     assert (little["acls"], little["users"]) == ([], [])
     assert any("CLUSTER_AUTHORIZATION_FAILED" in line for line in little["hidden"])
     assert len(ask(secured, "root", "/api/security").json["acls"]) == 2
+
+
+def test_a_transactional_id_is_named_to_those_who_may_describe_it(secured: ConsoleNode) -> None:
+    producer = open_transaction(secured, "payments", "open")
+    pages = ("/api/transactions", "/api/groups", "/api/group?id=of-open", "/groups", "/group?id=of-open")
+    eventually(lambda: ask(secured, "root", "/api/transactions").json["pins"], "the transaction holds records back")
+    for path in pages:
+        assert "payments" not in ask(secured, "ann", path).text, path
+    assert "payments" in ask(secured, "root", "/api/transactions").text
+    (pin,) = ask(secured, "ann", "/api/transactions").json["pins"]
+    assert (pin["topic"], pin["transactional_id"]) == ("open", None)
+    producer.abort_transaction(30)
 
 
 def test_nobody_changes_more_than_its_acls_allow(secured: ConsoleNode) -> None:
