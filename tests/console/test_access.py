@@ -1,11 +1,14 @@
 """Access to the console: by default nobody changes anything, and ACLs count for the console as for clients."""
 
 import http.client
+import json
+import re
 import socket
 import subprocess
 import sys
 import threading
 from base64 import b64encode
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from time import time
@@ -16,6 +19,7 @@ from console_node import FORM, JSON, ConsoleNode, Reply, console_node
 from test_transactions_page import open_transaction
 
 from kpybroker.console import console, rendering
+from kpybroker.console.pages import ACTIONS, PAGES
 from kpybroker.http import gate
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.metadata import MetadataRequest
@@ -193,6 +197,26 @@ def test_each_user_sees_what_its_acls_allow(secured: ConsoleNode) -> None:
     assert (little["acls"], little["users"]) == ([], [])
     assert any("CLUSTER_AUTHORIZATION_FAILED" in line for line in little["hidden"])
     assert len(ask(secured, "root", "/api/security").json["acls"]) == 2
+
+
+@pytest.mark.parametrize("is_post", [False, True])
+def test_a_topic_that_a_user_may_not_see_looks_like_none_on_every_page(secured: ConsoleNode, is_post: bool) -> None:
+    def answers(name: str) -> list[tuple[str, int, str]]:
+        paths = [(action.path, "POST") for action in ACTIONS] if is_post else [(page.path, "GET") for page in PAGES]
+        found = []
+        for path, method in [*paths, ("/leases", "POST")]:
+            at = path.format_map(defaultdict(lambda: "0", topic=name))
+            values = {"topic": name, "name": name, "id": name, "transactional_id": name, "partition": 0, "text": "v"}
+            values |= {"value": "v", "partitions": [[name, 0]] if path == "/leases" else 1}
+            query = f"?{urlencode(values)}" if method == "GET" else ""
+            prefix = "" if path == "/leases" else "/api"
+            body = json.dumps(values) if method == "POST" else ""
+            reply = ask(secured, "ann", f"{prefix}{at}{query}", method, body)
+            text = re.sub(r'"(lease|[a-z_]*s)":("[0-9a-f]{32}"|[0-9.]+)', "", reply.text)
+            found.append((path, reply.status, text.replace(name, "NAME")))
+        return found
+
+    assert answers("closed") == answers("absent")
 
 
 def test_a_transactional_id_is_named_to_those_who_may_describe_it(secured: ConsoleNode) -> None:
