@@ -1,7 +1,7 @@
 """Turns at something that one request does at a time, such as the computation of a password.
 
-The request that came last is the next one: whoever sends many of them waits behind itself, and a single one does not
-wait behind all of these. Of those that wait, the oldest is refused when there are too many.
+The request that came last is the next one: a client that sends many of them waits behind itself, and a single one does
+not wait behind all of these. Of those that wait, the oldest is refused when there are too many.
 """
 
 import asyncio

@@ -228,7 +228,9 @@ class Server:
         line = "cannot accept connections: %s%s"
         self.complaints.say(log, logging.ERROR, "cannot accept connections", line, error, hint)
         names, now_ms = self.listener_names, self.scheduler.monotonic_ms()
-        for _ in range(MOST_FREED):
+        freed = 0
+        while freed < MOST_FREED:
+            freed += 1
             slow = self.newcomers.slowest(names, now_ms)
             if slow is not None:
                 slow.give_up(GAVE_WAY)

@@ -28,7 +28,6 @@ STALLED_OF_HOST_MS: Final = 500
 LONG_MS: Final = 2_000
 """A newcomer that came so long ago gives way although it sends something now and then."""
 MOST_LOOKED_AT: Final = 64
-API_VERSIONS: Final = 18
 
 
 class Newcomers:
@@ -99,8 +98,7 @@ def _is_slow(connection: "Connection", since_ms: float, now_ms: float) -> bool:
 
 
 class FirstRequest:
-    """The dispatcher of connections of which no login is demanded, until their first request. ApiVersions, which is
-    served to everybody, is none."""
+    """The dispatcher of connections of which no login is demanded, until their first request. A greeting is none."""
 
     def __init__(self, dispatch: "Dispatch", newcomers: Newcomers) -> None:
         self._dispatch = dispatch
@@ -108,7 +106,7 @@ class FirstRequest:
 
     def __call__(self, connection: "Connection", frame: memoryview) -> "Reply | Pending | None":
         """Serve one frame."""
-        if frame[1] != API_VERSIONS or frame[0] != 0:
+        if not self._dispatch.trait_at(frame, 0).is_greeting:
             self._newcomers.admit(connection)
             if connection.dispatch is self:
                 connection.dispatch = self._dispatch
