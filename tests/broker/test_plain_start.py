@@ -41,7 +41,7 @@ ROOMS = {
     "kpybroker.quorum": 22,
     "kpybroker.raft": 21,
     "kpybroker.replicas": 21,
-    "kpybroker.server": 17,
+    "kpybroker.server": 18,
     "kpybroker.serving": 6,
     "kpybroker.transactions": 2,
     "kpystorage.compaction": 4,
