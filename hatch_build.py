@@ -168,6 +168,7 @@ MODULES = (
     "kpybroker.server.listener",
     "kpybroker.server.memory",
     "kpybroker.server.mutes",
+    "kpybroker.server.newcomers",
     "kpybroker.server.outbox",
     "kpybroker.server.poller",
     "kpybroker.server.time_limit",

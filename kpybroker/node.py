@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from kpybroker import handlers
 from kpybroker.assembly.broker import build_broker, build_lifecycle, registration
-from kpybroker.assembly.console import build_console_routes
-from kpybroker.assembly.leases import build_lease_routes
+from kpybroker.assembly.console import serve_pages
 from kpybroker.assembly.limits import socket_limits
 from kpybroker.assembly.platform import Simulated, platform_of
-from kpybroker.assembly.ports import BoundPorts, listening_on
+from kpybroker.assembly.ports import BoundPorts, listening_on, second_port
 from kpybroker.assembly.quorum import QuorumParts, build_quorum
 from kpybroker.assembly.quotas import follow_quotas
 from kpybroker.assembly.replication import build_kept
@@ -54,7 +53,6 @@ from kpywire.errors import Malformed
 
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
-    from kpybroker.http.server import Protection
     from kpybroker.zookeeper.migrating.migrating import Migrating
     from kpybroker.zookeeper_node import ZooKeeperNode
 
@@ -128,6 +126,10 @@ class Node:
         assert self.quorum is not None
         return self.quorum.image
 
+    def _known_image(self) -> MetadataImage | None:
+        """The committed metadata; None before there are any."""
+        return None if self.quorum is None or self.quorum.image.next_offset == 0 else self.quorum.image
+
     # Starting
 
     async def start(self, disk: Disk, opened: Callable[[], object] = lambda: None) -> None:
@@ -142,7 +144,7 @@ class Node:
         await platform.ways.fetch_tokens()
         self.encryption = read_keys(config, platform)
         token_checks = await fetch_keys(config, platform)
-        await monitoring.listen(self._second_port())
+        await monitoring.listen(second_port(config, self.scheduler, self._known_image))
         ports = BoundPorts()
         platform.ends.callback(ports.close)
         ports.bind(config.listeners, platform.sockets, limits.receive_buffer_bytes)  # before anything is written
@@ -170,15 +172,11 @@ class Node:
             )
             follow_quotas(config, platform.scheduler, clients, server, quorum.host)
             monitoring.show_broker(broker, server, (clients, controllers))
-            if monitoring.port is not None:
-                leases = build_lease_routes(config, platform, stored.identity.cluster_id, broker, disk)
-                monitoring.serve(leases.routes)
-                platform.ends.callback(leases.close)
         else:
             broker, clients = None, controllers
             quorum.host.subscribe(role.apply)
             monitoring.show_controller(role, server, controllers)
-        self._serve_console(broker or role, server, clients)
+        serve_pages(platform, monitoring, broker or role, server, clients, stored.identity.cluster_id, disk)
         platform.ends.callback(server.close)
         self._listen(ports, security, server, controllers, clients)
         if self._lifecycle is not None:
@@ -217,25 +215,6 @@ class Node:
 
             self._migrating = build_migration(self.config, self.platform, self._simulated, quorum, stored)
             self._migrating.start()
-
-    def _serve_console(self, role: Broker | ControllerRole, server: Server, clients: Dispatcher) -> None:
-        """Serve the console on the second port, if there is one."""
-        if self._monitoring.port is not None:
-            console = build_console_routes(self.platform, self._monitoring, role, server, clients)
-            self._monitoring.serve(console.routes)
-            self.platform.ends.callback(console.close)
-
-    def _second_port(self) -> "Protection | None":
-        """The protection of the second port; None if it has none. Raises StartRefused."""
-        if not (self.config["kpybroker.http.users"] or self.config["kpybroker.http.ssl.keystore.location"]):
-            return None
-        from kpybroker.assembly.second_port import protection_of  # not of a plain start
-        from kpybroker.server.complaints import Complaints
-
-        def image() -> MetadataImage | None:
-            return None if self.quorum is None or self.quorum.image.next_offset == 0 else self.quorum.image
-
-        return protection_of(self.config, image, Complaints(self.scheduler))
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
         """Report the progress of recovery, which may take long after a crash."""

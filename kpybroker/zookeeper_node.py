@@ -12,9 +12,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.assembly import zookeeper
+from kpybroker.assembly.console import serve_pages
 from kpybroker.assembly.limits import socket_limits
 from kpybroker.assembly.platform import Simulated, platform_of
-from kpybroker.assembly.ports import BoundPorts, listening_on
+from kpybroker.assembly.ports import BoundPorts, listening_on, second_port
 from kpybroker.assembly.quotas import follow_quotas
 from kpybroker.assembly.replication import build_kept
 from kpybroker.assembly.security import Security, build_security, fetch_keys, read_keys
@@ -27,6 +28,7 @@ from kpybroker.config.stored import CurrentConfig
 from kpybroker.dispatching.dispatcher import Dispatcher
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.lifecycle import BrokerState
+from kpybroker.metadata.image import MetadataImage
 from kpybroker.metrics.monitoring import Monitoring
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.server.listener import Server
@@ -88,13 +90,17 @@ class ZooKeeperNode:
         self._migrating: MigratingBroker | None = None
         self._monitoring = Monitoring(config)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._is_stopping = False
+        self._is_stopping = self._knows_users = False
         self._looking = asyncio.Lock()
 
     @property
     def http_port(self) -> int | None:
         """The port where metrics are served; None if they are not."""
         return self._monitoring.port
+
+    def _known_image(self) -> MetadataImage | None:
+        """The metadata; None before the users are among them."""
+        return self._joined.metadata.image if self._joined is not None and self._knows_users else None
 
     # Starting
 
@@ -113,7 +119,7 @@ class ZooKeeperNode:
         await platform.ways.fetch_tokens()
         encryption = read_keys(self.config, platform)
         token_checks = await fetch_keys(self.config, platform)
-        await monitoring.listen()
+        await monitoring.listen(second_port(self.config, self.scheduler, self._known_image))
         ports = BoundPorts()
         platform.ends.callback(ports.close)
         ports.bind(self.config.listeners, platform.sockets, limits.receive_buffer_bytes)  # before anything is written
@@ -161,8 +167,10 @@ class ZooKeeperNode:
         office, connect = controlling.office, self._simulated.connect
         self._protection = build_protection(config, platform, joined, security, office, self._begin, connect)
         await self._protection.open()
+        self._knows_users = True
         security.caught_up()
         monitoring.show_broker(broker, server, (clients,))
+        serve_pages(platform, monitoring, broker, server, clients, stored.identity.cluster_id, disk)
         platform.ends.callback(server.close)
         self._listen(ports, security, server, clients)
         monitoring.stage = "registering in ZooKeeper"

@@ -1,20 +1,41 @@
-"""The console of a node, on its second port."""
+"""The pages of a node on its second port, beside its metrics: the console, and the leases of a broker."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from kpybroker.assembly.leases import build_lease_routes
 from kpybroker.assembly.platform import Platform
-from kpybroker.calls.address import is_address
-from kpybroker.config.endpoints import parse_address
 from kpybroker.config.own_configs import REGISTRY_LOGIN, REGISTRY_URL
 from kpybroker.console.routes import ConsoleRoutes
 from kpybroker.dispatching.dispatcher import Dispatcher
-from kpybroker.metrics.monitoring import DEFAULT_HOST, HTTP_LISTENER, Monitoring
+from kpybroker.metrics.monitoring import Monitoring
 from kpybroker.server.listener import Server
+from kpystorage.disk import Disk
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
     from kpybroker.console.console import Console
     from kpybroker.controller_role import ControllerRole
+
+
+def serve_pages(
+    platform: Platform,
+    monitoring: Monitoring,
+    role: "Broker | ControllerRole",
+    server: Server,
+    clients: Dispatcher,
+    cluster_id: str,
+    disk: Disk,
+) -> None:
+    """Serve them, if there is a second port."""
+    if monitoring.port is None:
+        return
+    console = build_console_routes(platform, monitoring, role, server, clients)
+    monitoring.serve(console.routes)
+    platform.ends.callback(console.close)
+    if not role.is_controller_role:
+        leases = build_lease_routes(role.config, platform, cluster_id, cast("Broker", role), disk)
+        monitoring.serve(leases.routes)
+        platform.ends.callback(leases.close)
 
 
 def build_console_routes(
@@ -28,23 +49,13 @@ def build_console_routes(
         from kpybroker.console.schema_tasks import Address
 
         config = role.config
-        address = parse_address(config.originals.get(HTTP_LISTENER, ""))
         url, login = config[REGISTRY_URL], config[REGISTRY_LOGIN]
-        host = DEFAULT_HOST if address is None else address[0]
         assert monitoring.watch is not None  # the node is shown
         return Console(
             Sources(role, server, clients, monitoring.watch),
             platform.scheduler,
-            [host, *config["kpybroker.console.hosts"]],
-            is_open=_is_loopback(host) or bool(config["kpybroker.http.users"]),
             is_writable=config["kpybroker.console.write.enable"],
             registry=Address(url, None if login is None else login.value) if url else None,
         )
 
     return ConsoleRoutes(new_console)
-
-
-def _is_loopback(host: str) -> bool:
-    from ipaddress import ip_address
-
-    return host == "localhost" or (is_address(host) and ip_address(host.partition("%")[0]).is_loopback)

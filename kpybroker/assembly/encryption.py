@@ -154,7 +154,8 @@ def _principals(config: BrokerConfig, listener: str, protocol: str) -> Principal
         if certificate is None:
             return ANONYMOUS
         try:
-            return Principal(USER, rules.user_of(subject_of(certificate)))
+            name = rules.user_of(subject_of(certificate))
+            return Principal(USER, name) if name else ANONYMOUS  # a certificate without a subject is nobody's
         except (NoRuleApplies, MalformedDer) as error:
             raise TlsFailure(f"its certificate names no user on listener {listener} (SSL): {error}") from None
 

@@ -5,12 +5,21 @@ soon; until then a client that connects is refused and tries again.
 """
 
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from kpybroker.config.endpoints import Listener
+from kpybroker.calls.address import is_address
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.endpoints import Listener, parse_address
+from kpybroker.io.scheduler import Scheduler
+from kpybroker.metadata.image import MetadataImage
+from kpybroker.metrics.monitoring import DEFAULT_HOST, HTTP_LISTENER
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets
+
+if TYPE_CHECKING:
+    from kpybroker.http.server import Protection
 
 
 @contextmanager
@@ -54,3 +63,44 @@ def check_free(listeners: Iterable[Listener]) -> None:
     for listener in listeners:
         with listening_on(listener):
             SYSTEM_SOCKETS.bind(listener.host, listener.port, -1).close()
+
+
+def second_port(
+    config: BrokerConfig, scheduler: Scheduler, image: Callable[[], MetadataImage | None]
+) -> "Protection | None":
+    """The protection of the second port, in either mode; None if there is no port. ``image`` returns the metadata, None
+    before the users are known. Raises StartRefused."""
+    has_users, has_keys = bool(config["kpybroker.http.users"]), bool(config["kpybroker.http.ssl.keystore.location"])
+    if config.originals.get(HTTP_LISTENER) == "" and not (has_users or has_keys):
+        return None
+    from kpybroker.http.gate import OpenGate
+    from kpybroker.http.server import Protection
+
+    address = parse_address(config.originals.get(HTTP_LISTENER, ""))
+    host = DEFAULT_HOST if address is None else address[0]
+    protection = Protection(names=own_names(config, host))
+    if has_users or has_keys:
+        from kpybroker.assembly import second_port as secured  # not of a plain start
+        from kpybroker.server.complaints import Complaints
+
+        protection = protection._replace(context=secured.keys_of(config))
+        if has_users:
+            return protection._replace(gate=secured.gate_of(config, image, Complaints(scheduler)))
+    gate = OpenGate(frozenset(config["kpybroker.http.open.paths"]), is_loopback=_is_loopback(host))
+    return protection._replace(gate=gate)
+
+
+def own_names(config: BrokerConfig, host: str) -> frozenset[str]:
+    """The names of this node in lower case: those of its listeners, ``host`` among them, that of the machine, and those
+    that are configured."""
+    advertised = (listener.host for listener in config.advertised_listeners)
+    configured = (*config["kpybroker.http.hosts"], *config["kpybroker.console.hosts"])
+    return frozenset(name.lower() for name in (host, *advertised, socket.gethostname(), *configured) if name)
+
+
+def _is_loopback(host: str) -> bool:
+    if host in ("localhost", DEFAULT_HOST):
+        return True
+    from ipaddress import ip_address
+
+    return is_address(host) and ip_address(host.partition("%")[0]).is_loopback

@@ -1,7 +1,8 @@
 """The protection of the second port: TLS with keys of its own, and the users that may log in there.
 
 Users are the cluster's own, by their SCRAM credentials, or those of a file. Keys and the file are read again when they
-have changed; what cannot be used is logged, and what was read before stays.
+have changed; what cannot be used is logged, and what was read before stays. Not here: the names of the port, and a port
+without users (`kpybroker.assembly.ports`).
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import os
 import secrets
 import ssl
 import stat
+import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -21,7 +23,7 @@ from kpybroker.config.definition import ConfigError
 from kpybroker.config.properties import parse_properties
 from kpybroker.http.gate import Gate
 from kpybroker.http.request import Refused
-from kpybroker.http.server import Protection
+from kpybroker.http.turns import Turns
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.sasl.scram import MECHANISMS, ScramCredential, ScramMechanism
@@ -37,38 +39,38 @@ OF_THE_CLUSTER: Final = "scram"
 KEYS: Final = "kpybroker.http.ssl.keystore.location"
 MOST_REMEMBERED: Final = 128
 """The number of logins whose password is not computed again."""
-MOST_COMPUTED: Final = 8
-"""The number of logins that wait for their computation, which takes milliseconds. Further ones are refused."""
+MOST_WAITING: Final = 24
+"""The number of logins that wait for their computation, which takes milliseconds."""
 _NOBODY: Final = ScramCredential(secrets.token_bytes(20), secrets.token_bytes(64), b"", 4096)
 """A credential that no password has: an unknown name takes as long as a wrong password."""
 _SHOWN_CHARS: Final = 64
 
 
-def protection_of(
-    config: BrokerConfig, image: Callable[[], MetadataImage | None], complaints: Complaints
-) -> Protection:
-    """The protection that the configuration demands. ``image`` returns the metadata, None before they are known.
-    Raises StartRefused."""
-    keys: PortKeys | None = None
-    if config[KEYS]:
-        password = config["kpybroker.http.ssl.key.password"]
-        keys = PortKeys(
-            TlsSettings(
-                keystore_type=PEM,
-                keystore_location=config[KEYS],
-                key_password=None if password is None else password.value,
-            )
+def keys_of(config: BrokerConfig) -> "PortKeys | None":
+    """The keys of the port; None if it speaks plain HTTP. Raises StartRefused."""
+    if not config[KEYS]:
+        return None
+    password = config["kpybroker.http.ssl.key.password"]
+    return PortKeys(
+        TlsSettings(
+            keystore_type=PEM,
+            keystore_location=config[KEYS],
+            key_password=None if password is None else password.value,
         )
-    source: str = config[USERS]
-    if not source:
-        return Protection(keys)
+    )
+
+
+def gate_of(config: BrokerConfig, image: Callable[[], MetadataImage | None], complaints: Complaints) -> Gate:
+    """The login of the users that are configured. ``image`` returns the metadata, None before they are known. Raises
+    StartRefused."""
 
     def failed(host: str, name: str) -> None:
         line = "login failed: basic authentication from %s on the second port: user %a"
         complaints.say(log, logging.WARNING, f"failed logins of {host}", line, host, name[:_SHOWN_CHARS])
 
+    source = config[USERS]
     users = ClusterUsers(image) if source == OF_THE_CLUSTER else FileUsers(Path(source))
-    return Protection(keys, Gate(users, frozenset(config["kpybroker.http.open.paths"]), failed))
+    return Gate(users, frozenset(config["kpybroker.http.open.paths"]), failed)
 
 
 class PortKeys:
@@ -104,8 +106,7 @@ class ClusterUsers:
         self._secret = secrets.token_bytes(32)
         self._known: set[bytes] = set()
         """Tags of logins that succeeded: of the name, the password, and the credential that they fitted."""
-        self._computed = 0
-        self._one_at_a_time = asyncio.Semaphore(1)
+        self._turns = Turns(MOST_WAITING)
 
     async def __call__(self, name: str, password: str) -> bool:
         image = self._image()
@@ -116,14 +117,14 @@ class ClusterUsers:
         tag = hmac.digest(self._secret, b"".join(len(word).to_bytes(4) + word for word in words), "sha256")
         if tag in self._known:
             return True
-        if self._computed >= MOST_COMPUTED:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many logins at once; try again in a second")
-        self._computed += 1
+        await self._turns.take()
+        began_s = time.perf_counter()
+        fits = False
         try:
-            async with self._one_at_a_time:
-                fits = await asyncio.to_thread(_fits, mechanism, credential, password)
+            fits = await asyncio.to_thread(_fits, mechanism, credential, password)
         finally:
-            self._computed -= 1
+            # Guesses leave half of the time of one thread to others.
+            self._turns.give_after(0 if fits else time.perf_counter() - began_s)
         if fits:
             if len(self._known) >= MOST_REMEMBERED:
                 self._known.clear()

@@ -110,12 +110,14 @@ def _asked(connection: HTTPConnection, way: Way, *, is_safe: bool) -> Page | Non
             status, text, date = _answer(connection, {"Authorization": way.login.header})
     finally:
         connection.close()
-    if way.login is not None and status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS):
+    if way.login is not None and status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE):
         raise Refused(f"it refuses the login of {way.login.name!r}: {text.strip()[:200]}")
     if way.login is not None and status == HTTPStatus.FORBIDDEN:
         raise Refused(f"{way.login.name!r} may not read it: that needs DESCRIBE on the cluster")
     if status == HTTPStatus.BAD_REQUEST and "https" in text.lower() and not isinstance(connection, HTTPSConnection):
         raise _SpeaksTls
+    if status in (HTTPStatus.FORBIDDEN, HTTPStatus.MISDIRECTED_REQUEST):
+        raise Refused(f"it refuses: {text.strip()[:200]}")
     if status != HTTPStatus.OK:
         return None
     return Page(parse(text), _date_of(date), (connection.host, connection.port), time.monotonic())

@@ -103,6 +103,7 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey("kpybroker.console.write.enable", BOOLEAN, False, LOW),
         ConfigKey("kpybroker.group.consumer.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.group.share.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
+        ConfigKey("kpybroker.http.hosts", LIST, (), LOW),
         ConfigKey("kpybroker.http.listener", STRING, "127.0.0.1:9404", LOW, HostAndPort()),
         ConfigKey("kpybroker.http.open.paths", LIST, ("/live", "/ready"), LOW, list_of()),
         ConfigKey("kpybroker.http.ssl.key.password", PASSWORD, None, LOW),
@@ -137,10 +138,7 @@ OWN_DOCUMENTATION: Final = {
         "How many series of clients' metrics are kept and shown (KIP-714, docs/metrics.md); 0 for none: then clients "
         "are not asked for their metrics, as by Kafka without a plug-in that receives them."
     ),
-    "kpybroker.console.hosts": (
-        "The host names under which browsers may open the console, in addition to localhost, IP addresses and the host "
-        "of kpybroker.http.listener. Other names are refused, so that no other site can pose as the console."
-    ),
+    "kpybroker.console.hosts": "Further names, as in kpybroker.http.hosts.",
     REGISTRY_LOGIN: "The login of the console at the schema registry, as user:password.",
     REGISTRY_URL: (
         "The http or https URL of a schema registry. The console shows keys and values that begin with Confluent's "
@@ -162,12 +160,18 @@ OWN_DOCUMENTATION: Final = {
         "for each member that the node has, up to group.share.heartbeat.interval.ms. 0 for the latter at all times, as "
         "on Apache Kafka."
     ),
+    "kpybroker.http.hosts": (
+        "The host names under which the second port is served, in addition to localhost, IP addresses, the name of the "
+        "machine, and the hosts of kpybroker.http.listener and advertised.listeners. Requests for other names are "
+        "refused, so that no other site can pose as this node; /live and /ready are served under every name."
+    ),
     "kpybroker.http.listener": (
         "The address of the console, /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "
         "port is taken, the next free one up to 9413 is used."
     ),
     "kpybroker.http.open.paths": (
-        "The paths of the second port that are served without a login, where kpybroker.http.users demands one."
+        "The paths of the second port that are served without a login. All others need one of kpybroker.http.users; "
+        "without users they are served on loopback only."
     ),
     "kpybroker.http.ssl.key.password": "The password of the private key in kpybroker.http.ssl.keystore.location.",
     "kpybroker.http.ssl.keystore.location": (

@@ -6,7 +6,6 @@ At most a few requests are worked on at once; further ones are refused and can b
 import json
 import logging
 import secrets
-from collections.abc import Collection
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import unquote
@@ -28,7 +27,6 @@ from kpybroker.console.protection import (
     HEADERS,
     JSON,
     SAFE,
-    check_host,
     check_site,
     check_token,
     token_of,
@@ -50,9 +48,6 @@ MOST_AT_ONCE: Final = 8
 API: Final = "/api"
 NO_WRITES: Final = "the console only reads; kpybroker.console.write.enable=true lets it change something"
 ONLY_CONTROLLER: Final = "this node is only a controller; the console of a broker has this page"
-STRANGERS: Final = (
-    "beyond loopback the console asks for a login: set kpybroker.http.users=scram, or a listener on 127.0.0.1"
-)
 
 
 def load() -> None:
@@ -67,14 +62,11 @@ class Console:
         self,
         sources: Sources,
         scheduler: Scheduler,
-        hosts: Collection[str],
         *,
-        is_open: bool,
         is_writable: bool,
         registry: Address | None = None,
     ) -> None:
-        """``hosts``: the names that this node has for browsers. ``is_open``: whether it may be seen without a login,
-        or every sender has logged in. ``registry``: the schema registry of the records, if there is one."""
+        """``registry``: the schema registry of the records, if there is one."""
         self._node = NodeParts(
             sources,
             Asking(sources.role),
@@ -90,8 +82,6 @@ class Console:
         self._pages = tuple(page for page in PAGES if page.is_of_controllers or not is_controller)
         paths = {page.path for page in self._pages}
         self._menu = tuple((path, name) for path, name in MENU if path in paths)
-        self._hosts = frozenset(host.lower() for host in hosts)
-        self._is_open = is_open
         self._secret = secrets.token_bytes(32)
         self._working = 0
 
@@ -111,12 +101,9 @@ class Console:
         as_json = request.path.startswith(API + "/")
         viewer = self._viewer(request)
         try:
-            check_host(request.headers, self._hosts)
             check_site(request.method, request.headers)
             if request.path.startswith("/static/") and request.method in SAFE:
                 return _with_headers(static_file(request.path))
-            if not self._is_open:
-                raise Refused(HTTPStatus.FORBIDDEN, STRANGERS)
             if self._working >= MOST_AT_ONCE:
                 raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "the console is busy; try again in a moment")
             self._working += 1

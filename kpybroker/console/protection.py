@@ -1,18 +1,16 @@
-"""The checks of a request before the console looks at it: its host, its site, its token. Pure.
+"""The checks of a request before the console looks at it: its site and its token. Pure. Its host is checked for the
+whole second port (`kpybroker.http.names`).
 
-- A page of another site may point a name of its own at this machine (DNS rebinding). So the host that a browser names
-  has to be an address, ``localhost``, the host of the listener or one that is configured.
 - A page of another site may send requests here. Browsers say so in ``Sec-Fetch-Site`` and ``Origin``.
 - A form that changes something also needs a token that only the console's own pages contain. JSON needs none: browsers
   send it to other sites only after asking, and nobody answers that question here.
 """
 
 import hmac
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
-from kpybroker.calls.address import is_address
 from kpybroker.http.request import Refused
 
 FORM: Final = "application/x-www-form-urlencoded"
@@ -29,22 +27,6 @@ HEADERS: Final = {
 }
 """The headers of every answer of the console."""
 SAFE: Final = frozenset({"GET"})
-
-
-def check_host(headers: Mapping[str, str], known: Collection[str]) -> None:
-    """Raise Refused unless the host of a request is this node's for sure."""
-    host = host_in(headers.get("host", ""))
-    if not (is_address(host) or host == "localhost" or host in known):
-        line = f"the console is not known as {host[:100]!r}; kpybroker.console.hosts names further hosts"
-        raise Refused(HTTPStatus.MISDIRECTED_REQUEST, line)
-
-
-def host_in(text: str) -> str:
-    """The host of ``host:port``, in lower case and without brackets."""
-    host = text.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
 def check_site(method: str, headers: Mapping[str, str]) -> None:

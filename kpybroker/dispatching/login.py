@@ -264,6 +264,7 @@ class LoggingIn:
             connection.least_frame_bytes = SMALLEST_FRAME_BYTES
             if is_first:
                 stage.counts.succeeded += 1
+                connection.server.newcomers.admit(connection)
                 _end_time_limit(connection)
             else:
                 stage.counts.reauthenticated += 1

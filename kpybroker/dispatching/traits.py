@@ -9,6 +9,7 @@ TRAITS: Final = {key: Trait() for key in api.API_KEYS} | {
     api.PRODUCE: Trait(overlaps=True, is_whole=True),
     api.FETCH: Trait(is_whole=True),
     api.END_TXN: Trait(goes_first=True),
+    api.API_VERSIONS: Trait(is_greeting=True),
 }
 """The trait of each API key."""
 

@@ -68,11 +68,11 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
         except KafkaError as error:
             return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
         incremental = session.id != NO_SESSION
-    if request.isolation_level not in ISOLATION_LEVELS and _reads_anything(broker, session):
+    policy = _policy(broker, request, session, replica_id, call)
+    if request.isolation_level not in ISOLATION_LEVELS and _reads_anything(broker, session, policy):
         if not incremental:
             sessions.end(session)
         return _failed(request, version)
-    policy = _policy(broker, request, session, replica_id, call)
     reader = Reader(broker, request, policy, SessionAnswer(sessions, session, incremental=incremental), call)
     if incremental:
         return reader.read(session.changed)
@@ -99,11 +99,11 @@ def _read_in_steps(
     version, now_ms, is_follower = call.api_version, broker.scheduler.monotonic_ms(), replica_id >= 0
     uses_ids, sessions = version >= TOPIC_IDS_FROM, broker.fetch_sessions
     session = yield from sessions.begin_in_steps(request, uses_ids=uses_ids, is_follower=is_follower, now_ms=now_ms)
-    if request.isolation_level not in ISOLATION_LEVELS and _reads_anything(broker, session):
+    policy = _policy(broker, request, session, replica_id, call)
+    if request.isolation_level not in ISOLATION_LEVELS and _reads_anything(broker, session, policy):
         sessions.end(session)
         return _failed(request, version)
     _note_reader(session, call, is_follower=is_follower)
-    policy = _policy(broker, request, session, replica_id, call)
     reader = Reader(broker, request, policy, SessionAnswer(sessions, session, incremental=False), call)
     yield
     entries = session.entries.values()
@@ -174,14 +174,16 @@ def _read_sessionless(call: Call, sessionless: SessionlessFetch | None) -> None:
     call.client.reading = sessionless
 
 
-def _reads_anything(broker: Context, session: Session) -> bool:
-    """Whether any partition of the session exists: only then does Kafka check the isolation level."""
+def _reads_anything(broker: Context, session: Session, policy: Policy) -> bool:
+    """Whether any partition of the session exists, among those that the sender may read: only then does Kafka check the
+    isolation level. Others must not learn from it which topics there are."""
     for entry in session.entries.values():
         try:
             broker.replicas.find(entry.topic, entry.index)
         except KafkaError:
             continue
-        return True
+        if not policy.is_forbidden(entry):
+            return True
     return False
 
 

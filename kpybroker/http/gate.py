@@ -1,31 +1,38 @@
-"""The login of the senders of HTTP requests: basic authentication (RFC 7617).
+"""The login of the senders of HTTP requests: basic authentication (RFC 7617), and the port where nobody can log in.
 
-A login that failed is answered late. While several of one host wait for that, further ones are refused unread, so
-guessing is slow however many connections are used. Not here: where the users are kept, and what they may see.
+Every password is checked. The answer to a wrong one comes late and keeps its connection until then, so guessing is as
+slow as the port has places. Not here: where the users are kept, and what they may see.
 """
 
-import asyncio
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol
 
 from kpybroker.calls.principal import ANONYMOUS, USER, Principal
 from kpybroker.http.request import Refused, Request
 
 FAILURE_DELAY_S: Final = 0.5
-MOST_FAILURES_OF_HOST: Final = 4
-"""The failed logins of a host that are answered late at once."""
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="kpybroker", charset="UTF-8"'}
+STRANGERS: Final = (
+    "beyond loopback this needs a login: set kpybroker.http.users, or a listener on 127.0.0.1, or name the path in "
+    "kpybroker.http.open.paths"
+)
 
 Verify = Callable[[str, str], Awaitable[bool]]
 """(name, password) -> whether they belong together. Raises Refused if that cannot be said now."""
 
 
+class Admission(Protocol):
+    """The stage before the routes of a server."""
+
+    async def admit(self, request: Request) -> Principal:
+        """The sender of a request. Raises Refused."""
+
+
 class Gate:
-    """The login before the routes of a server."""
+    """The gate of a port with users: everybody logs in, except on its open paths."""
 
     def __init__(
         self, verify: Verify, open_paths: Collection[str], failed: Callable[[str, str], object] = lambda _h, _n: None
@@ -34,7 +41,6 @@ class Gate:
         self._verify = verify
         self._open_paths = open_paths
         self._failed = failed
-        self._failures: Counter[str] = Counter()
 
     async def admit(self, request: Request) -> Principal:
         """The sender of a request. Raises Refused."""
@@ -44,21 +50,25 @@ class Gate:
         credentials = None if given is None else credentials_in(given)
         if credentials is None:
             raise Refused(HTTPStatus.UNAUTHORIZED, "log in by basic authentication", CHALLENGE)
-        host = request.host
-        if self._failures[host] >= MOST_FAILURES_OF_HOST:
-            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many logins fail; try again in a second")
         name, password = credentials
         if await self._verify(name, password):
             return Principal(USER, name)
-        self._failed(host, name)
-        self._failures[host] += 1
-        try:
-            await asyncio.sleep(FAILURE_DELAY_S)
-        finally:
-            self._failures[host] -= 1
-            if not self._failures[host]:
-                del self._failures[host]
-        raise Refused(HTTPStatus.UNAUTHORIZED, "wrong name or password", CHALLENGE)
+        self._failed(request.host, name)
+        raise Refused(HTTPStatus.UNAUTHORIZED, "wrong name or password", CHALLENGE, delay_s=FAILURE_DELAY_S)
+
+
+class OpenGate:
+    """The gate of a port without users: it serves everybody on loopback, and beyond it its open paths alone."""
+
+    def __init__(self, open_paths: Collection[str], *, is_loopback: bool) -> None:
+        self._open_paths = open_paths
+        self._is_loopback = is_loopback
+
+    async def admit(self, request: Request) -> Principal:
+        """Nobody in particular. Raises Refused."""
+        if not self._is_loopback and request.path not in self._open_paths:
+            raise Refused(HTTPStatus.FORBIDDEN, STRANGERS)
+        return ANONYMOUS
 
 
 def credentials_in(header: str) -> tuple[str, str] | None:

@@ -3,6 +3,7 @@
 Invariant: a declared length is compared with the bound before anything is read for it.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -12,6 +13,9 @@ from kpybroker.calls.principal import ANONYMOUS, Principal
 MOST_BODY_BYTES: Final = 1024 * 1024
 PLAIN: Final = "text/plain; charset=utf-8"
 GET: Final = frozenset({"GET"})
+JSON: Final = "application/json"
+API: Final = "/api/"
+"""The beginning of the paths whose answers are JSON."""
 
 
 class Request(NamedTuple):
@@ -45,12 +49,21 @@ class Route(NamedTuple):
 
 
 class Refused(Exception):
-    """A request that no route sees: it is answered with this status and line."""
+    """A request that no route sees: it is answered with this status and line, ``delay_s`` later."""
 
-    def __init__(self, status: HTTPStatus, line: str, headers: Mapping[str, str] = {}) -> None:
+    def __init__(self, status: HTTPStatus, line: str, headers: Mapping[str, str] = {}, *, delay_s: float = 0.0) -> None:
         super().__init__(line)
         self.status = status
         self.headers = headers
+        self.delay_s = delay_s
+
+
+def refusal(refused: Refused, path: str) -> Answer:
+    """The answer to a refused request: one line, or JSON where programs ask for it."""
+    if not path.startswith(API):
+        return Answer(refused.status, [f"{refused}\n".encode()], headers=refused.headers)
+    text = json.dumps({"error": str(refused)})
+    return Answer(refused.status, [text.encode(), b"\n"], JSON, refused.headers)
 
 
 def parse_head(head: bytes) -> Request:

@@ -13,12 +13,11 @@ from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.address import java_address
 from kpybroker.errors import AuthorizerNotReady
-from kpybroker.http.request import Answer, Refused, Request
+from kpybroker.http.request import JSON, Answer, Refused, Request
 from kpybroker.leases.leases import DEFAULT_MS, TooManyLeases
 from kpybroker.leases.lender import Lender
 from kpybroker.leases.manifest import Manifest, Wish, to_json
 
-JSON: Final = "application/json"
 MOST_PARTITIONS: Final = 10_000
 
 

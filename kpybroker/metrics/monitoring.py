@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kpybroker.calls.address import java_address
+from kpybroker.calls.principal import ANONYMOUS
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.endpoints import parse_address
 from kpybroker.config.own_configs import OTLP_ENDPOINT
@@ -71,8 +72,10 @@ class Monitoring:
         self._pusher: Pusher | None = None
 
     async def listen(self, protection: "Protection | None" = None) -> None:
-        """Start the second port. Raises StartRefused where a configured port cannot be used, or where metrics shall be
-        pushed and the library for that is missing."""
+        """Start the second port behind its protection, if it has one.
+
+        Raises StartRefused where a configured port cannot be used, or where metrics shall be pushed and the library for
+        that is missing."""
         if self._pushes and find_spec("opentelemetry") is None:
             raise StartRefused(f"{OTLP_ENDPOINT} needs opentelemetry-proto: pip install 'kpybroker[otlp]'")
         asked = self._asked
@@ -81,9 +84,7 @@ class Monitoring:
         from kpybroker.http.server import HttpServer, Protection
         from kpybroker.metrics.pages import Pages
 
-        protection = protection or Protection()
-        may_see = self._may_see if protection.gate is not None else _everybody
-        self._http = HttpServer(Pages(self._unready, self._text, may_see).routes, protection)
+        self._http = HttpServer(Pages(self._unready, self._text, self._may_see).routes, protection or Protection())
         if asked is not None:
             address = parse_address(asked)
             assert address is not None  # the config has been checked
@@ -172,10 +173,10 @@ class Monitoring:
         return None if self._watched is None else self._watched.unready
 
     def _may_see(self, request: "Request") -> bool:
-        """Whether a user that has logged in may see the metrics: with an authorizer that takes DESCRIBE on the
-        cluster."""
+        """Whether the sender may see the metrics: with an authorizer, a user that has logged in needs DESCRIBE on the
+        cluster. Without a login the port itself has let the sender in."""
         authorizer = None if self._watched is None else self._watched.authorizer
-        if authorizer is None:
+        if authorizer is None or request.principal == ANONYMOUS:
             return True
         from kpybroker.authorization.resources import CLUSTER_NAME, Operation, ResourceType
 
@@ -202,10 +203,6 @@ class Monitoring:
             self._exposition.close()
         if self._http is not None:
             await self._http.stop()
-
-
-def _everybody(_request: "Request") -> bool:
-    return True
 
 
 def _why(error: OSError | UnicodeError) -> str:

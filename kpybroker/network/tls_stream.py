@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kpybroker.server.outgoing import HandshakeFailed, OpenStream
+from kpybroker.server.outgoing import HandshakeFailed, OpenStream, stream_to
 from kpybroker.tls.client_failures import CLOSED
 from kpybroker.tls.contexts import client_context
 from kpybroker.tls.settings import TlsError, TlsSettings, read_settings
@@ -74,7 +74,7 @@ def tls_stream(context: Callable[[], ssl.SSLContext]) -> OpenStream:
         loop: asyncio.AbstractEventLoop, protocol: Callable[[], asyncio.Protocol], host: str, port: int
     ) -> object:
         try:
-            return await loop.create_connection(protocol, host, port, ssl=context(), server_hostname=host)
+            return await stream_to(loop, protocol, host, port, ssl=context(), server_hostname=host)
         except (ConnectionResetError, ConnectionAbortedError) as error:
             raise HandshakeFailed(f"the TLS handshake failed: {CLOSED}") from error
 

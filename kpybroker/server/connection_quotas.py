@@ -1,9 +1,12 @@
 """The limits on the number of connections (Kafka's ConnectionQuotas): in all, of a listener (KIP-402), of an address.
 
+They count connections of clients; those to the listeners of a controller have limits of their own, as in Kafka.
+
 A connection above its address's limit is refused. When a listener has reached its limit, its next connections wait
-unaccepted until one of its connections closes. When the limit on all connections is reached, the next ones wait until
-any other closes. The exception is the listener between brokers, if there are other listeners: it still accepts, and
-the connection of another listener that has been idle for the longest time is closed.
+unaccepted until one of its connections closes, or gives way (`kpybroker.server.newcomers`). When the limit on all
+connections is reached, the next ones wait until any other closes. The exception is the listener between brokers, if
+there are other listeners: it still accepts, and the connection of another listener that has been idle for the longest
+time is closed.
 """
 
 from collections import Counter
@@ -36,10 +39,14 @@ class ConnectionQuotas:
 
     def has_room(self, listener: str, listeners: int) -> bool:
         """Whether this listener may accept another connection; ``listeners`` is the number of open listeners."""
-        own = self.limits.per_listener.get(listener)
-        if own is not None and self._per_listener[listener] >= own:
+        if self.is_full(listener):
             return False
         return self.count < self.limits.most or self.is_protected(listener, listeners)
+
+    def is_full(self, listener: str) -> bool:
+        """Whether this listener has as many connections as its own limit allows."""
+        own = self.limits.per_listener.get(listener)
+        return own is not None and self._per_listener[listener] >= own
 
     def is_protected(self, listener: str, listeners: int) -> bool:
         """Whether this is the listener between brokers, and there are other listeners for clients."""

@@ -29,6 +29,7 @@ from kpybroker.server.creation_rate import CreationRate
 from kpybroker.server.frames import Dispatch, Guard
 from kpybroker.server.memory import MemoryBudget
 from kpybroker.server.mutes import Mutes
+from kpybroker.server.newcomers import STALLED_MS, FirstRequest, Newcomers
 from kpybroker.server.outbox import Checked
 from kpybroker.server.poller import EpollPoller, LoopPoller, poller_for
 from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets, tune, tune_listening
@@ -45,7 +46,14 @@ FIRST_REUSED_BYTES: Final = 128 * 1024
 ACCEPT_RETRY_MS: Final = 100
 MEMORY_CHECK_MS: Final = 250
 MOST_THROTTLED_SOCKETS: Final = 1_000
-"""The most connections above the quota of their address that are kept unread; more are closed at once."""
+THROTTLED_PART: Final = 8
+"""The part of all connections, or `MOST_THROTTLED_SOCKETS`, that may be above the quota of their address and are kept
+unread; more are closed at once."""
+MOST_FREED: Final = 8
+"""The most connections that give their descriptors up at once."""
+NEWCOMERS_PART: Final = 8
+"""The part of all connections that may be newcomers of the listener between brokers, at the cost of others."""
+GAVE_WAY: Final = "it has neither logged in nor sent a request: its place was needed"
 BODY_PATIENCE_MS: Final = 5_000
 """The longest time that a request may take to arrive while others wait for memory."""
 
@@ -57,6 +65,9 @@ class SocketLimits(NamedTuple):
     queued_max_request_bytes: int = -1
     max_idle_ms: int = 600_000
     connections: ConnectionLimits = ConnectionLimits()
+    controllers: ConnectionLimits = ConnectionLimits()
+    """The limits on connections to the ``controller_listeners``, which count by themselves."""
+    controller_listeners: frozenset[str] = frozenset()
     max_creation_rate: int = 2**31 - 1
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
@@ -77,6 +88,7 @@ class Listening(NamedTuple):
     protocol: str
     opened: Callable[[Connection], object] | None
     """Called with each connection, before its first byte is read."""
+    quotas: ConnectionQuotas
 
 
 class Server:
@@ -120,6 +132,8 @@ class Server:
         self.complaints = Complaints(scheduler)
         self.debts = Debts()
         self.quotas = ConnectionQuotas(limits.connections)
+        self._controller_quotas = ConnectionQuotas(limits.controllers)
+        self.newcomers = Newcomers()
         self.mutes = Mutes(scheduler)
         self.throttle_address: Callable[[str, int], int] | None = None
         """(host, now in ms) -> 0, or the time after which a new connection of this host is closed (KIP-612)."""
@@ -135,10 +149,11 @@ class Server:
 
     def change_limits(self, limits: SocketLimits) -> None:
         """Apply other limits to connections from now on. The limits that are fixed at the start stay as they are."""
-        self.limits = self.limits._replace(connections=limits.connections)
-        self.quotas.limits = limits.connections
+        self.limits = self.limits._replace(connections=limits.connections, controllers=limits.controllers)
+        self.quotas.limits, self._controller_quotas.limits = limits.connections, limits.controllers
         self._creation_rate.per_second = limits.max_creation_rate
-        self._make_room()
+        self._make_room(self.quotas)
+        self._make_room(self._controller_quotas)
         self._accept_again()
 
     # Listening
@@ -157,10 +172,12 @@ class Server:
         security protocol: with SSL, the certificates of clients say who they are.
         """
         opened = dispatch.opened if isinstance(dispatch, Guard) else None
+        serves = dispatch if opened is not None else FirstRequest(dispatch, self.newcomers)
+        quotas = self._controller_quotas if name in self.limits.controller_listeners else self.quotas
         tune_listening(sock, self.limits.send_buffer_bytes)
         sock.listen(max(self.limits.backlog, 1))
         host, port = sock.getsockname()[:2]
-        self._listening[sock] = Listening(name, host, dispatch, open_channel, protocol, opened)
+        self._listening[sock] = Listening(name, host, serves, open_channel, protocol, opened, quotas)
         return int(port)
 
     @property
@@ -181,10 +198,14 @@ class Server:
         if self._idle_timer is None:
             self._schedule_idle_check()
 
+    def _names(self, quotas: ConnectionQuotas) -> list[str]:
+        """The open listeners whose connections count together."""
+        return [listening.name for listening in self._listening.values() if listening.quotas is quotas]
+
     def _accept(self, listening: socket.socket) -> None:
         """Accept one connection. Others are served before the next one, since accepting takes as long as a request."""
-        if not self.quotas.has_room(self._listening[listening].name, len(self._listening)):
-            self._wait_for_room(listening)
+        name, quotas = self._listening[listening].name, self._listening[listening].quotas
+        if not quotas.has_room(name, len(self._names(quotas))) and not self._make_way(listening, name, quotas):
             return
         delay_ms = self._creation_rate.delay_ms(self.scheduler.monotonic_ms())
         if delay_ms > 0:
@@ -208,6 +229,13 @@ class Server:
         hint = "; raise the limit on open files (ulimit -n)" if error.errno == errno.EMFILE else ""
         line = "cannot accept connections: %s%s"
         self.complaints.say(log, logging.ERROR, "cannot accept connections", line, error, hint)
+        names, now_ms = self.listener_names, self.scheduler.monotonic_ms()
+        freed = 0
+        while freed < MOST_FREED:
+            freed += 1
+            slow = self.newcomers.slowest(names, now_ms)
+            if slow is not None:
+                slow.give_up(GAVE_WAY)
         self._pause_accepting(listening, ACCEPT_RETRY_MS)
 
     def _pause_accepting(self, listening: socket.socket, delay_ms: float) -> None:
@@ -218,6 +246,20 @@ class Server:
                 self.loop.add_reader(listening.fileno(), self._accept, listening)
 
         self.scheduler.call_later(delay_ms, again)
+
+    def _make_way(self, listening: socket.socket, name: str, quotas: ConnectionQuotas) -> bool:
+        """Let a newcomer give way to the next connection of a listener that is full. Return whether one did; if not,
+        connections are accepted later."""
+        names = [name] if quotas.is_full(name) else self._names(quotas)
+        slow = self.newcomers.slowest(names, self.scheduler.monotonic_ms())
+        if slow is not None:
+            slow.give_up(GAVE_WAY)
+            return True
+        if self.newcomers.count(names):
+            self._pause_accepting(listening, STALLED_MS / 4)
+        else:
+            self._wait_for_room(listening)
+        return False
 
     def _wait_for_room(self, listening: socket.socket) -> None:
         line = "new connections wait until others leave: max.connections, or what open files allow, is reached"
@@ -230,12 +272,22 @@ class Server:
         for listening in full & self._listening.keys():
             self.loop.add_reader(listening.fileno(), self._accept, listening)
 
-    def _make_room(self) -> None:
-        """Close the connections above the limit: those of unprotected listeners that were idle for the longest time."""
-        quotas = self.quotas
+    def _make_room(self, quotas: ConnectionQuotas) -> None:
+        """Close the connections above a limit: newcomers first, then those of unprotected listeners that were idle for
+        the longest time. Newcomers that make progress stay as long as they are few."""
+        if quotas.excess <= 0:
+            return
+        names = self._names(quotas)
+        while quotas.excess > 0:
+            slow = self.newcomers.slowest(names, self.scheduler.monotonic_ms())
+            if slow is None and self.newcomers.count(names) > quotas.limits.most // NEWCOMERS_PART:
+                slow = self.newcomers.oldest(names)
+            if slow is None:
+                break
+            slow.give_up(GAVE_WAY)
         if quotas.excess > 0:
-            open_listeners = len(self._listening)
-            others = [c for c in self.connections if not quotas.is_protected(c.client.listener_name, open_listeners)]
+            unprotected = {name for name in names if not quotas.is_protected(name, len(names))}
+            others = [c for c in self.connections if c.client.listener_name in unprotected]
             for connection in nsmallest(quotas.excess, others, key=lambda connection: connection.last_active_ms):
                 connection.give_up("it was idle for the longest time, and max.connections is reached")
 
@@ -246,7 +298,12 @@ class Server:
             if throttle_ms > 0:
                 self._close_later(sock, throttle_ms)
                 return
-        if not self.quotas.may_add(host):
+        quotas = listening.quotas
+        if not quotas.may_add(host):
+            slow = self.newcomers.slowest_of_host(host, self._names(quotas), self.scheduler.monotonic_ms())
+            if slow is not None:
+                slow.give_up(GAVE_WAY)
+        if not quotas.may_add(host):
             self.refused_connections += 1
             line = "refusing connections such as that of %s: max.connections.per.ip is reached"
             self.complaints.say(log, logging.INFO, "refusing connections", line, host)
@@ -258,21 +315,22 @@ class Server:
         except OSError:  # the client is gone already
             sock.close()
             return
-        self.quotas.add(host, listening.name)
+        quotas.add(host, listening.name)
         self.accepted_connections += 1
-        self._make_room()
+        self._make_room(quotas)
         client = Client(host, peer[1], listening.name, listening.protocol)
         if listening.protocol == SSL:
             channel.identify(client.authenticated)
         connection = Connection(self, channel, client, listening.dispatch)
         connection.owed_ns, connection.is_long = self.debts.take(host, self.scheduler.monotonic_ms())
         self.connections[connection] = None
+        self.newcomers.add(connection, connection.last_active_ms)
         if listening.opened is not None:
             listening.opened(connection)
 
     def _close_later(self, sock: socket.socket, delay_ms: float) -> None:
         """Close a connection above its address's quota, unread. Its client learns late, so that it asks less often."""
-        if len(self._throttled) >= MOST_THROTTLED_SOCKETS:
+        if len(self._throttled) >= min(MOST_THROTTLED_SOCKETS, self.limits.connections.most // THROTTLED_PART):
             sock.close()
             return
         self._throttled.add(sock)
@@ -285,8 +343,11 @@ class Server:
 
     def forget(self, connection: Connection) -> None:
         """Forget a connection that has closed."""
+        client = connection.client
         self.connections.pop(connection, None)
-        self.quotas.remove(connection.client.host, connection.client.listener_name)
+        self.newcomers.admit(connection)
+        quotas = self._controller_quotas if client.listener_name in self.limits.controller_listeners else self.quotas
+        quotas.remove(client.host, client.listener_name)
         self.scheduler.call_soon(self._note_debt, connection)  # the piece in which it has closed is not paid for yet
         if self._full:
             self._accept_again()

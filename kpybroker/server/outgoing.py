@@ -5,14 +5,19 @@ Invariants: a frame's size is checked before memory is spent on it; no callback 
 
 import asyncio
 import errno
+import os
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from struct import Struct
-from typing import cast
+from typing import Any, cast
 
+from kpybroker.calls.address import is_address
 from kpybroker.server.system_sockets import limit_receive_buffer
 
 _SIZE = Struct(">i")
+SETUP_TIMEOUT_S = 10.0
+"""The time for an address of a host that has several (Java's ``socket.connection.setup.timeout.ms``)."""
 LARGE_BYTES = 64 * 1024
 """A frame of at least this size is passed on without a copy, if nothing follows it in the buffer."""
 
@@ -26,7 +31,37 @@ def plain_stream(
     loop: asyncio.AbstractEventLoop, protocol: Callable[[], asyncio.Protocol], host: str, port: int
 ) -> Awaitable[object]:
     """An `OpenStream` without encryption."""
-    return loop.create_connection(protocol, host, port)
+    return stream_to(loop, protocol, host, port)
+
+
+async def stream_to(
+    loop: asyncio.AbstractEventLoop, protocol: Callable[[], asyncio.Protocol], host: str, port: int, **tls: Any
+) -> object:
+    """Open a stream to a host. ``tls`` are the options of ``create_connection`` for TLS. Raises OSError.
+
+    The addresses of a name are tried in turn, each for `SETUP_TIMEOUT_S`, as Java does (``use_all_dns_ips``)."""
+    if is_address(host) or "\0" in host:  # the latter is refused there
+        return await loop.create_connection(protocol, host, port, **tls)
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+    refusals: list[OSError] = []
+    for family, address in addresses:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)  # noqa: FBT003
+        try:
+            async with asyncio.timeout(SETUP_TIMEOUT_S):
+                await loop.sock_connect(sock, address)
+        except OSError as error:
+            sock.close()
+            is_late = isinstance(error, TimeoutError)
+            refusals.append(OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) if is_late else error)
+            continue
+        except BaseException:
+            sock.close()
+            raise
+        return await loop.create_connection(protocol, sock=sock, **tls)
+    # A closed port says that the process has ended only if it is closed on every address.
+    raise next((error for error in refusals if not isinstance(error, ConnectionRefusedError)), refusals[0])
 
 
 class NobodyListens(str):

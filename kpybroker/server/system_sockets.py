@@ -9,8 +9,8 @@ import sys
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-EVERY_INTERFACE = "::"
-"""The address of every interface, including those of IPv4."""
+from kpybroker.io.addresses import bound_socket
+
 _INHERITS: Final = sys.platform == "linux"
 """Whether an accepted socket has the options of the listening one."""
 
@@ -55,22 +55,7 @@ class SystemSockets:
     """The sockets of the operating system."""
 
     def bind(self, host: str, port: int, receive_buffer_bytes: int) -> socket.socket:
-        if not host and socket.has_dualstack_ipv6():
-            host = EVERY_INTERFACE
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = ListeningSocket(family)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if receive_buffer_bytes > 0:
-                limit_receive_buffer(sock, receive_buffer_bytes)
-            if host == EVERY_INTERFACE:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-            sock.setblocking(False)  # noqa: FBT003
-            sock.bind((host, port))
-        except BaseException:
-            sock.close()
-            raise
-        return sock
+        return bound_socket(host, port, ListeningSocket, receive_buffer_bytes)
 
     def epoll(self) -> Epoll | None:
         return select.epoll() if hasattr(select, "epoll") else None

@@ -31,8 +31,8 @@ ROOMS = {
     "kpybroker.fairness": 10,
     "kpybroker.fetch": 4,
     "kpybroker.hosting": 15,
-    "kpybroker.http": 3,
-    "kpybroker.io": 8,
+    "kpybroker.http": 6,
+    "kpybroker.io": 9,
     "kpybroker.leases": 3,
     "kpybroker.metadata": 17,
     "kpybroker.metrics": 4,
@@ -41,7 +41,7 @@ ROOMS = {
     "kpybroker.quorum": 22,
     "kpybroker.raft": 21,
     "kpybroker.replicas": 21,
-    "kpybroker.server": 17,
+    "kpybroker.server": 18,
     "kpybroker.serving": 6,
     "kpybroker.transactions": 2,
     "kpystorage.compaction": 4,
@@ -51,7 +51,7 @@ ROOMS = {
 """The number of modules that a start may import of each package, itself included. Of others it imports none.
 
 Where one more is worth its time and memory, the number grows with it."""
-MOST = 395
+MOST = 396
 """The number of all modules of ours."""
 NOT_OF_A_START = {
     "_hashlib": "the digests of OpenSSL",

@@ -8,6 +8,7 @@ import ssl
 import struct
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,17 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 from kafka import KafkaConsumer, KafkaProducer
 from running_node import RunningNode
 
 from certificates import Authority, Certificate
+from kpybroker.assembly import encryption
+from kpybroker.config.broker import BrokerConfig
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.tls.contexts import client_context
 from kpybroker.tls.settings import TlsSettings
@@ -124,6 +132,30 @@ def test_librdkafka_reads_ten_megabytes_and_is_known_by_its_certificate(site: Si
         read.append(message.value())
     consumer.close()
     assert read == values
+
+
+@pytest.mark.parametrize(
+    ("rules", "subject", "expected"),
+    [
+        ("DEFAULT", [], "User:ANONYMOUS"),
+        ("DEFAULT", [(NameOID.COMMON_NAME, "ann")], "User:CN=ann"),
+        ("RULE:^CN=(.*)$/$1/,DEFAULT", [(NameOID.COMMON_NAME, "ann")], "User:ann"),
+        ("RULE:^CN=a(.*)$/$1/,DEFAULT", [(NameOID.COMMON_NAME, "a")], "User:ANONYMOUS"),
+        ("RULE:^(.*)$/x$1/", [], "User:x"),
+    ],
+)
+def test_a_certificate_that_names_no_user_is_that_of_an_anonymous_client(
+    rules: str, subject: list[tuple[x509.ObjectIdentifier, str]], expected: str
+) -> None:
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(kind, value) for kind, value in subject])
+    built = x509.CertificateBuilder().subject_name(name).issuer_name(x509.Name([])).public_key(key.public_key())
+    built = built.serial_number(1).not_valid_before(now).not_valid_after(now + timedelta(days=1))
+    certificate = built.sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
+    config = BrokerConfig.load(None, {"ssl.principal.mapping.rules": rules})
+    principal_of = encryption._principals(config, "PLAINTEXT", "SSL")
+    assert principal_of is not None
+    assert str(principal_of(certificate)) == expected
 
 
 def test_aiokafka_writes_and_reads_with_a_mapped_name(site: Site) -> None:

@@ -70,6 +70,15 @@ def test_a_page_that_is_not_shown_says_why(node: RunningNode, way: Way, words: s
     assert "guessed" not in repr(way)
 
 
+def test_a_page_beyond_loopback_says_what_opens_it(tmp_path: Path) -> None:
+    running = RunningNode({"log.dirs": str(tmp_path), "kpybroker.http.listener": "0.0.0.0:0"})
+    try:
+        with pytest.raises(Refused, match=r"beyond loopback this needs a login: set kpybroker\.http\.users"):
+            page(running, Way())
+    finally:
+        running.stop()
+
+
 def doctor(node: RunningNode, *words: str) -> list[dict[str, Any]]:
     place = f"https://127.0.0.1:{node.node.http_port}"
     command = ["doctor", "-b", f"127.0.0.1:{node.port}", "--http", place, "--patience", "0", "--json", *words]

@@ -1,10 +1,14 @@
 """Access to the console: by default nobody changes anything, and ACLs count for the console as for clients."""
 
 import http.client
+import json
+import re
+import socket
 import subprocess
 import sys
 import threading
 from base64 import b64encode
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from time import time
@@ -12,8 +16,10 @@ from urllib.parse import urlencode
 
 import pytest
 from console_node import FORM, JSON, ConsoleNode, Reply, console_node
+from test_transactions_page import open_transaction
 
 from kpybroker.console import console, rendering
+from kpybroker.console.pages import ACTIONS, PAGES
 from kpybroker.http import gate
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.metadata import MetadataRequest
@@ -109,7 +115,7 @@ def test_other_sites_and_names_get_nothing(writable: ConsoleNode) -> None:
     assert writable.request("GET", "/", {"Host": "evil.example"}).status == 421
     assert writable.request("GET", "/api/cluster", {"Sec-Fetch-Site": "cross-site"}).status == 403
     assert writable.request("GET", "/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}).status == 200
-    assert writable.request("GET", "/metrics", {"Host": "prometheus.example"}).status == 200, "metrics are as they were"
+    assert writable.request("GET", "/metrics", {"Host": "prometheus.example"}).status == 421
     assert "access-control-allow-origin" not in writable.get("/api/cluster").headers
 
 
@@ -193,6 +199,38 @@ def test_each_user_sees_what_its_acls_allow(secured: ConsoleNode) -> None:
     assert len(ask(secured, "root", "/api/security").json["acls"]) == 2
 
 
+@pytest.mark.parametrize("is_post", [False, True])
+def test_a_topic_that_a_user_may_not_see_looks_like_none_on_every_page(secured: ConsoleNode, is_post: bool) -> None:
+    def answers(name: str) -> list[tuple[str, int, str]]:
+        paths = [(action.path, "POST") for action in ACTIONS] if is_post else [(page.path, "GET") for page in PAGES]
+        found = []
+        for path, method in [*paths, ("/leases", "POST")]:
+            at = path.format_map(defaultdict(lambda: "0", topic=name))
+            values = {"topic": name, "name": name, "id": name, "transactional_id": name, "partition": 0, "text": "v"}
+            values |= {"value": "v", "partitions": [[name, 0]] if path == "/leases" else 1}
+            query = f"?{urlencode(values)}" if method == "GET" else ""
+            prefix = "" if path == "/leases" else "/api"
+            body = json.dumps(values) if method == "POST" else ""
+            reply = ask(secured, "ann", f"{prefix}{at}{query}", method, body)
+            text = re.sub(r'"(lease|[a-z_]*s)":("[0-9a-f]{32}"|[0-9.]+)', "", reply.text)
+            found.append((path, reply.status, text.replace(name, "NAME")))
+        return found
+
+    assert answers("closed") == answers("absent")
+
+
+def test_a_transactional_id_is_named_to_those_who_may_describe_it(secured: ConsoleNode) -> None:
+    producer = open_transaction(secured, "payments", "open")
+    pages = ("/api/transactions", "/api/groups", "/api/group?id=of-open", "/groups", "/group?id=of-open")
+    eventually(lambda: ask(secured, "root", "/api/transactions").json["pins"], "the transaction holds records back")
+    for path in pages:
+        assert "payments" not in ask(secured, "ann", path).text, path
+    assert "payments" in ask(secured, "root", "/api/transactions").text
+    (pin,) = ask(secured, "ann", "/api/transactions").json["pins"]
+    assert (pin["topic"], pin["transactional_id"]) == ("open", None)
+    producer.abort_transaction(30)
+
+
 def test_nobody_changes_more_than_its_acls_allow(secured: ConsoleNode) -> None:
     assert ask(secured, "ann", "/api/topics", "POST", '{"name": "x"}').status == 403
     assert (
@@ -209,11 +247,39 @@ def test_a_search_belongs_to_the_user_that_began_it(secured: ConsoleNode) -> Non
     assert ask(secured, "root", f"/api{see}").status == 404
 
 
-def test_beyond_loopback_the_console_needs_a_login() -> None:
-    with console_node(kpybroker_http_listener="0.0.0.0:0") as node:
+@pytest.mark.parametrize("listener", ["0.0.0.0:0", "[::]:0"])
+def test_beyond_loopback_everything_but_the_probes_needs_a_login(listener: str) -> None:
+    with console_node(kpybroker_http_listener=listener) as node:
         reply = node.get("/api/cluster")
         assert (reply.status, "kpybroker.http.users" in reply.json["error"]) == (403, True)
-        assert node.get("/metrics").status == 200
+        for path in ("/", "/metrics", "/static/console.css", "/nowhere"):
+            assert node.get(path).status == 403
+        assert node.request("POST", "/leases", JSON, '{"partitions": []}').status == 403
+        for path in ("/live", "/ready"):
+            assert node.request("GET", path, {"Host": "any.example"}).status == 200
+
+
+def test_beyond_loopback_a_path_that_is_configured_as_open_needs_no_login() -> None:
+    settings = {"kpybroker_http_listener": "0.0.0.0:0", "kpybroker_http_open_paths": "/live,/metrics"}
+    with console_node(**settings) as node:
+        assert [node.get(path).status for path in ("/live", "/metrics", "/ready", "/")] == [200, 200, 403, 403]
+        assert node.request("GET", "/metrics", {"Host": "evil.example"}).status == 421
+
+
+def test_the_port_is_served_under_every_name_of_the_node() -> None:
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "advertised_listeners": "PLAINTEXT://broker-1.example:9092",
+        "kpybroker_http_hosts": "metrics.example",
+        "kpybroker_console_hosts": "Console.Example",
+    }
+    with console_node(**settings) as node:
+        own = ["BROKER-1.example:9404", "metrics.example", "console.example:80", socket.gethostname(), "10.1.2.3:9404"]
+        for name in (*own, "[fe80::1]:9404", "localhost."):
+            assert node.request("GET", "/metrics", {"Host": name}).status == 200, name
+            assert node.request("GET", "/api/cluster", {"Host": name}).status == 200, name
+        for path in ("/metrics", "/api/cluster", "/", "/static/console.css", "/leases", "/nowhere"):
+            assert node.request("GET", path, {"Host": "broker-1.example.evil.example"}).status == 421, path
 
 
 def test_a_busy_console_refuses_and_clients_do_not_notice(monkeypatch: pytest.MonkeyPatch) -> None:

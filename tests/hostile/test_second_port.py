@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from attacker import Attacker
 from click.testing import CliRunner
+from crowd import Crowd
 from watched import PATIENCE_S, WatchedBroker, wait_until
 
 from kpybroker.cli import doctor
@@ -94,10 +95,28 @@ def test_silent_clients_do_not_keep_others_out(observed: WatchedBroker) -> None:
     with Attacker(observed.port) as client:
         assert client.call(MetadataRequest(topics=[]), 9).brokers
     assert observed.descriptors() <= files + 100
-    # Those who say nothing are closed after a while, and there is room again.
-    wait_until(lambda: is_live(observed), "the second port serves again")
+    assert is_live(observed)
     for sock in silent:
         sock.close()
+
+
+SLOW = {
+    "nothing": b"",
+    "half a head": b"GET /live HTTP/1.1\r\nX: ",
+    "no body": b"POST /leases HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
+    "an answer that is not read": b"GET /metrics HTTP/1.1\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("sent", SLOW.values(), ids=SLOW.keys())
+@pytest.mark.parametrize("count", [64, 150])
+def test_probes_are_answered_beside_a_crowd_of_slow_connections(
+    observed: WatchedBroker, sent: bytes, count: int
+) -> None:
+    with Crowd(observed.http_port, sent, count):
+        for _ in range(5):
+            assert is_live(observed)
+            wait_until(lambda: b" 200 " in answer(observed, b"GET /metrics HTTP/1.1\r\n\r\n"), "metrics are served")
 
 
 def test_who_asks_and_vanishes_leaves_nothing_behind(observed: WatchedBroker) -> None:

@@ -123,7 +123,10 @@ class RunningServer:
         self.thread.start()
 
     def connect(self, timeout_s: float = 20) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=timeout_s)
+        return self.connect_to(self.port, timeout_s)
+
+    def connect_to(self, port: int, timeout_s: float = 20) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
 
     def listen_too(self, name: str) -> int:
         """Open another listener; its port."""

@@ -103,7 +103,7 @@ async def _readers(node: NodeParts, viewer: Viewer, in_groups: set[str]) -> tupl
             if lag is not None and lag.records and position.name not in verdicts:
                 silent_s = (node.broker.scheduler.monotonic_ms() - readers.last_ms.get(position.name, 0.0)) / 1000
                 verdicts[position.name] = stuck.verdict_on_reader(
-                    f"{position.topic}-{position.partition}", position.offset, _pin(node, position), silent_s
+                    f"{position.topic}-{position.partition}", position.offset, _pin(node, viewer, position), silent_s
                 )
     return tuple(
         ReaderRow(
@@ -118,17 +118,17 @@ async def _readers(node: NodeParts, viewer: Viewer, in_groups: set[str]) -> tupl
     )
 
 
-def _pin(node: NodeParts, position: Position) -> stuck.OpenTransaction | None:
+def _pin(node: NodeParts, viewer: Viewer, position: Position) -> stuck.OpenTransaction | None:
     """The transaction that holds back a reader of committed records at this position."""
     leader = _leader(node, position.topic, position.partition)
     if leader is None or position.offset < leader.last_stable_offset().offset:
         return None
-    return next(iter(_open_transactions(node, leader)), None)
+    return next(iter(_open_transactions(node, viewer, leader)), None)
 
 
-def _open_transactions(node: NodeParts, leader: Leader) -> Iterator[stuck.OpenTransaction]:
+def _open_transactions(node: NodeParts, viewer: Viewer, leader: Leader) -> Iterator[stuck.OpenTransaction]:
     for producer_id, first_offset, _ in leader.log.producers.open_transactions()[:1]:
-        yield stuck.OpenTransaction(producer_id, transactional_id_of(node.broker, producer_id), first_offset)
+        yield stuck.OpenTransaction(producer_id, transactional_id_of(node.broker, viewer, producer_id), first_offset)
 
 
 async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
@@ -152,7 +152,9 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     kind, state, generation, protocol = _summary(found)
     shares = await share_rows(node, viewer, name, members) if kind == SHARE else ()
     found_of_kind = _verdict_of_kind(node, viewer, (coordinator, found), members, shares)
-    is_stuck, verdict = found_of_kind or stuck.verdict_on(await _facts(node, state, (members, positions), events))
+    is_stuck, verdict = found_of_kind or stuck.verdict_on(
+        await _facts(node, viewer, state, (members, positions), events)
+    )
     lag = sum(each.lag or 0 for each in positions) + sum(each.unread for each in shares)
     lag_s = max((each.lag_s for each in positions if each.lag_s is not None), default=None)
     plots = node.lags.look(name, lag, lag_s)
@@ -277,6 +279,7 @@ def _leader(node: NodeParts, topic: str, partition: int) -> Leader | None:
 
 async def _facts(
     node: NodeParts,
+    viewer: Viewer,
     state: str,
     rows: tuple[tuple[MemberRow, ...], tuple[PositionRow, ...]],
     events: Sequence[stories.Event],
@@ -290,7 +293,7 @@ async def _facts(
         if leader is None:
             continue
         starts[spot] = leader.log.log_start_offset
-        pins.update((spot, pin) for pin in _open_transactions(node, leader))
+        pins.update((spot, pin) for pin in _open_transactions(node, viewer, leader))
     moved_ms = max((each.commit_ms or 0 for each in positions), default=0)
     lost = sum(event.what in REMOVED and event.timestamp_ms > moved_ms for event in events)
     return stuck.Facts(state, members, positions, starts, pins, lost, node.broker.scheduler.now_ms())
