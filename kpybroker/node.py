@@ -26,7 +26,7 @@ from kpybroker.assembly.security import Security, build_security, fetch_keys, re
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.broker import Broker
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.own_configs import JSON_LOG, LOG_FORMAT
+from kpybroker.config.own_configs import GROUP_READABLE, JSON_LOG, LOG_FORMAT
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.controller_role import ControllerRole
 from kpybroker.dispatching.dispatcher import Dispatcher
@@ -47,6 +47,7 @@ from kpybroker.server.listener import Server
 from kpystorage.disk import Disk
 from kpystorage.disk_errors import in_words
 from kpystorage.errors import StorageError
+from kpystorage.modes import GROUP, PRIVATE
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 from kpystorage.session import NO_BROKER_EPOCH
@@ -356,7 +357,8 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: "
         node = Node(config, loop, end)
     collector = Collector(node.scheduler)
     collector.start()
-    disk = RealDisk(Descriptors(descriptors_for_logs(raise_open_files())))
+    modes = GROUP if config[GROUP_READABLE] else PRIVATE
+    disk = RealDisk(Descriptors(descriptors_for_logs(raise_open_files()), modes))
     # Until the directories are open, which takes long after a crash, a signal just ends the process: nothing is lost.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     starting = loop.create_task(node.start(disk, take_signals))

@@ -40,7 +40,11 @@ if [ "$1" = configure ]; then
     if ! getent passwd kpybroker > /dev/null; then
         adduser --system --group --home /var/lib/kpybroker --no-create-home kpybroker
     fi
-    install -d -m 0750 -o kpybroker -g kpybroker /var/lib/kpybroker
+    [ -d /var/lib/kpybroker ] || install -d -m 0700 -o kpybroker -g kpybroker /var/lib/kpybroker
+    if [ -z "$2" ] && [ -f /etc/kpybroker/server.properties ]; then  # passwords are written there; later its owner decides
+        chown root:kpybroker /etc/kpybroker/server.properties
+        chmod 0640 /etc/kpybroker/server.properties
+    fi
     home=/opt/kpybroker/{version}
     python3 -m venv --clear $home
     $home/bin/python -m pip install --quiet --no-index --find-links /usr/share/kpybroker/wheels kpybroker
