@@ -60,6 +60,7 @@ def platform_of(
 ) -> Platform:
     """The platform of a node with this configuration. ``scheduler`` is another clock than the loop's."""
     scheduler = LoopScheduler(loop) if scheduler is None else scheduler
-    rng = random.Random(random.SystemRandom().getrandbits(128)) if simulated.rng is None else simulated.rng
+    # The system's: from ids that others see nobody must guess the next, such as those of leases and members.
+    rng = random.SystemRandom() if simulated.rng is None else simulated.rng
     ways = ways_of(config, loop, scheduler, rng, simulated.connect)
     return Platform(loop, scheduler, rng, simulated.sockets, ways, failed, ExitStack())

@@ -163,7 +163,7 @@ def _names_of(server: Path, now: datetime) -> set[str] | None:
 
 def _format(config: BrokerConfig, password: str) -> None:
     """Format the directory of a new node, with the administrator as its first user."""
-    rng = random.Random(random.SystemRandom().getrandbits(128))
+    rng = random.SystemRandom()
     levels = choose_levels(None, {}, dynamic_quorum=True)
     administrator = f"{secure_files.MECHANISM}=[name={secure_files.ADMINISTRATOR},password={password}]"
     users = parse_scram([administrator], levels[metadata_version.FEATURE_NAME], rng)

@@ -121,7 +121,7 @@ def _check_number(directory: Path, count: int, foundation: Foundation) -> None:
 
 
 def _format_all(directory: Path, nodes: Sequence[Node]) -> None:
-    rng = random.Random(random.SystemRandom().getrandbits(128))
+    rng = random.SystemRandom()
     cluster_id = uuid.to_string(new_uuid(rng))
     controllers = {node.id: node.controller for node in nodes if node.controller is not None}
     voters = [
@@ -135,7 +135,7 @@ def _format_all(directory: Path, nodes: Sequence[Node]) -> None:
 
 
 def _format_late_comers(nodes: Sequence[Node], foundation: Foundation) -> None:
-    rng = random.Random(random.SystemRandom().getrandbits(128))
+    rng = random.SystemRandom()
     for node in nodes:
         if (node.data / META_PROPERTIES).exists():
             continue

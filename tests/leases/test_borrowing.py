@@ -1,5 +1,7 @@
 """Leases over the second port of a running node, from the reader's side."""
 
+import json
+import random
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -122,3 +124,12 @@ def test_a_login_travels_to_no_other_address(monkeypatch: pytest.MonkeyPatch) ->
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_the_ids_of_leases_come_from_the_random_numbers_of_the_system(
+    lending: Lending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An id is all that it takes to end a lease, and a Mersenne twister is known from the numbers that it gave."""
+    monkeypatch.setattr(random, "_urandom", lambda count: bytes(count - 1) + b"\x2a")
+    loan = json.loads(port_of(lending).post("/leases", {"partitions": []}))
+    assert int(loan["lease"], 16) == 42
