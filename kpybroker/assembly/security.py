@@ -1,8 +1,9 @@
 """The protection of a node: who may do what, how its listeners are encrypted, and how clients log in there."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from kpybroker.assembly.platform import Platform
 from kpybroker.authorization.authorizer import Authorizer
@@ -19,8 +20,11 @@ from kpybroker.server.frames import Dispatch
 
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
-    from kpybroker.assembly.logins import FindToken, Logins
+    from kpybroker.assembly.logins import Logins, MakeUpUser
     from kpybroker.assembly.token_checks import TokenChecks
+    from kpybroker.sasl.delegation_token import TokenSecret
+    from kpybroker.sasl.scram import ScramCredential, ScramMechanism
+    from kpybroker.sasl.token_logins import TokenLogins
 
 
 class Metadata(Protocol):
@@ -153,33 +157,65 @@ def build_security(
 def _logins(config: BrokerConfig, quorum: Metadata, tokens: "TokenChecks | None") -> "Logins | None":
     if not any(listener.protocol.startswith("SASL_") for listener in config.listeners):
         return None
-    import secrets
+    from kpybroker.assembly.logins import Logins, Users, no_tokens
 
-    from kpybroker.assembly.logins import Logins, Users
+    by_token = _token_logins(config, quorum)
+    find_token = no_tokens if by_token is None else by_token.find
+    users = Users(lambda: quorum.image, find_token, _strangers(config, quorum, by_token), tokens)
+    return Logins(config, users)
 
-    return Logins(config, Users(lambda: quorum.image, _find_token(config, quorum), secrets.token_bytes(32), tokens))
 
-
-def _find_token(config: BrokerConfig, quorum: Metadata) -> "FindToken":
-    """The function that finds the owners of delegation tokens, which follows the metadata."""
-    import secrets
-
-    from kpybroker.assembly.logins import no_tokens
-    from kpybroker.sasl.token_logins import SALT_BYTES, TokenLogins
+def _token_logins(config: BrokerConfig, quorum: Metadata) -> "TokenLogins | None":
+    """The logins by delegation token, which follow the metadata; None if there are none."""
+    from kpybroker.sasl.token_logins import TokenLogins
 
     secret = token_secret(config)
     if secret is None:
-        return no_tokens
-    logins = TokenLogins(
-        secret, lambda token_id: quorum.image.delegation_tokens.get(token_id), lambda: secrets.token_bytes(SALT_BYTES)
-    )
+        return None
+    logins = TokenLogins(secret, lambda token_id: quorum.image.delegation_tokens.get(token_id))
 
     def changed(image: MetadataImage, delta: MetadataDelta) -> None:
         ids = delta.kept.get("delegation_tokens", ())
         logins.forget(str(token_id) for token_id in ids if token_id not in image.delegation_tokens)
 
     quorum.subscribe(changed)
-    return logins.find
+    return logins
+
+
+def _strangers(config: BrokerConfig, quorum: Metadata, by_token: "TokenLogins | None") -> "MakeUpUser":
+    """The function that makes up credentials of users that do not exist."""
+    from kpybroker.sasl.made_up_credentials import MadeUpCredentials
+
+    key = token_secret(config)
+    made_up = MadeUpCredentials(lambda: secret_of_nodes(quorum.image, key))
+
+    def changed(image: MetadataImage, delta: MetadataDelta) -> None:
+        for key in delta.kept.get("scram_credentials", ()):
+            code, name = cast("tuple[int, str]", key)
+            record = image.scram_credentials.get((code, name))
+            if record is None:
+                made_up.gone(code, name)
+            else:
+                made_up.changed(code, name, record.salt, record.iterations)
+
+    quorum.subscribe(changed)
+    for (code, name), record in quorum.image.scram_credentials.items():
+        made_up.changed(code, name, record.salt, record.iterations)
+
+    def make_up(mechanism: "ScramMechanism", name: str, is_token: bool) -> "ScramCredential":  # noqa: FBT001
+        return made_up.of(mechanism, name) if by_token is None or not is_token else by_token.made_up(mechanism, name)
+
+    return make_up
+
+
+def secret_of_nodes(image: MetadataImage, tokens: "TokenSecret | None") -> bytes:
+    """A secret that all nodes of a cluster know, and only clients that may list its users anyway: the id of a directory
+    is in the answer to DescribeQuorum, which takes the same permission. The key of delegation tokens comes first: it
+    outlives brokers."""
+    if tokens is not None:
+        return tokens.salt_of("the secret of nodes", image.cluster_id)
+    directories = image.brokers[min(image.brokers)].directories if image.brokers else ()
+    return hashlib.sha256(image.cluster_id.encode() + min(directories, default=b"")).digest()
 
 
 def _authorizer(config: BrokerConfig) -> Authorizer | None:
