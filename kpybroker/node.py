@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kpybroker import handlers
 from kpybroker.assembly.broker import build_broker, build_lifecycle, registration
+from kpybroker.assembly.compared_authorizers import compare_authorizers
 from kpybroker.assembly.console import build_console_routes
 from kpybroker.assembly.leases import build_lease_routes
 from kpybroker.assembly.limits import socket_limits
@@ -193,6 +194,8 @@ class Node:
         quorum.host.start(lambda: _release(caught_up))
         await caught_up
         security.caught_up()
+        if broker is not None:
+            compare_authorizers(config, platform, quorum.host, security.authorizer)
         server.start(config.controller_listener_names)
         if broker is not None and self._lifecycle is not None:
             monitoring.stage = "waiting for the controller to let this broker serve"

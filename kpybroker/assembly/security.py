@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
+from kpybroker.assembly.compared_authorizers import warn_of_acls
 from kpybroker.assembly.platform import Platform
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.config import authorizer_configs
@@ -151,6 +152,8 @@ def build_security(
                 authorizer.acls_changed(image.acls, [each for each in acls if isinstance(each, bytes)])
 
         quorum.subscribe(changed)
+    else:
+        warn_of_acls(quorum.subscribe)
     return Security(authorizer, _logins(config, quorum, tokens), encryption)
 
 

@@ -163,8 +163,8 @@ def full(servers: Sequence[tuple[str, int]], http: str | None, way: Way) -> Iter
 
 
 def _of_broker(broker_host: str, configured: str | None, way: Way) -> Way:
-    """The way to a page whose address is a broker's config. The login is for the broker's host alone: whoever may set a
-    config must not get a password by it."""
+    """The way to a page whose address is a broker's config. The login is for the broker's host alone: setting
+    a config must not be a way to a password."""
     host = (configured or "").rpartition(":")[0].removeprefix("[").removesuffix("]")
     is_here = host == broker_host or (scrape.is_this_machine(host) and scrape.is_this_machine(broker_host))
     return way if host in EVERYWHERE or is_here else way._replace(login=None)
