@@ -148,7 +148,9 @@ class Node:
         ports = BoundPorts()
         platform.ends.callback(ports.close)
         ports.bind(config.listeners, platform.sockets, limits.receive_buffer_bytes)  # before anything is written
-        stored = self._stored = await open_storage(config, disk, platform.rng, platform.scheduler, self._recovering)
+        stored = self._stored = await open_storage(
+            config, disk, platform.secret_rng, platform.scheduler, self._recovering
+        )
         opened()
         quorum = self._quorum_parts = build_quorum(config, platform, stored)
         current = CurrentConfig(config)
