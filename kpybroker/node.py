@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from kpybroker import handlers
 from kpybroker.assembly.broker import build_broker, build_lifecycle, registration
-from kpybroker.assembly.compared_authorizers import compare_authorizers
 from kpybroker.assembly.console import build_console_routes
 from kpybroker.assembly.leases import build_lease_routes
 from kpybroker.assembly.limits import socket_limits
@@ -196,7 +195,10 @@ class Node:
         quorum.host.start(lambda: _release(caught_up))
         await caught_up
         security.caught_up()
-        if broker is not None:
+        is_plain = security.authorizer is None and all(each.protocol == "PLAINTEXT" for each in config.listeners)
+        if broker is not None and not is_plain:
+            from kpybroker.assembly.compared_authorizers import compare_authorizers  # not of a plain start
+
             compare_authorizers(config, platform, quorum.host, security.authorizer)
         server.start(config.controller_listener_names)
         if broker is not None and self._lifecycle is not None:

@@ -1,19 +1,15 @@
 """Warns a broker whose controllers have an authorizer and which has none itself, or the reverse.
 
 Configs say nothing of other nodes, so the active controller is asked about ACLs: without an authorizer it answers
-SECURITY_DISABLED. It is asked again whenever another one is active. A node that has no authorizer also warns if the
-metadata have ACLs.
+SECURITY_DISABLED. It is asked again whenever another one is active.
 """
 
 import logging
-from collections.abc import Callable
 from typing import Any, Final
 
 from kpybroker.assembly.platform import Platform
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import MetadataImage
 from kpybroker.network.peers import Peers
 from kpybroker.quorum.host import QuorumHost
 from kpywire import error_codes
@@ -28,9 +24,6 @@ NONE_OF_CONTROLLER: Final = (
 NONE_HERE: Final = (
     "The controller of node %d has an authorizer, and this broker has none (authorizer.class.name): its clients may do "
     "everything that no controller decides, such as reading and writing all topics"
-)
-ACLS_WITHOUT_EFFECT: Final = (
-    "The cluster has ACLs, and they have no effect on this node: it has no authorizer (authorizer.class.name)"
 )
 _WITH_AUTHORIZER: Final = (error_codes.NONE, error_codes.CLUSTER_AUTHORIZATION_FAILED)
 _ANY, _CLUSTER, _LITERAL = 1, 4, 3
@@ -74,24 +67,9 @@ class ComparedAuthorizers:
 def compare_authorizers(
     config: BrokerConfig, platform: Platform, quorum: QuorumHost, authorizer: Authorizer | None
 ) -> None:
-    """Begin the check of a broker in a cluster with any security, once it has caught up with the metadata."""
-    if authorizer is None and all(listener.protocol == "PLAINTEXT" for listener in config.listeners):
-        return
+    """Begin the check of a broker that has caught up with the metadata."""
     peers = platform.controller_peers(config, "authorizer", config.request_timeout_ms)
     platform.ends.callback(peers.close)
     compared = ComparedAuthorizers(quorum, peers, has_authorizer=authorizer is not None)
     quorum.when_leader_changes(compared.look)
     compared.look()
-
-
-def warn_of_acls(subscribe: Callable[[Callable[[MetadataImage, MetadataDelta], None]], None]) -> None:
-    """Warn once, on a node without an authorizer, if there are ACLs."""
-    had_acls = False
-
-    def changed(image: MetadataImage, delta: MetadataDelta) -> None:
-        nonlocal had_acls
-        if not had_acls and delta.kept.get("acls") and image.acls:
-            had_acls = True
-            log.warning(ACLS_WITHOUT_EFFECT)
-
-    subscribe(changed)

@@ -1,11 +1,10 @@
 """The protection of a node: who may do what, how its listeners are encrypted, and how clients log in there."""
 
 import asyncio
-import hashlib
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from kpybroker.assembly.compared_authorizers import warn_of_acls
 from kpybroker.assembly.platform import Platform
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.config import authorizer_configs
@@ -21,11 +20,15 @@ from kpybroker.server.frames import Dispatch
 
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
-    from kpybroker.assembly.logins import Logins, MakeUpUser
+    from kpybroker.assembly.logins import Logins
     from kpybroker.assembly.token_checks import TokenChecks
-    from kpybroker.sasl.delegation_token import TokenSecret
-    from kpybroker.sasl.scram import ScramCredential, ScramMechanism
     from kpybroker.sasl.token_logins import TokenLogins
+
+log = logging.getLogger("kpybroker.authorizer")
+
+ACLS_WITHOUT_EFFECT: Final = (
+    "The cluster has ACLs, and they have no effect on this node: it has no authorizer (authorizer.class.name)"
+)
 
 
 class Metadata(Protocol):
@@ -153,18 +156,32 @@ def build_security(
 
         quorum.subscribe(changed)
     else:
-        warn_of_acls(quorum.subscribe)
+        _warn_of_acls(quorum)
     return Security(authorizer, _logins(config, quorum, tokens), encryption)
+
+
+def _warn_of_acls(quorum: Metadata) -> None:
+    """Warn once, on a node without an authorizer, if there are ACLs."""
+    had_acls = False
+
+    def changed(image: MetadataImage, delta: MetadataDelta) -> None:
+        nonlocal had_acls
+        if not had_acls and delta.kept.get("acls") and image.acls:
+            had_acls = True
+            log.warning(ACLS_WITHOUT_EFFECT)
+
+    quorum.subscribe(changed)
 
 
 def _logins(config: BrokerConfig, quorum: Metadata, tokens: "TokenChecks | None") -> "Logins | None":
     if not any(listener.protocol.startswith("SASL_") for listener in config.listeners):
         return None
     from kpybroker.assembly.logins import Logins, Users, no_tokens
+    from kpybroker.assembly.strangers import strangers
 
     by_token = _token_logins(config, quorum)
     find_token = no_tokens if by_token is None else by_token.find
-    users = Users(lambda: quorum.image, find_token, _strangers(config, quorum, by_token), tokens)
+    users = Users(lambda: quorum.image, find_token, strangers(config, quorum, by_token), tokens)
     return Logins(config, users)
 
 
@@ -183,42 +200,6 @@ def _token_logins(config: BrokerConfig, quorum: Metadata) -> "TokenLogins | None
 
     quorum.subscribe(changed)
     return logins
-
-
-def _strangers(config: BrokerConfig, quorum: Metadata, by_token: "TokenLogins | None") -> "MakeUpUser":
-    """The function that makes up credentials of users that do not exist."""
-    from kpybroker.sasl.made_up_credentials import MadeUpCredentials
-
-    key = token_secret(config)
-    made_up = MadeUpCredentials(lambda: secret_of_nodes(quorum.image, key))
-
-    def changed(image: MetadataImage, delta: MetadataDelta) -> None:
-        for key in delta.kept.get("scram_credentials", ()):
-            code, name = cast("tuple[int, str]", key)
-            record = image.scram_credentials.get((code, name))
-            if record is None:
-                made_up.gone(code, name)
-            else:
-                made_up.changed(code, name, record.salt, record.iterations)
-
-    quorum.subscribe(changed)
-    for (code, name), record in quorum.image.scram_credentials.items():
-        made_up.changed(code, name, record.salt, record.iterations)
-
-    def make_up(mechanism: "ScramMechanism", name: str, is_token: bool) -> "ScramCredential":  # noqa: FBT001
-        return made_up.of(mechanism, name) if by_token is None or not is_token else by_token.made_up(mechanism, name)
-
-    return make_up
-
-
-def secret_of_nodes(image: MetadataImage, tokens: "TokenSecret | None") -> bytes:
-    """A secret that all nodes of a cluster know, and only clients that may list its users anyway: the id of a directory
-    is in the answer to DescribeQuorum, which takes the same permission. The key of delegation tokens comes first: it
-    outlives brokers."""
-    if tokens is not None:
-        return tokens.salt_of("the secret of nodes", image.cluster_id)
-    directories = image.brokers[min(image.brokers)].directories if image.brokers else ()
-    return hashlib.sha256(image.cluster_id.encode() + min(directories, default=b"")).digest()
 
 
 def _authorizer(config: BrokerConfig) -> Authorizer | None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kpybroker.assembly.compared_authorizers import ACLS_WITHOUT_EFFECT, NONE_HERE, NONE_OF_CONTROLLER
+from kpybroker.assembly.compared_authorizers import NONE_HERE, NONE_OF_CONTROLLER
+from kpybroker.assembly.security import ACLS_WITHOUT_EFFECT
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.sasl.jaas import PLAIN_MODULE
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
