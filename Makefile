@@ -362,9 +362,17 @@ modules-for-macos: setup ## compile the modules for macOS, and link them with it
 site: setup ## the documents as a site, with its links checked, into build/site
 	$(BIN)/python release/site.py build/site-pages && $(BIN)/python -m mkdocs build --strict
 
+# Of all files of each version, so that the lock serves every platform and Python.
+.PHONY: lock
+lock: ## pin what the container image and the Debian package install to the newest versions, with hashes: release/requirements.lock
+	test -x build/lock/bin/pip-compile || { python3 -m venv build/lock && build/lock/bin/python -m pip install --quiet 'pip-tools>=7.5'; }
+	build/lock/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-options \
+		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file release/requirements.lock pyproject.toml
+
 .PHONY: deb
 deb: setup ## the Debian package, with wheels of all dependencies for this machine, into dist/
-	rm -rf build/deb && $(BIN)/python -m pip wheel --quiet --wheel-dir build/deb . && $(BIN)/python release/debian.py --wheels build/deb --output dist
+	rm -rf build/deb && $(BIN)/python -m pip wheel --quiet --no-deps --require-hashes --wheel-dir build/deb --requirement release/requirements.lock
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/deb . && $(BIN)/python release/debian.py --wheels build/deb --output dist
 
 .PHONY: deb-installed
 deb-installed: deb ## the life of the Debian package in a throwaway root: installed, used, upgraded, removed, purged (as root)

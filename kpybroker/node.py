@@ -25,7 +25,7 @@ from kpybroker.assembly.security import Security, build_security, fetch_keys, re
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.broker import Broker
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.own_configs import JSON_LOG, LOG_FORMAT
+from kpybroker.config.own_configs import GROUP_READABLE, JSON_LOG, LOG_FORMAT
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.controller_role import ControllerRole
 from kpybroker.dispatching.dispatcher import Dispatcher
@@ -46,6 +46,7 @@ from kpybroker.server.listener import Server
 from kpystorage.disk import Disk
 from kpystorage.disk_errors import in_words
 from kpystorage.errors import StorageError
+from kpystorage.modes import GROUP, PRIVATE
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 from kpystorage.session import NO_BROKER_EPOCH
@@ -148,7 +149,9 @@ class Node:
         ports = BoundPorts()
         platform.ends.callback(ports.close)
         ports.bind(config.listeners, platform.sockets, limits.receive_buffer_bytes)  # before anything is written
-        stored = self._stored = await open_storage(config, disk, platform.rng, platform.scheduler, self._recovering)
+        stored = self._stored = await open_storage(
+            config, disk, platform.secret_rng, platform.scheduler, self._recovering
+        )
         opened()
         quorum = self._quorum_parts = build_quorum(config, platform, stored)
         current = CurrentConfig(config)
@@ -190,6 +193,11 @@ class Node:
         quorum.host.start(lambda: _release(caught_up))
         await caught_up
         security.caught_up()
+        is_plain = security.authorizer is None and all(each.protocol == "PLAINTEXT" for each in config.listeners)
+        if broker is not None and not is_plain:
+            from kpybroker.assembly.compared_authorizers import compare_authorizers  # not of a plain start
+
+            compare_authorizers(config, platform, quorum.host, security.authorizer)
         server.start(config.controller_listener_names)
         if broker is not None and self._lifecycle is not None:
             monitoring.stage = "waiting for the controller to let this broker serve"
@@ -335,7 +343,8 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: "
         node = Node(config, loop, end)
     collector = Collector(node.scheduler)
     collector.start()
-    disk = RealDisk(Descriptors(descriptors_for_logs(raise_open_files())))
+    modes = GROUP if config[GROUP_READABLE] else PRIVATE
+    disk = RealDisk(Descriptors(descriptors_for_logs(raise_open_files()), modes))
     # Until the directories are open, which takes long after a crash, a signal just ends the process: nothing is lost.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     starting = loop.create_task(node.start(disk, take_signals))

@@ -133,7 +133,7 @@ class ZooKeeperNode:
         stored = self._stored = await open_storage(
             config,
             disk,
-            platform.rng,
+            platform.secret_rng,
             platform.scheduler,
             self._recovering,
             zookeeper.identify_with(metadata.image.cluster_id),

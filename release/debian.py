@@ -2,7 +2,8 @@
 
 The package carries wheels, kpybroker's own and those it depends on, and its installation makes a virtual environment of
 them in /opt/kpybroker/VERSION without a network. So it depends on nothing but Debian's Python, of the version that the
-wheels are for. DIR is what ``pip wheel --wheel-dir DIR .`` fills. Two builds with the same SOURCE_DATE_EPOCH are equal.
+wheels are for. DIR is what ``make deb`` fills: the libraries of ``release/requirements.lock``, and kpybroker itself.
+Two builds with the same SOURCE_DATE_EPOCH are equal.
 
 An upgrade leaves the environment of a running node alone until the node is restarted. Removal leaves configuration and
 data. Purge deletes them, and the user.
@@ -40,7 +41,12 @@ if [ "$1" = configure ]; then
     if ! getent passwd kpybroker > /dev/null; then
         adduser --system --group --home /var/lib/kpybroker --no-create-home kpybroker
     fi
-    install -d -m 0750 -o kpybroker -g kpybroker /var/lib/kpybroker
+    [ -d /var/lib/kpybroker ] || install -d -m 0700 -o kpybroker -g kpybroker /var/lib/kpybroker
+    # Passwords are written there. After the first installation its owner decides.
+    if [ -z "$2" ] && [ -f /etc/kpybroker/server.properties ]; then
+        chown root:kpybroker /etc/kpybroker/server.properties
+        chmod 0640 /etc/kpybroker/server.properties
+    fi
     home=/opt/kpybroker/{version}
     python3 -m venv --clear $home
     $home/bin/python -m pip install --quiet --no-index --find-links /usr/share/kpybroker/wheels kpybroker
@@ -125,7 +131,9 @@ def build(wheels: Path, output: Path) -> Path:
     found = sorted(wheels.glob("*.whl"))
     own = [path for path in found if path.name.startswith("kpybroker-")]
     if len(own) != 1:
-        sys.exit(f"{wheels} holds {len(own)} wheels of kpybroker and not one: pip wheel --wheel-dir {wheels} .")
+        sys.exit(
+            f"{wheels} holds {len(own)} wheels of kpybroker and not one: pip wheel --no-deps --wheel-dir {wheels} ."
+        )
     version = debian_version(own[0].name.split("-")[1])
     is_pure = all(path.name.endswith("-none-any.whl") for path in found)
     architecture = "all" if is_pure else this_architecture()
@@ -143,7 +151,7 @@ def build(wheels: Path, output: Path) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Build the Debian package of kpybroker.")
-    parser.add_argument("--wheels", type=Path, required=True, help="what pip wheel --wheel-dir DIR . has filled")
+    parser.add_argument("--wheels", type=Path, required=True, help="what `make deb` has filled")
     parser.add_argument("--output", type=Path, default=Path("dist"))
     given = parser.parse_args()
     print(build(given.wheels, given.output))

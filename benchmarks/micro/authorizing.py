@@ -12,6 +12,7 @@ from kpybroker.authorization.resources import Operation as Allowed
 from kpybroker.authorization.resources import PatternType, Permission, ResourceType
 from kpybroker.calls.principal import Principal
 from kpybroker.sasl import scram
+from kpybroker.sasl.made_up_credentials import MadeUpCredentials
 from kpybroker.sasl.scram_client import ScramClient
 from kpybroker.sasl.scram_server import ScramLogin, ScramServer
 from kpybroker.serving.permissions import may
@@ -73,9 +74,12 @@ def logging_in() -> Callable[[], object]:
     salt = b"salt"
     credential = mechanism.credential(mechanism.salted_password("secret", salt, 4096), salt, 4096)
     login = ScramLogin(credential, "alice")
+    strangers = MadeUpCredentials(lambda: b"secret of the nodes")
 
     def server() -> ScramServer:
-        return ScramServer(mechanism, lambda _name, _by_token: login, "nonce", b"secret of the node")
+        return ScramServer(
+            mechanism, lambda _name, _by_token: login, "nonce", lambda name, _by_token: strangers.of(mechanism, name)
+        )
 
     client = ScramClient(mechanism, "alice", "secret", nonce="of-client")
     first = client.first()

@@ -28,7 +28,7 @@ def build_coordinators(
 ) -> Coordinators:
     """The coordinators of groups, transactions and share partitions. Markers are written in turns of ``server``."""
     config, scheduler = current.config, platform.scheduler
-    groups = group_coordinator(scheduler, replicas, current.now, platform.rng)
+    groups = group_coordinator(scheduler, replicas, current.now, platform.secret_rng)
     markers = Markers(scheduler, replicas, groups)
     # The answers wait for the replicas of other brokers, so these connections serve nothing else.
     takers = Nodes(image, config.inter_broker_listener_name, platform.broker_peers(config, "markers"))

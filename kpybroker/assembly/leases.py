@@ -24,7 +24,7 @@ def build_lease_routes(
         from kpybroker.leases.lender import Lender
 
         node = cluster_id, config.node_id
-        lender = Lender(node, broker.leases, replicas, disk, platform.scheduler, platform.rng)
+        lender = Lender(node, broker.leases, replicas, disk, platform.scheduler, platform.secret_rng)
         return LeaseAnswers(lender, broker.authorizer)
 
     return LeaseRoutes(new_answers)

@@ -32,6 +32,8 @@ log = logging.getLogger("kpybroker.login")
 NewExchange = Callable[[], ServerExchange]
 FindToken = Callable[[ScramMechanism, str], ScramLogin | None]
 """(mechanism, id of a delegation token) -> the login of its owner, or None if there is no such token."""
+MakeUpUser = Callable[[ScramMechanism, str, bool], ScramCredential]
+"""(mechanism, name, whether it is the id of a delegation token) -> a credential for the challenge of a stranger."""
 _USER_OPTION: Final = "user_"
 
 
@@ -40,8 +42,7 @@ class Users(NamedTuple):
 
     image: Callable[[], MetadataImage]
     find_token: FindToken
-    secret: bytes
-    """A random value that the node keeps for itself."""
+    make_up: MakeUpUser
     tokens: "TokenChecks | None" = None
     """None if no listener has OAUTHBEARER."""
 
@@ -62,7 +63,8 @@ def scram(mechanism: ScramMechanism, _config: MechanismConfig, users: Users) -> 
         record = users.image().scram_credentials.get((mechanism.code, name))
         return None if record is None else ScramLogin(credential_of(record), name)
 
-    return lambda: ScramServer(mechanism, find, secrets.token_urlsafe(24), users.secret)
+    make_up = partial(users.make_up, mechanism)
+    return lambda: ScramServer(mechanism, find, secrets.token_urlsafe(24), make_up)
 
 
 def oauthbearer(config: MechanismConfig, users: Users) -> NewExchange:

@@ -38,7 +38,9 @@ def build_migration(
         send=senders.command,
         log=note,
         acl_of=Acls(is_secure=config["zookeeper.set.acl"]).of,
-        copying=Copying(lambda: new_uuid(platform.rng), BrokerPasswords(encoding_of(config), platform.rng.randbytes)),
+        copying=Copying(
+            lambda: new_uuid(platform.rng), BrokerPasswords(encoding_of(config), platform.secret_rng.randbytes)
+        ),
     )
     migrating = Migrating(
         driver, client, platform.scheduler, host.commit_copied, stored.identity.cluster_id, platform.failed

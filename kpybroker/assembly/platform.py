@@ -31,6 +31,8 @@ class Platform(NamedTuple):
     loop: asyncio.AbstractEventLoop
     scheduler: LoopScheduler
     rng: random.Random
+    secret_rng: random.Random
+    """Random numbers for ids that nobody must foresee from the ones that it sees. Each takes a system call."""
     sockets: Sockets
     ways: Ways
     """How this node connects to others."""
@@ -61,5 +63,6 @@ def platform_of(
     """The platform of a node with this configuration. ``scheduler`` is another clock than the loop's."""
     scheduler = LoopScheduler(loop) if scheduler is None else scheduler
     rng = random.Random(random.SystemRandom().getrandbits(128)) if simulated.rng is None else simulated.rng
+    secret_rng = random.SystemRandom() if simulated.rng is None else simulated.rng
     ways = ways_of(config, loop, scheduler, rng, simulated.connect)
-    return Platform(loop, scheduler, rng, simulated.sockets, ways, failed, ExitStack())
+    return Platform(loop, scheduler, rng, secret_rng, simulated.sockets, ways, failed, ExitStack())

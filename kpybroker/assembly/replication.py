@@ -79,7 +79,9 @@ def build_partitions(
 
 def _cleaners(platform: Platform, disk: Disk) -> Cleaners:
     """The cleaners of compacted logs: processes, or threads for a disk that lies in memory."""
-    return Processes(platform.scheduler) if isinstance(disk, RealDisk) else Threads(platform.scheduler, disk)
+    if isinstance(disk, RealDisk):
+        return Processes(platform.scheduler, disk.descriptors.modes)
+    return Threads(platform.scheduler, disk)
 
 
 def _rate(current: CurrentConfig) -> Callable[[], int]:

@@ -1,8 +1,9 @@
 """The protection of a node: who may do what, how its listeners are encrypted, and how clients log in there."""
 
 import asyncio
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kpybroker.assembly.platform import Platform
 from kpybroker.authorization.authorizer import Authorizer
@@ -19,8 +20,15 @@ from kpybroker.server.frames import Dispatch
 
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
-    from kpybroker.assembly.logins import FindToken, Logins
+    from kpybroker.assembly.logins import Logins
     from kpybroker.assembly.token_checks import TokenChecks
+    from kpybroker.sasl.token_logins import TokenLogins
+
+log = logging.getLogger("kpybroker.authorizer")
+
+ACLS_WITHOUT_EFFECT: Final = (
+    "The cluster has ACLs, and they have no effect on this node: it has no authorizer (authorizer.class.name)"
+)
 
 
 class Metadata(Protocol):
@@ -147,39 +155,51 @@ def build_security(
                 authorizer.acls_changed(image.acls, [each for each in acls if isinstance(each, bytes)])
 
         quorum.subscribe(changed)
+    else:
+        _warn_of_acls(quorum)
     return Security(authorizer, _logins(config, quorum, tokens), encryption)
+
+
+def _warn_of_acls(quorum: Metadata) -> None:
+    """Warn once, on a node without an authorizer, if there are ACLs."""
+    had_acls = False
+
+    def changed(image: MetadataImage, delta: MetadataDelta) -> None:
+        nonlocal had_acls
+        if not had_acls and delta.kept.get("acls") and image.acls:
+            had_acls = True
+            log.warning(ACLS_WITHOUT_EFFECT)
+
+    quorum.subscribe(changed)
 
 
 def _logins(config: BrokerConfig, quorum: Metadata, tokens: "TokenChecks | None") -> "Logins | None":
     if not any(listener.protocol.startswith("SASL_") for listener in config.listeners):
         return None
-    import secrets
+    from kpybroker.assembly.logins import Logins, Users, no_tokens
+    from kpybroker.assembly.strangers import strangers
 
-    from kpybroker.assembly.logins import Logins, Users
+    by_token = _token_logins(config, quorum)
+    find_token = no_tokens if by_token is None else by_token.find
+    users = Users(lambda: quorum.image, find_token, strangers(config, quorum, by_token), tokens)
+    return Logins(config, users)
 
-    return Logins(config, Users(lambda: quorum.image, _find_token(config, quorum), secrets.token_bytes(32), tokens))
 
-
-def _find_token(config: BrokerConfig, quorum: Metadata) -> "FindToken":
-    """The function that finds the owners of delegation tokens, which follows the metadata."""
-    import secrets
-
-    from kpybroker.assembly.logins import no_tokens
-    from kpybroker.sasl.token_logins import SALT_BYTES, TokenLogins
+def _token_logins(config: BrokerConfig, quorum: Metadata) -> "TokenLogins | None":
+    """The logins by delegation token, which follow the metadata; None if there are none."""
+    from kpybroker.sasl.token_logins import TokenLogins
 
     secret = token_secret(config)
     if secret is None:
-        return no_tokens
-    logins = TokenLogins(
-        secret, lambda token_id: quorum.image.delegation_tokens.get(token_id), lambda: secrets.token_bytes(SALT_BYTES)
-    )
+        return None
+    logins = TokenLogins(secret, lambda token_id: quorum.image.delegation_tokens.get(token_id))
 
     def changed(image: MetadataImage, delta: MetadataDelta) -> None:
         ids = delta.kept.get("delegation_tokens", ())
         logins.forget(str(token_id) for token_id in ids if token_id not in image.delegation_tokens)
 
     quorum.subscribe(changed)
-    return logins.find
+    return logins
 
 
 def _authorizer(config: BrokerConfig) -> Authorizer | None:

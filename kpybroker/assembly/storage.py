@@ -9,6 +9,7 @@ import asyncio
 import errno
 import logging
 import os
+import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,6 +19,7 @@ from threading import Lock
 from typing import Final, NamedTuple, TypeVar
 
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.own_configs import GROUP_READABLE
 from kpybroker.config.topic import effective
 from kpybroker.io.machine import name_of_this_machine
 from kpybroker.io.scheduler import Scheduler
@@ -29,6 +31,7 @@ from kpystorage.disk import Disk
 from kpystorage.disk_errors import in_words
 from kpystorage.errors import CorruptFile, DirectoryLocked, DiskFailure
 from kpystorage.log_config import LogConfig
+from kpystorage.real_disk import RealDisk
 from kpystorage.recovery import Shutdown
 from kpystorage.session import NO_BROKER_EPOCH
 
@@ -191,11 +194,29 @@ def _make_directories(disk: Disk, path: str) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
 
+def _protect(directory: LogDirectory) -> None:
+    """Close a directory to other users, which may be one of Apache Kafka or of an earlier version."""
+    disk, path = directory.disk, directory.path
+    if not isinstance(disk, RealDisk):
+        return
+    before, after = disk.descriptors.modes.protect(path)
+    if after != before:
+        line = "The log directory %s had the mode %04o and has %04o now (%s lets its group in)"
+        log.info(line, path, before, after, GROUP_READABLE)
+    elif after & stat.S_IXOTH:
+        log.warning(
+            "other users of this machine may enter the log directory %s, and read files that were there before this "
+            "version; chmod -R go-rwx it",
+            path,
+        )
+
+
 async def _recover(directory: LogDirectory, now_ms: int, scheduler: Scheduler, progress: Progress | None) -> None:
     try:
         directory.open(now_ms)
     except DirectoryLocked as locked:
         raise StartRefused(f"{locked}; is a broker running with it already?") from None
+    _protect(directory)
     next_log = partial(next, directory.recover(), None)
     in_thread = directory.shutdown is Shutdown.UNCLEAN and directory.logs  # else there is nothing to read
     while (step := await _in_thread(scheduler, next_log) if in_thread else next_log()) is not None:

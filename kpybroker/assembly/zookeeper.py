@@ -227,7 +227,7 @@ def build_joined(
         metadata.apply(configs(metadata.image, resource_type, name, values))
 
     followed = FollowedConfigs(client, config.node_id, scheduler.now_ms, changed)
-    encrypted = EncryptedConfigs(encoding_of(config), platform.rng)
+    encrypted = EncryptedConfigs(encoding_of(config), platform.secret_rng)
     followed.decode = encrypted.decoded
     controller = ZooKeeperController(known, channel)
     features = FollowedFeatures(client, metadata.set_features_epoch, platform.failed)

@@ -25,6 +25,7 @@ from kpybroker.cli.tables import printable
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.properties import read_properties
+from kpybroker.io.private_files import write_private
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.metadata.metadata_version import name_of
 from kpybroker.metadata.topic import NO_LEADER
@@ -81,7 +82,7 @@ def command(
         "Directories": lambda: (redactor.text(line) for each in directories for line in _sizes(each)),
         "Metadata": lambda: _metadata(directories[0]),
         "Metrics": lambda: (redactor.text(line) for line in _metrics(http or configs.get("kpybroker.http.listener"))),
-        "Log": lambda: iter(redactor.text(_last_lines(log, log_lines)).splitlines()),
+        "Log": lambda: iter(_last_lines(log, log_lines, redactor)),
     }
     parts = [HEAD.format(now=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))]
     for title, section in sections.items():
@@ -94,8 +95,9 @@ def _write(output: Path, text: str) -> None:
         click.echo(text, nl=False)
         return
     try:
-        with open(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
+        if output.is_symlink() or (output.exists() and not output.is_file()):
+            raise click.ClickException(f"{output} is a link, or no file; name another place by --output, or '-'")
+        write_private(output, text)
     except OSError as error:
         raise click.ClickException(f"{output} cannot be written: {error.strerror}") from None
     click.echo(f"{output} is written, {len(text):,} characters. Read it before you send it.", err=True)
@@ -221,11 +223,15 @@ def _metrics(address: str | None) -> Iterator[str]:
         yield f"{name}{{{inside}}} {value:g}" if inside else f"{name} {value:g}"
 
 
-def _last_lines(log: BinaryIO | None, count: int) -> str:
+def _last_lines(log: BinaryIO | None, count: int, redactor: Redactor) -> list[str]:
+    """The last lines of a log. Secrets are taken out first: one may begin before these lines."""
     if log is None:
-        return "No log was named: --log FILE, or journalctl -u kpybroker | kpybroker bug-report --log -"
-    content = b""
+        return ["No log was named: --log FILE, or journalctl -u kpybroker | kpybroker bug-report --log -"]
+    content, is_cut = b"", False
     while chunk := log.read(TAIL_BYTES):
-        content = (content + chunk)[-TAIL_BYTES:]
-    lines = content.decode("utf-8", "replace").splitlines()
-    return "\n".join(lines[len(lines) - min(count, len(lines)) :])
+        content += chunk
+        is_cut = is_cut or len(content) > TAIL_BYTES
+        content = content[-TAIL_BYTES:]
+    text = content.decode("utf-8", "replace")
+    lines = redactor.text(text.partition("\n")[2] if is_cut else text).splitlines()
+    return lines[len(lines) - min(count, len(lines)) :]

@@ -107,7 +107,8 @@ def brokers(client: Client, http: str | None, way: Way) -> list[Broker]:
             configured = _config_values(client, node.node_id).get(HTTP_CONFIG)
         except (KafkaError, Unreachable):
             configured = None
-        page = _page_or_none(node.host, http or configured, way) or _found_page(node.host, node.port, way)
+        to_page = way if http else _of_broker(node.host, configured, way)
+        page = _page_or_none(node.host, http or configured, to_page) or _found_page(node.host, node.port, way)
         ours = configured is not None or (page is not None and any(_is_ours(each) for each in page.samples))
         found.append(Broker(node.node_id, node.host, node.port, page, ours))
     return found
@@ -134,7 +135,8 @@ def unread(client: Client, http: str | None, way: Way) -> Iterator[Finding]:
     for node in client.nodes():
         try:
             address = http or _config_values(client, node.node_id).get(HTTP_CONFIG)
-            is_read |= _page(node.host, address, way) is not None
+            to_page = way if http else _of_broker(node.host, address, way)
+            is_read |= _page(node.host, address, to_page) is not None
         except scrape.Refused as refused:
             refusals[f"the page of broker {node.node_id} at {address} cannot be read: {refused}"] = None
         except (KafkaError, Unreachable):
@@ -158,6 +160,14 @@ def full(servers: Sequence[tuple[str, int]], http: str | None, way: Way) -> Iter
         page = _page_or_none(host, http, way) or _found_page(host, port, way)
         if page is not None:
             yield from (each for each in connections(page) if each.level == PROBLEM)
+
+
+def _of_broker(broker_host: str, configured: str | None, way: Way) -> Way:
+    """The way to a page whose address is a broker's config. The login is for the broker's host alone: setting
+    a config must not be a way to a password."""
+    host = (configured or "").rpartition(":")[0].removeprefix("[").removesuffix("]")
+    is_here = host == broker_host or (scrape.is_this_machine(host) and scrape.is_this_machine(broker_host))
+    return way if host in EVERYWHERE or is_here else way._replace(login=None)
 
 
 def _page(broker_host: str, address: str | None, way: Way) -> scrape.Page | None:

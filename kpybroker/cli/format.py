@@ -89,7 +89,7 @@ def command(
     A node without a configured quorum formats empty directories by itself at its first start. `kpybroker format
     random-uuid` prints an id for a cluster or a directory.
     """
-    rng = random.Random(random.SystemRandom().getrandbits(128))
+    rng = random.SystemRandom()
     if action == "random-uuid":
         click.echo(uuid.to_string(new_uuid(rng)))
         return

@@ -85,7 +85,7 @@ def fetch(host: str, port: int, connect_timeout_s: float, way: Way) -> Page | No
     try:
         try:
             connection = HTTPConnection(host, port, timeout=connect_timeout_s)
-            return _asked(connection, way, is_safe=_is_this_machine(host))
+            return _asked(connection, way, is_safe=is_this_machine(host))
         except (_SpeaksTls, BadStatusLine, ConnectionResetError):  # http.client's RemoteDisconnected is the last two
             connection = HTTPSConnection(host, port, timeout=connect_timeout_s, context=way.context())
             return _asked(connection, way, is_safe=True)
@@ -129,7 +129,8 @@ def _answer(connection: HTTPConnection, headers: Mapping[str, str] | None = None
     return answer.status, answer.read(MAX_BYTES).decode("utf-8", "replace"), answer.getheader("Date")
 
 
-def _is_this_machine(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
+    """Whether a host is this machine's loopback."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -9,6 +9,7 @@ import os
 import random
 import secrets
 import ssl
+import stat
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ from kpybroker.client.certificate import of_der
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.properties import written_properties
 from kpybroker.io.machine import name_of_this_machine
+from kpybroker.io.private_files import make_private, write_private
 from kpybroker.metadata import metadata_version
 from kpybroker.quorum.first_start import standalone_voters
 from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories, new_uuid
@@ -31,7 +33,7 @@ RENEWED_BEFORE: Final = timedelta(days=120)
 """The least time that a server's certificate is valid after a start."""
 OWN_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 EVERY_INTERFACE: Final = ("", "0.0.0.0", "::", "*")
-MODE: Final = 0o600
+OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 PASSWORD_BYTES: Final = 24
 _FORMATTED: Final = "meta.properties"
 _OF_FORMAT: Final = ("broker.id", "log.dir", "log.dirs", "metadata.log.dir", "node.id")
@@ -57,7 +59,7 @@ class Laid(NamedTuple):
         """Write the files for clients, once the port is known. Return the address that they use."""
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         for name, text in secure_files.client_files(address, self.directory, self.password).items():
-            _write(self.directory / name, text)
+            write_private(self.directory / name, text)
         return address
 
 
@@ -71,7 +73,15 @@ def lay_out(directory: Path, host: str, port: int, over: Mapping[str, str]) -> L
             f"{directory} holds the data of a node without --secure; name another directory by --data, or start this "
             "one as before"
         )
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    planted = _planted(directory)
+    if planted:
+        raise SetupRefused(f"another user has made {planted[0]}, in a directory to which others may write; remove it")
+    try:
+        make_private(directory)
+    except PermissionError:
+        raise SetupRefused(
+            f"{directory} belongs to another user and cannot be closed to others; name another directory by --data"
+        ) from None
     password = known or secrets.token_urlsafe(PASSWORD_BYTES)
     listener = f"[{host}]:{port}" if ":" in host else f"{'' if host in EVERY_INTERFACE else host}:{port}"
     settings = secure_files.merged(secure_files.server_settings(listener, directory, password), over)
@@ -79,11 +89,19 @@ def lay_out(directory: Path, host: str, port: int, over: Mapping[str, str]) -> L
     laid = Laid(directory, settings, password)
     if known is None:
         laid.write_client_files(_dialled(host), port)
-    _write(directory / secure_files.SERVER_PROPERTIES, written_properties(settings))
+    write_private(directory / secure_files.SERVER_PROPERTIES, written_properties(settings))
     if not (directory / _FORMATTED).exists():
         places = {key: value for key, value in settings.items() if key in _OF_FORMAT}
         _format(BrokerConfig.load(None, places), password)
     return laid
+
+
+def _planted(directory: Path) -> list[Path]:
+    """The files of this set-up that another user may have made, with keys or a password that it knows."""
+    if not directory.exists() or not directory.stat().st_mode & OTHERS_WRITE:
+        return []
+    places = (directory / name for name in (secure_files.CA_KEY, secure_files.SERVER, secure_files.LIBRDKAFKA))
+    return [path for path in places if os.path.lexists(path) and path.lstat().st_uid != os.geteuid()]
 
 
 def _password(directory: Path) -> str | None:
@@ -124,13 +142,13 @@ def _certificates(directory: Path, names: list[str], now: datetime) -> None:
             raise SetupRefused(f"{key} does not hold the authority's key and certificate: {error}") from None
     else:
         authority = Authority.made("kpybroker authority", now)
-        _write(key, authority.issued.pem)
+        write_private(key, authority.issued.pem)
     if not (directory / secure_files.CA).exists():
-        _write(directory / secure_files.CA, authority.issued.certificate)
+        write_private(directory / secure_files.CA, authority.issued.certificate)
     present = _names_of(server, now)
     if present is None or not set(names) <= present:
         # Names that were there before stay: clients may use them.
-        _write(server, authority.issue("kpybroker", [*names, *sorted((present or set()) - set(names))], now).pem)
+        write_private(server, authority.issue("kpybroker", [*names, *sorted((present or set()) - set(names))], now).pem)
 
 
 def _names_of(server: Path, now: datetime) -> set[str] | None:
@@ -145,7 +163,7 @@ def _names_of(server: Path, now: datetime) -> set[str] | None:
 
 def _format(config: BrokerConfig, password: str) -> None:
     """Format the directory of a new node, with the administrator as its first user."""
-    rng = random.Random(random.SystemRandom().getrandbits(128))
+    rng = random.SystemRandom()
     levels = choose_levels(None, {}, dynamic_quorum=True)
     administrator = f"{secure_files.MECHANISM}=[name={secure_files.ADMINISTRATOR},password={password}]"
     users = parse_scram([administrator], levels[metadata_version.FEATURE_NAME], rng)
@@ -161,14 +179,3 @@ def _format(config: BrokerConfig, password: str) -> None:
         users,
     )
     format_directories(RealDisk(), formatting, rng, time.time_ns() // 1_000_000)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file for this user alone, all of it or nothing."""
-    partial = path.with_name(path.name + ".partial")
-    partial.unlink(missing_ok=True)
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)

@@ -28,6 +28,7 @@ OTLP_ENDPOINT: Final = "kpybroker.otlp.endpoint"
 OTLP_HEADERS: Final = "kpybroker.otlp.headers"
 OTLP_INTERVAL_MS: Final = "kpybroker.otlp.interval.ms"
 LOG_FORMAT: Final = "kpybroker.log.format"
+GROUP_READABLE: Final = "kpybroker.log.dirs.group.readable"
 TEXT_LOG: Final = "text"
 JSON_LOG: Final = "json"
 METRIC_DIALECTS: Final = ("strimzi", "confluent", "kafka_exporter", "kafka_lag_exporter", "native")
@@ -109,6 +110,7 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey("kpybroker.http.ssl.key.password", PASSWORD, None, LOW),
         ConfigKey("kpybroker.http.ssl.keystore.location", STRING, None, LOW),
         ConfigKey("kpybroker.http.users", STRING, "", LOW),
+        ConfigKey(GROUP_READABLE, BOOLEAN, False, LOW),
         ConfigKey(LOG_FORMAT, STRING, TEXT_LOG, LOW, one_of(TEXT_LOG, JSON_LOG)),
         ConfigKey("kpybroker.loop.lag.warn.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.max.partitions.per.principal", INT, 0, LOW, at_least(0)),
@@ -182,6 +184,10 @@ OWN_DOCUMENTATION: Final = {
         "The users that log in to the second port by basic authentication: scram for those with SCRAM credentials in "
         "the cluster, or a file with lines name=password; empty for no login. With an authorizer, /metrics needs "
         "DESCRIBE on the cluster."
+    ),
+    GROUP_READABLE: (
+        "Whether the group of the broker's user may read new files of logs (0640, directories 0750), for programs that "
+        "read files; false: the broker's user alone (0600, 0700). The metadata log is closed in any case."
     ),
     LOG_FORMAT: (
         "The form of log lines: text, or json for one object a line with time, level, logger, node and message."

@@ -86,7 +86,7 @@ class ControllerRequest(NamedTuple):
     api_version: int
     principal: Principal = ANONYMOUS
     wall_clock_ms: int = 0
-    """The time at which it came, in ms since the epoch."""
+    """The time at which it is decided, in ms since the epoch."""
     client_id: str = ""
 
 

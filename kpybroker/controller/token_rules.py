@@ -36,7 +36,7 @@ def renewers_of(message: CreateDelegationTokenRequest) -> list[str]:
 
 
 def has_expired(token: DelegationTokenRecord, now_ms: int) -> bool:
-    """Whether a token is of no use any more."""
+    """Whether a token is of no use any more. As in Kafka, one that ends now may still be renewed; it lets nobody in."""
     return min(token.max_timestamp, token.expiration_timestamp) < now_ms
 
 

@@ -152,7 +152,8 @@ class LoggingIn:
         if login.state is _RAW:
             return self._take_raw(connection, frame)
         api_key: int = _API_KEY.unpack_from(frame)[0]
-        verdict = login.judge(api_key, connection.server.poller.now_ms)
+        # Not the time of the poller: that is the beginning of the turn, in which the session may have ended.
+        verdict = login.judge(api_key, connection.server.scheduler.monotonic_ms())
         if verdict is _SERVE:
             return stage.dispatcher(connection, frame)
         try:
@@ -181,7 +182,7 @@ class LoggingIn:
     def _handshake(self, connection: Connection, header: RequestHeader, frame: memoryview) -> Reply | Pending:
         login, stage = self._login, self._stage
         request = decode(SaslHandshakeRequest, header.api_version, frame, header.end)
-        answer = login.handshake(header.api_version, request.mechanism, connection.server.poller.now_ms)
+        answer = login.handshake(header.api_version, request.mechanism, connection.server.scheduler.monotonic_ms())
         stage.restrict(connection)
         if login.state is State.RAW:
             connection.least_frame_bytes = 0

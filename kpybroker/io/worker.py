@@ -1,8 +1,8 @@
 """A Python module that runs in its own process, beside the event loop. It receives and returns objects.
 
 It is for long work on many bytes, which would hold the GIL in a thread. The module reads frames of a length (u32) and a
-pickle from its standard input, and writes such frames to its output. Its argument is the broker's process id, so that
-it can end with the broker. Its output is trusted like the broker's own code, which it is.
+pickle from its standard input, and writes such frames to its output. Its first argument is the broker's process id, so
+that it can end with the broker. Its output is trusted like the broker's own code, which it is.
 
 The process starts with the first task and stays for the next ones until `stop`, which kills it at once.
 
@@ -13,7 +13,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from queue import SimpleQueue
 from struct import Struct
@@ -32,12 +32,15 @@ class WorkerDied(Exception):
 class Worker:
     """One process, which does one task at a time."""
 
-    def __init__(self, scheduler: Scheduler, module: str, is_last: Callable[[Any], bool]) -> None:
-        """``is_last`` tells whether an answer is the last one of its task."""
+    def __init__(
+        self, scheduler: Scheduler, module: str, is_last: Callable[[Any], bool], arguments: Iterable[str] = ()
+    ) -> None:
+        """``is_last`` tells whether an answer is the last one of its task; ``arguments`` are further ones."""
         self.is_stopped = False
         self._scheduler = scheduler
         self._module = module
         self._is_last = is_last
+        self._arguments = tuple(arguments)
         self._tasks: SimpleQueue[tuple[object, Callable[[Any], object]] | None] = SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = Thread(target=self._run, name=f"kpybroker-{module}", daemon=True)
@@ -99,7 +102,7 @@ class Worker:
     def _start(self) -> "subprocess.Popen[bytes]":
         found = os.pathsep.join(path for path in sys.path if path)
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", self._module, str(os.getpid())],
+            [sys.executable, "-P", "-m", self._module, str(os.getpid()), *self._arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": found},

@@ -63,8 +63,9 @@ class Lender:
 
     def renew(self, lease: str) -> int | None:
         """Let a lease last longer; for how many milliseconds from now on, or None if it is over."""
-        lease_id = _id_of(lease)
-        duration_ms = None if lease_id is None else self.leases.renew(lease_id, self._now_ms())
+        lease_id, now_ms = _id_of(lease), self._now_ms()
+        is_over = lease_id is None or lease_id in self.leases.due(now_ms)  # perhaps before its timer was called
+        duration_ms = None if lease_id is None or is_over else self.leases.renew(lease_id, now_ms)
         self._set_timer()
         return duration_ms
 

@@ -15,6 +15,7 @@ from kpybroker.assembly.ports import check_free
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.endpoints import Address, parse_voters
 from kpybroker.config.properties import read_properties, written_properties
+from kpybroker.io.private_files import make_private, write_private
 from kpybroker.local_cluster.layout import CONTROLLER, Node, controllers_of, nodes_of, properties_of
 from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories, is_empty, new_uuid
 from kpybroker.raft.voters import Voter, VoterEndpoint, voter_set
@@ -74,8 +75,8 @@ def _found(
     for config in configs:
         check_free(BrokerConfig(config).listeners)
     for node, config in zip(nodes, configs, strict=True):
-        node.directory.mkdir(parents=True, exist_ok=True)
-        node.properties.write_text(written_properties(config), encoding="utf-8")
+        make_private(node.directory)
+        write_private(node.properties, written_properties(config))
     if foundation is None:
         _format_all(directory, nodes)
     else:
@@ -120,7 +121,7 @@ def _check_number(directory: Path, count: int, foundation: Foundation) -> None:
 
 
 def _format_all(directory: Path, nodes: Sequence[Node]) -> None:
-    rng = random.Random(random.SystemRandom().getrandbits(128))
+    rng = random.SystemRandom()
     cluster_id = uuid.to_string(new_uuid(rng))
     controllers = {node.id: node.controller for node in nodes if node.controller is not None}
     voters = [
@@ -130,13 +131,11 @@ def _format_all(directory: Path, nodes: Sequence[Node]) -> None:
     for node in nodes:
         _format(node, cluster_id, voters if node.controller is not None else (), rng)
     listed = ",".join(f"{number}@{address.host}:{address.port}" for number, address in controllers.items())
-    partial = directory / f"{FILE}.tmp"
-    partial.write_text(written_properties({"cluster.id": cluster_id, "controllers": listed}), encoding="utf-8")
-    partial.rename(directory / FILE)
+    write_private(directory / FILE, written_properties({"cluster.id": cluster_id, "controllers": listed}))
 
 
 def _format_late_comers(nodes: Sequence[Node], foundation: Foundation) -> None:
-    rng = random.Random(random.SystemRandom().getrandbits(128))
+    rng = random.SystemRandom()
     for node in nodes:
         if (node.data / META_PROPERTIES).exists():
             continue

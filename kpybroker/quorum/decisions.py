@@ -100,7 +100,8 @@ class Decisions:
                 self._scheduler.call_soon(self._begin)  # the receiver of the last answer failed: no reason to stop
 
     def _decide(self, asked: _Asked) -> Generator[None, None, None]:
-        request, deadline_ms = asked
+        # The time of day is that of the decision: a token may expire while its request waits.
+        request, deadline_ms = asked.request._replace(wall_clock_ms=self._scheduler.now_ms()), asked.deadline_ms
         now_ms = int(self._scheduler.monotonic_ms())
         if deadline_ms is not None and deadline_ms <= now_ms:
             request.ticket.fail(error_codes.REQUEST_TIMED_OUT)

@@ -236,9 +236,7 @@ class QuorumHost:
         if self._reign is None:
             call.fail(error_codes.NOT_CONTROLLER)
         else:
-            self._reign.submit(
-                ControllerRequest(call, request, api_version, principal, self._scheduler.now_ms(), client_id)
-            )
+            self._reign.submit(ControllerRequest(call, request, api_version, principal, client_id=client_id))
 
     def forward(self, request: Any, call: ClientCall, reply: Reply) -> None:
         """Have the request of a client decided, which is authorised already."""

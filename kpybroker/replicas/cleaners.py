@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kpybroker.io.scheduler import Scheduler
 from kpystorage.compaction.task import Cleaned, CleanedSegments, CleanerConfig, Failed, LogToClean
 from kpystorage.disk import Disk
+from kpystorage.modes import PRIVATE, Modes
 
 if TYPE_CHECKING:
     from kpybroker.io.worker import Worker, WorkerDied
@@ -60,15 +61,17 @@ class Cleaners(Protocol):
 class Processes:
     """Runs each pass in a process, which is kept for the next one."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, modes: Modes = PRIVATE) -> None:
+        """``modes`` are those of the files that it makes."""
         self._scheduler = scheduler
+        self._modes = modes
         self._idle: list[Worker] = []
         self._busy: list[Worker] = []
 
     def clean(self, task: Task, told: Told) -> "ProcessRun":
         from kpybroker.io.worker import Worker, WorkerDied
 
-        worker = self._idle.pop() if self._idle else Worker(self._scheduler, MODULE, _is_end)
+        worker = self._idle.pop() if self._idle else Worker(self._scheduler, MODULE, _is_end, map(str, self._modes))
         self._busy.append(worker)
 
         def answered(answer: "Answer | WorkerDied") -> None:

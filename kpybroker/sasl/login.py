@@ -146,7 +146,8 @@ class Login:
         return self.mechanism in self._terms.blocking
 
     def judge(self, api_key: int, now_ms: float) -> Verdict:
-        """Decide how a request of this kind is treated. ``now_ms`` is of the clock that never goes back."""
+        """Decide how a request of this kind is treated. ``now_ms`` is of the clock that never goes back, and not older
+        than the end of the login: nothing is served in a session that is over when it begins."""
         state = self.state
         if state is _DONE:
             expires_ms = self._expires_ms
@@ -154,7 +155,7 @@ class Login:
                 return _SERVE
             if api_key == api.SASL_HANDSHAKE and now_ms >= self._again_at_ms:
                 return _HANDSHAKE
-            return Verdict.EXPIRED if now_ms > expires_ms else _SERVE
+            return Verdict.EXPIRED if now_ms >= expires_ms else _SERVE
         if state is _FIRST:
             if api_key == api.API_VERSIONS:
                 return _SERVE
@@ -217,6 +218,7 @@ class Login:
                 raise outcome
             if not exchange.is_complete:
                 return Answer(token=outcome)
+            _check_alive(exchange, self.mechanism, now)
             self._check_principal(exchange.authorization_id)
         except CredentialRefused as refused:
             return Answer(token=refused.challenge, refusal=refused.reason)
@@ -249,7 +251,7 @@ class Login:
 
     def _begin_session(self, expires_ms: int | None, now: Now) -> int:
         """Begin the session. Return its lifetime, in ms; 0 if there is no limit, or if the credential has expired
-        already (KAFKA-13848)."""
+        already: a signed token within the clock skew (KAFKA-13848). Such a session is over at once."""
         limits = [] if expires_ms is None else [expires_ms - now.epoch_ms]
         reauth_ms = self._terms.reauth_ms.get(self.mechanism, 0)
         if reauth_ms > 0:
@@ -260,6 +262,15 @@ class Login:
         lifetime_ms = max(0, min(limits))
         self._expires_ms = now.monotonic_ms + lifetime_ms
         return lifetime_ms
+
+
+def _check_alive(exchange: ServerExchange, mechanism: str, now: Now) -> None:
+    """Raise InvalidCredentials for a delegation token that has expired: no clock skew is granted to the cluster's own
+    clock, and the controller may remove the token much later."""
+    expires_ms = exchange.expires_ms
+    if exchange.token_authenticated and expires_ms is not None and now.epoch_ms >= expires_ms:
+        user, late_ms = exchange.authorization_id[:64], now.epoch_ms - expires_ms
+        raise InvalidCredentials(mechanism, f"the delegation token of user {user!r} expired {late_ms} ms ago")
 
 
 def _name(api_key: int) -> str:

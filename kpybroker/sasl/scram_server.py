@@ -2,14 +2,10 @@
 
 import hmac
 from collections.abc import Callable
-from typing import Final
 
 from kpybroker.sasl import scram
 from kpybroker.sasl.exchange import AuthenticationFailed, InvalidCredentials
 from kpybroker.sasl.scram import ClientFirst, ScramCredential, ScramMechanism, ServerFinal, ServerFirst
-
-MADE_UP_SALT: Final = b"salt of users that do not exist"
-"""Salted with a secret of the node, it makes a salt for any name, always the same."""
 
 
 class ScramLogin:
@@ -33,18 +29,20 @@ class ScramLogin:
 
 Find = Callable[[str, bool], ScramLogin | None]
 """(name, whether it is the id of a delegation token) -> the login, or None if nobody has this name."""
+MakeUp = Callable[[str, bool], ScramCredential]
+"""(name, whether it is the id of a delegation token) -> a credential for the challenge if nobody has this name."""
 
 
 class ScramServer:
     """Checks that the client knows a password, and proves to know its keys. Users that do not exist get a challenge
     like all others, so that nobody can find out who does."""
 
-    def __init__(self, mechanism: ScramMechanism, find: Find, nonce: str, secret: bytes) -> None:
-        """``nonce`` is random and used once; ``secret`` is a random value that the node keeps for itself."""
+    def __init__(self, mechanism: ScramMechanism, find: Find, nonce: str, make_up: MakeUp) -> None:
+        """``nonce`` is random and used once."""
         self._mechanism = mechanism
         self._find = find
         self._nonce = nonce
-        self._secret = secret
+        self._make_up = make_up
         self._first: ClientFirst | None = None
         self._server_first = b""
         self._login: ScramLogin | None = None
@@ -72,12 +70,12 @@ class ScramServer:
                 f"user {first.user[:64]!r} asked to be {first.authorization_id[:64]!r}",
             )
         by_token = (scram.TOKEN_AUTH, "true") in [(name, value.lower()) for name, value in first.extensions]
+        made_up = self._make_up(first.user, by_token)  # for users that exist too: it takes time
         login = self._find(first.user, by_token)
         if login is None:
             kind = "delegation token" if by_token else f"{self._mechanism.name} credential"
             self._trouble = f"no such {kind}"
-            made_up = self._mechanism.hmac(self._secret, MADE_UP_SALT + first.user.encode())
-            credential = ScramCredential(scram.salt_of(made_up), made_up, made_up, scram.MIN_ITERATIONS)
+            credential = made_up
             login = ScramLogin(credential, "")
         else:
             credential = login.credential

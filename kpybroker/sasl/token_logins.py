@@ -12,7 +12,6 @@ from kpybroker.sasl.scram import MECHANISMS, MIN_ITERATIONS, ScramCredential, Sc
 from kpybroker.sasl.scram_server import ScramLogin
 
 MOST_KEPT: Final = 2_048
-SALT_BYTES: Final = 20
 _OWNERS: Final = "User:"
 
 
@@ -27,13 +26,10 @@ class Token(Protocol):
 class TokenLogins:
     """The logins of one node."""
 
-    def __init__(
-        self, secret: TokenSecret, token_of: Callable[[str], Token | None], new_salt: Callable[[], bytes]
-    ) -> None:
-        """``token_of`` finds a token by its id; ``new_salt`` returns random bytes."""
+    def __init__(self, secret: TokenSecret, token_of: Callable[[str], Token | None]) -> None:
+        """``token_of`` finds a token by its id."""
         self._secret = secret
         self._token_of = token_of
-        self._new_salt = new_salt
         self._credentials: dict[tuple[str, str], ScramCredential] = {}
         """By mechanism and id of the token; the ones used last are at the end."""
 
@@ -54,6 +50,11 @@ class TokenLogins:
             expires_ms=min(token.expiration_timestamp, token.max_timestamp),
         )
 
+    def made_up(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:
+        """The credential of a token that does not exist. No password fits it."""
+        salt = self._secret.salt_of(mechanism.name, token_id)
+        return ScramCredential(salt, salt, salt, MIN_ITERATIONS)
+
     def forget(self, token_ids: Iterable[str]) -> None:
         """These tokens are gone."""
         for token_id in token_ids:
@@ -61,6 +62,6 @@ class TokenLogins:
                 self._credentials.pop((name, token_id), None)
 
     def _derived(self, mechanism: ScramMechanism, token_id: str) -> ScramCredential:
-        salt = self._new_salt()
+        salt = self._secret.salt_of(mechanism.name, token_id)
         salted = mechanism.salted_password(self._secret.password_of(token_id), salt, MIN_ITERATIONS)
         return mechanism.credential(salted, salt, MIN_ITERATIONS)

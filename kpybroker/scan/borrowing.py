@@ -29,16 +29,19 @@ class SecondPort(NamedTuple):
         return f"SecondPort({self.url!r}, {self.user!r})"
 
     def post(self, path: str, body: Mapping[str, Any]) -> bytes:
-        """The answer to a request. Raises ScanError with the broker's own line."""
+        """The answer to a request. Raises ScanError with the broker's own line. Neither a redirect nor a proxy of the
+        environment is followed: the login is for this port."""
         from urllib.error import HTTPError, URLError  # loads HTTP and TLS, which few processes of Spark need
-        from urllib.request import Request, urlopen
+        from urllib.request import ProxyHandler, Request, build_opener
+
+        from kpybroker.schemas.registry import NoRedirects
 
         headers = {"Content-Type": "application/json"}
         if self.user:
             headers["Authorization"] = "Basic " + b64encode(f"{self.user}:{self.password}".encode()).decode()
         asked = Request(f"{self.url}{path}", json.dumps(body).encode(), headers)
         try:
-            with urlopen(asked, timeout=TIMEOUT_S) as answer:
+            with build_opener(ProxyHandler({}), NoRedirects).open(asked, timeout=TIMEOUT_S) as answer:
                 text: bytes = answer.read(MOST_ANSWER_BYTES + 1)
         except HTTPError as error:
             with suppress(OSError):

@@ -45,8 +45,8 @@ class Schema(NamedTuple):
 Load = Callable[[str], bytes]
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A login is for the registry alone, so no answer leads elsewhere."""
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A login is for the server alone that it was given for, so no answer leads elsewhere."""
 
     def redirect_request(self, *_: Any) -> None:
         """Report the answer as it is."""
@@ -65,7 +65,7 @@ class Registry:
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if parts.username:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        self._opener = urllib.request.build_opener(*([_NoRedirects] if login else []))
+        self._opener = urllib.request.build_opener(*([NoRedirects] if login else []))
         if login:
             self._headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
         self.address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")

@@ -465,8 +465,8 @@ class TlsChannel:
             if count and self._tls is None:
                 self._check_first_byte()
             if self._give(end):
-                tls = self._tls or self._begin()
                 try:
+                    tls = self._tls or self._begin()
                     tls.do_handshake()
                 finally:
                     self._take_back()
@@ -500,10 +500,13 @@ class TlsChannel:
         return self._tls
 
     def _opened(self, tls: ssl.SSLObject) -> None:
-        self._listener.time_limit.end(self)
+        listener = self._listener
+        if tls.session_reused:  # OpenSSL checks certificates in full handshakes only
+            tls_mistakes.check_resumed(tls.getpeercert(), listener.scheduler.now_ms(), listener.terms)
+        listener.time_limit.end(self)
         authenticated, self._authenticated = self._authenticated, None
-        if authenticated is not None and self._listener.principal_of is not None:
-            authenticated(self._listener.principal_of(tls.getpeercert(binary_form=True)))
+        if authenticated is not None and listener.principal_of is not None:
+            authenticated(listener.principal_of(tls.getpeercert(binary_form=True)))
         self._is_open = True
 
     def _fail(self, error: OSError) -> None:

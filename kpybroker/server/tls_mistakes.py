@@ -4,7 +4,8 @@ Most clients show nothing of this kind, so only the broker's log distinguishes t
 """
 
 import ssl
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 
 class TlsFailure(OSError):
@@ -69,10 +70,7 @@ def failed(error: ssl.SSLError, terms: Terms) -> TlsFailure:
             "key store (ssl.keystore.location)"
         )
     if isinstance(error, ssl.SSLCertVerificationError):
-        return TlsFailure(
-            f"its client certificate is refused on {terms} ({error.verify_message}); renew it, or add its issuer to "
-            "the listener's trust store (ssl.truststore.location)"
-        )
+        return _refused(terms, error.verify_message)
     if reason.endswith(_DISTRUST):
         alert = reason.partition("ALERT_")[2].lower()
         return TlsFailure(
@@ -86,3 +84,17 @@ def failed(error: ssl.SSLError, terms: Terms) -> TlsFailure:
     if reason == "NO_SHARED_CIPHER" or reason.endswith("ALERT_HANDSHAKE_FAILURE"):
         return TlsFailure(f"it has no cipher suite in common with {terms}; see ssl.cipher.suites on both sides")
     return TlsFailure(f"its TLS handshake failed on {terms} ({reason.lower() or 'malformed'})")
+
+
+def check_resumed(certificate: Mapping[str, Any] | None, now_ms: int, terms: Terms) -> None:
+    """Raise TlsFailure if the certificate of a client has expired since the handshake whose session it resumes."""
+    ends = (certificate or {}).get("notAfter")
+    if ends is not None and now_ms >= ssl.cert_time_to_seconds(ends) * 1000:
+        raise _refused(terms, "certificate has expired")
+
+
+def _refused(terms: Terms, why: str) -> TlsFailure:
+    return TlsFailure(
+        f"its client certificate is refused on {terms} ({why}); renew it, or add its issuer to the listener's trust "
+        "store (ssl.truststore.location)"
+    )

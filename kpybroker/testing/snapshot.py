@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kpybroker.io.private_files import DIRECTORY_MODE, MODE
 from kpystorage.disk import Disk
 from kpystorage.names import LOCK
 from kpystorage.session import SESSION
@@ -34,15 +35,15 @@ class Snapshot(NamedTuple):
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write it as a log directory, which must not exist or be empty. Kafka's own tools can read it."""
         path = os.fspath(directory)
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
         if os.listdir(path):
             raise FileExistsError(f"{path} is not empty")
         for name, content in self.files.items():
             target = os.path.join(path, name)
             if content is None:
-                os.makedirs(target)
+                os.makedirs(target, DIRECTORY_MODE)
             else:
-                with open(target, "wb") as file:
+                with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "wb") as file:
                     file.write(content)
         with open(os.path.join(path, _FACTS), "w", encoding="utf-8") as file:
             json.dump({"aheadMs": self.ahead_ms}, file)

@@ -19,7 +19,6 @@ from kpystorage.real_file import Descriptors, RealFile
 from kpywire.varint import Buffer
 
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
-DIRECTORY_MODE = 0o755
 _SMALL_FILE_BYTES = 1 << 16
 _CACHE_BYTES = 1 << 16
 """A multiple of all page sizes: parts of a page are not dropped from the cache."""
@@ -186,7 +185,7 @@ class RealDisk:
         return self.descriptors.with_room(lambda: os.listdir(path), path)
 
     def make_directory(self, path: str) -> None:
-        os.mkdir(path, DIRECTORY_MODE)
+        os.mkdir(path, self.descriptors.modes.of_directory(path))
 
     def remove_directory(self, path: str) -> None:
         os.rmdir(path)

@@ -16,6 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kpystorage.disk import DescriptorsExhausted
+from kpystorage.modes import PRIVATE, Modes
 from kpywire.varint import Buffer
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
-FILE_MODE: Final = 0o644
 DEFAULT_DESCRIPTOR_LIMIT: Final = 512
 _GIVEN_UP_AT_ONCE: Final = 16
 """The number of files closed at once, as a part (1 in ...), where no file can be spared: finding that out took a look
@@ -33,8 +33,9 @@ at each of them."""
 class Descriptors:
     """The open files that may be closed for others: a ring that is swept for those not used since the last sweep."""
 
-    def __init__(self, limit: int = DEFAULT_DESCRIPTOR_LIMIT) -> None:
+    def __init__(self, limit: int = DEFAULT_DESCRIPTOR_LIMIT, modes: Modes = PRIVATE) -> None:
         self.limit = limit
+        self.modes = modes
         self._ring: dict[RealFile, None] = {}
         self._lock = Lock()  # whole-file calls, which may need room, run in any thread
 
@@ -74,7 +75,7 @@ class Descriptors:
 
     def open(self, path: str, flags: int) -> int:
         """The descriptor of a file or directory. DescriptorsExhausted, OSError."""
-        return self.with_room(lambda: os.open(path, flags | os.O_CLOEXEC, FILE_MODE), path)
+        return self.with_room(lambda: os.open(path, flags | os.O_CLOEXEC, self.modes.of_file(path)), path)
 
     def _drop_one(self) -> None:
         for _nth in range(2 * len(self._ring)):  # all may have been used since the last time

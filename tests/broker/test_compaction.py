@@ -218,7 +218,7 @@ def worker_of(parent: int) -> int | None:
             words = (path / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"kpystorage.compaction" in words and words[-2:] == [b"%d" % parent, b""]:
+        if b"kpystorage.compaction" in words and b"%d" % parent in words:
             return int(path.name)
     return None
 

@@ -1,11 +1,14 @@
 """Logins on a node: what the wire sees, as on Apache Kafka (compat-tests/test_sasl_wire.py), and what the log says."""
 
+import hashlib
 import logging
 import socket
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, cast
+from unittest.mock import MagicMock
 
 import pytest
 from running_node import RunningNode
@@ -19,7 +22,8 @@ from kpybroker.handlers import served_versions
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.sasl import scram
 from kpybroker.sasl.exchange import AuthenticationFailed
-from kpybroker.sasl.jaas import PLAIN_MODULE
+from kpybroker.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
+from kpybroker.sasl.made_up_credentials import MadeUpCredentials
 from kpybroker.sasl.plain import PlainClient
 from kpybroker.server.time_limit import TimeLimit
 from kpywire import api
@@ -278,9 +282,40 @@ def test_users_whose_config_comes_before_a_listener_opens_are_known_there() -> N
     listeners = "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"
     others = {"listeners": listeners, "sasl.enabled.mechanisms": "PLAIN", "log.dirs": "/data"}
     config = BrokerConfig.load(None, {**others, key: f'{PLAIN_MODULE} required user_alice="secret";'})
-    logins = Logins(config, Users(lambda: MetadataImage("cluster"), no_tokens, b"secret"))
+    logins = Logins(config, Users(lambda: MetadataImage("cluster"), no_tokens, MagicMock()))
     logins.reconfigure(config.with_dynamic({}, {key: f'{PLAIN_MODULE} required user_bob="secret";'}))
     stage = logins.stage(config.listeners[0], cast("Any", None))
     assert stage.terms.exchanges["PLAIN"]().respond(b"\0bob\0secret") == b""
     with pytest.raises(AuthenticationFailed):
         stage.terms.exchanges["PLAIN"]().respond(b"\0alice\0secret")
+
+
+def test_challenges_of_users_that_do_not_exist_stay_as_they_are_over_a_restart(tmp_path: Path) -> None:
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "log.dirs": str(tmp_path),
+        "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
+    }
+    seen: list[list[bytes]] = []
+    for _ in range(2):
+        node = RunningNode(settings)
+        try:
+            seen.append([_challenge(node.node.ports["SASL"], name) for name in ("zoe", "carl")])
+            cluster_id = node.node.image.cluster_id
+        finally:
+            node.stop()
+    assert seen[0] == seen[1]
+    assert seen[0][0] != seen[0][1]
+    public = MadeUpCredentials(lambda: hashlib.sha256(cluster_id.encode()).digest())
+    assert public.of(scram.SCRAM_SHA_512, "zoe").salt != seen[0][0], "clients know the id of the cluster"
+
+
+def _challenge(port: int, name: str) -> bytes:
+    """The salt that a user is asked for."""
+    with RawClient(port) as raw:
+        raw.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"), 1)
+        first = f"n,,n={name},r=nonce".encode()
+        answer = raw.call(SaslAuthenticateRequest(auth_bytes=first), 2).auth_bytes
+        return scram.decode_server_first(answer).salt

@@ -3,6 +3,7 @@ log says, and how the keys of a provider are kept."""
 
 import json
 import logging
+import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,12 @@ from running_node import RunningNode
 import oauth_wire
 from kpybroker.config.definition import ConfigError
 from kpybroker.quorum.recovery import StartRefused
+from kpybroker.sasl.oauthbearer import ClientFirst
 from kpybroker.testing.oidc import JWKS, OidcProvider
+from kpywire.messages.metadata import MetadataRequest
+from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kpywire.messages.sasl_handshake import SaslHandshakeRequest
+from raw_client import RawClient
 from sasl_wire import CLOSED, Wire
 from waiting import eventually
 
@@ -226,3 +232,24 @@ def test_hostile_tokens_are_refused_and_the_next_client_is_served(
     assert not any("no key of the identity provider fits" in each for each in caplog.messages)
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
     assert all(len(each) < 1_000 and "eyJ" not in each for each in caplog.messages)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["a first login", "a login again"])
+def test_nothing_is_served_behind_a_token_that_has_expired(
+    node: RunningNode, provider: OidcProvider, *, again: bool
+) -> None:
+    """Within the clock skew such a token logs in, as on Apache Kafka, and its session is over at once: also for the
+    requests that come with it."""
+    with RawClient(node.node.ports[oauth_wire.SIGNED]) as raw:
+        for expired in (False, True) if again else (True,):
+            assert raw.call(SaslHandshakeRequest(mechanism=oauth_wire.NAME), 1).error_code == 0
+            claims = {"iat": 1, "exp": int(time.time()) - 5} if expired else {}
+            login = SaslAuthenticateRequest(auth_bytes=ClientFirst(provider.token("alice", **claims)).encode())
+            metadata = b"".join(raw.frame(MetadataRequest(topics=[]), 12) for _ in range(3))
+            raw.sock.sendall(raw.frame(login, 2) + metadata)
+            answer = raw.receive(SaslAuthenticateRequest.KEY, 2)
+            assert (answer.error_code, answer.session_lifetime_ms == 0) == (0, expired)
+            if not expired:
+                for _ in range(3):
+                    raw.receive(MetadataRequest.KEY, 12)
+        assert raw.is_closed()

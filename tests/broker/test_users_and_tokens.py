@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,20 @@ from running_node import RunningNode
 from envelopes import envelope_of
 from kpybroker.cli import main
 from kpybroker.client.client import Client
+from kpybroker.controller import delegation_tokens
+from kpybroker.sasl.scram import SCRAM_SHA_256
+from kpybroker.sasl.scram_client import ScramClient
 from kpywire import codec, error_codes
 from kpywire.header import decode_response_header
 from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from kpywire.messages.default_principal_data import DefaultPrincipalData
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kpywire.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
+from kpywire.messages.metadata import MetadataRequest
+from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from oracle.jars import java
+from raw_client import RawClient
 from waiting import eventually
 
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -180,6 +188,38 @@ def test_a_token_that_has_expired_is_removed_and_others_stay(broker: Broker) -> 
     eventually(lambda: short["token_id"] not in broker.node.node.image.delegation_tokens, "the sweep")
     assert long["token_id"] in broker.node.node.image.delegation_tokens
     assert "(SASL_AUTHENTICATION_FAILED)" in broker.by_token(short, "cluster", "id").output
+
+
+def test_a_token_that_has_expired_and_is_not_removed_yet_does_not_log_in(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller removes tokens once an hour. Requests that come together with the end of the login are not served
+    either."""
+    monkeypatch.setattr(delegation_tokens, "has_expired", lambda _token, _now_ms: False)
+    alive, expired = broker.token("alice"), broker.token("alice", "--max-lifetime", "1ms")
+    assert _served_behind_the_login(broker, alive) == 3
+    for _ in range(3):
+        assert _served_behind_the_login(broker, expired) == 0
+    assert expired["token_id"] in broker.node.node.image.delegation_tokens
+
+
+def _served_behind_the_login(broker: Broker, token: dict[str, str]) -> int:
+    """How many of three requests are served that are sent with the last message of a login."""
+    client = ScramClient(SCRAM_SHA_256, token["token_id"], token["hmac"], "nonce", by_token=True)
+    with RawClient(broker.node.node.ports["SASL"]) as raw:
+        raw.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
+        final = client.respond(raw.call(SaslAuthenticateRequest(auth_bytes=client.first()), 2).auth_bytes)
+        assert final is not None
+        metadata = [raw.frame(MetadataRequest(topics=[]), 12) for _ in range(3)]
+        raw.sock.sendall(raw.frame(SaslAuthenticateRequest(auth_bytes=final), 2) + b"".join(metadata))
+        is_in = raw.receive(SaslAuthenticateRequest.KEY, 2).error_code == error_codes.NONE
+        served = 0
+        with suppress(ConnectionError):
+            while served < 3:
+                raw.receive(MetadataRequest.KEY, 12)
+                served += 1
+        assert is_in is (served > 0)
+        return served
 
 
 def test_the_secret_is_shown_nowhere(broker: Broker) -> None:

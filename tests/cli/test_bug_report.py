@@ -85,6 +85,46 @@ def test_a_secret_of_the_configuration_is_hidden_wherever_it_occurs_again(secret
     assert secret not in redactor.text(f"{around}{secret}{around}").replace("[hidden]", "\0")
 
 
+@pytest.mark.parametrize(
+    ("configs", "text", "hidden"),
+    [
+        ({"ssl.key.password": "first-and-second"}, "user 'first-and-sec' failed", "first-and"),
+        ({"ssl.key.password": "abcdefgh", "ssl.keystore.password": "efghijkl"}, "=abcdefghijkl=", "ijkl"),
+        ({"ssl.key.password": "20261128"}, "with 20261128", "20261128"),
+        ({"sasl.jaas.config": 'X required password="a\\"quoted\\"secret";'}, 'got a"quoted"secret', "quoted"),
+        ({"kpybroker.otlp.headers": "api-key=Zm9vYmFyYmF6"}, "sent Zm9vYmFyYm", "Zm9vYmFyYm"),
+        ({}, "QUJDREVGR0hJSktMTU5P\nUFFSU1RVVldYWVo=\n-----END PRIVATE KEY-----", "QUJDREVGR0"),
+        ({}, "fetched https://ghp_0123456789@example.org/schemas", "ghp_"),
+    ],
+)
+def test_parts_of_secrets_are_hidden_too(configs: dict[str, str], text: str, hidden: str) -> None:
+    redactor = Redactor()
+    redactor.configs(configs)
+    assert hidden in text
+    assert hidden not in redactor.text(text)
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule required at kafka-1:9093"
+    assert redactor.text(plain) == plain
+
+
+def test_a_key_whose_beginning_is_not_among_the_last_lines_is_hidden(properties: Path) -> None:
+    said = report(str(properties), "--log", "-", "--log-lines", "2", "--http", "127.0.0.1:1", stdin=f"x\n{PEM}\nend\n")
+    assert "pem8" not in said
+    assert "end" in said
+
+
+def test_the_report_replaces_no_link_and_no_file_stays_open_to_others(tmp_path: Path) -> None:
+    words = ["bug-report", "--data", str(tmp_path), "--http", "127.0.0.1:1", "--output"]
+    kept, link, own = tmp_path / "kept", tmp_path / "link", tmp_path / "own"
+    kept.write_text("as it was")
+    link.symlink_to(kept)
+    refused = CliRunner().invoke(main, [*words, str(link)])
+    assert (refused.exit_code, kept.read_text(), link.is_symlink()) == (1, "as it was", True)
+    own.write_text("an earlier report")
+    own.chmod(0o644)
+    assert CliRunner().invoke(main, [*words, str(own)]).exit_code == 0
+    assert stat.S_IMODE(own.stat().st_mode) == 0o600
+
+
 def test_a_running_node_is_described(tmp_path: Path) -> None:
     with KillableBroker(tmp_path) as broker:
         runner = CliRunner()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kpybroker.cli import main, scrape
+from kpybroker.cli import examination, main, scrape
 from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.scrape import Login, Refused, Way
 from kpybroker.tls.issuing import Authority
@@ -116,3 +116,21 @@ def test_files_with_secrets_are_those_of_owners_alone(tmp_path: Path) -> None:
     assert exposed(files) == []
     config.chmod(0o604)
     assert [path for path, _ in exposed(files)] == [str(config)]
+
+
+@pytest.mark.parametrize(
+    ("broker", "configured", "is_sent"),
+    [
+        ("kafka-1", "0.0.0.0:9404", True),
+        ("kafka-1", "kafka-1:9404", True),
+        ("127.0.0.1", "localhost:9404", True),
+        ("kafka-1", "127.0.0.1:9404", False),
+        ("kafka-1", "elsewhere.example:443", False),
+        ("::1", "[::1]:9404", True),
+    ],
+)
+def test_a_login_is_for_the_hosts_of_brokers_whatever_their_configs_name(
+    broker: str, configured: str, *, is_sent: bool
+) -> None:
+    way = Way(login=Login("prometheus", PASSWORD))
+    assert (examination._of_broker(broker, configured, way).login is not None) is is_sent

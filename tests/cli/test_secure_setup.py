@@ -1,6 +1,7 @@
 """``kpybroker start --secure``: what is laid out, who may read it, and what later starts keep."""
 
 import json
+import os
 import ssl
 from pathlib import Path
 
@@ -43,6 +44,22 @@ def test_everything_is_for_this_user_alone_and_a_second_start_keeps_it(tmp_path:
     assert first.settings["num.partitions"] == "3"
     entry = jaas.parse(first.settings["listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config"])
     assert entry.options == {"username": "admin", "password": first.password}
+
+
+def test_a_directory_that_was_there_is_closed(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    lay_out(tmp_path, "127.0.0.1", 9093, {})
+    assert tmp_path.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o077 for path in tmp_path.rglob("*")} == {0}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_keys_that_another_user_has_laid_there_are_not_used(tmp_path: Path) -> None:
+    lay_out(tmp_path, "127.0.0.1", 9093, {})
+    tmp_path.chmod(0o777)
+    os.chown(tmp_path / secure_files.CA_KEY, 12345, 12345)
+    with pytest.raises(SetupRefused, match="another user has made"):
+        lay_out(tmp_path, "127.0.0.1", 9093, {})
 
 
 def test_each_client_can_read_its_file(tmp_path: Path) -> None:

@@ -43,6 +43,15 @@ def test_the_first_three_nodes_are_controllers_too_or_the_first_alone(
     assert snapshots == list(range(1, controllers + 1))
 
 
+def test_everything_is_for_this_user_alone(tmp_path: Path) -> None:
+    """Configs that are given may be passwords. A directory that was there is closed."""
+    (tmp_path / "node-1").mkdir(mode=0o755)
+    lay(tmp_path, 2, **{"ssl.key.password": "secret"})
+    below = [path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_dir()]
+    assert set(below) == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()} == {0o600}
+
+
 def test_small_clusters_have_as_many_replicas_as_they_can(tmp_path: Path) -> None:
     for count, replicas, in_sync in ((1, 1, 1), (2, 2, 2), (3, 3, 2), (4, 3, 2)):
         config = BrokerConfig.load(lay(tmp_path / str(count), count)[0].properties)

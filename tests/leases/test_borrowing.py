@@ -1,6 +1,10 @@
 """Leases over the second port of a running node, from the reader's side."""
 
+import json
+import random
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -83,3 +87,49 @@ def test_something_else_than_a_broker_is_named() -> None:
     with pytest.raises(ScanError, match="does not answer"):
         borrow([SecondPort("http://127.0.0.1:1")], [Wish("t", 0)], 1_000)
     assert "secret" not in repr(SecondPort("http://a", "user", "secret"))
+
+
+def test_a_login_travels_to_no_other_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a redirect nor a proxy gets it."""
+    asked: list[tuple[str, str | None]] = []
+    statuses: list[int] = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append((self.path, self.headers.get("Authorization")))
+            self.send_response(statuses[-1])
+            self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/elsewhere")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        for status in (301, 302, 303, 307, 308):
+            statuses.append(status)
+            with pytest.raises(ScanError, match="refuses"):
+                SecondPort(url, "reader", "secret").post("/leases", {})
+        assert [path for path, _ in asked] == ["/leases"] * 5
+        asked.clear()
+        monkeypatch.setenv("http_proxy", url)
+        with pytest.raises(ScanError, match="does not answer"):
+            SecondPort("http://127.0.0.1:1", "reader", "secret").post("/leases", {})
+        assert asked == []
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_the_ids_of_leases_come_from_the_random_numbers_of_the_system(
+    lending: Lending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An id is all that it takes to end a lease, and a Mersenne twister is known from the numbers that it gave."""
+    monkeypatch.setattr(random, "_urandom", lambda count: bytes(count - 1) + b"\x2a")
+    loan = json.loads(port_of(lending).post("/leases", {"partitions": []}))
+    assert int(loan["lease"], 16) == 42

@@ -154,6 +154,22 @@ def test_names_are_removed_when_a_lease_ends_and_when_its_time_is_over(lending: 
         rows(files_of(second), whole(second, EVERYTHING), EVERYTHING)
 
 
+def test_a_lease_whose_time_is_over_is_not_renewed_before_its_timer_comes(lending: Lending) -> None:
+    lending.create("t")
+    lent = lending.borrow("t", duration_ms=60_000)
+
+    def renewed(late_ms: int) -> int | None:
+        lender, now_ms = lending.lender, lending.lender._now_ms()
+        lender._now_ms = lambda: now_ms + late_ms  # type: ignore[method-assign]
+        try:
+            return lender.renew(lent.lease)
+        finally:
+            del lender._now_ms
+
+    assert lending.node.call(lambda: renewed(0)) == 60_000
+    assert lending.node.call(lambda: renewed(61_000)) is None
+
+
 def test_a_start_removes_the_names_that_a_death_left(lending: Lending) -> None:
     lending.create("t")
     lending.produce("t", range(200))

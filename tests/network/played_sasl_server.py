@@ -24,7 +24,7 @@ def server_half(mechanism: str, password: str = PASSWORD, user: str = USER) -> S
     kind = scram.MECHANISMS[mechanism]
     credential = kind.credential(kind.salted_password(password, b"salt" * 4, 4096), b"salt" * 4, 4096)
     known = {user: ScramLogin(credential, user)}
-    return ScramServer(kind, lambda name, _by_token: known.get(name), "theservers", b"secret")
+    return ScramServer(kind, lambda name, _by_token: known.get(name), "theservers", lambda _name, _by_token: credential)
 
 
 def answered(frame: bytes, response: Any) -> bytes:

@@ -23,7 +23,8 @@ before=$(traces)
 
 inside dpkg --install /tmp/kpybroker.deb
 inside kpybroker --version
-test "$(inside stat -c '%U %a' /var/lib/kpybroker)" = "kpybroker 750"
+test "$(inside stat -c '%U %a' /var/lib/kpybroker)" = "kpybroker 700"
+test "$(inside stat -c '%U %G %a' /etc/kpybroker/server.properties)" = "root kpybroker 640"
 echo "did: install"
 
 inside systemd-analyze verify --man=no /lib/systemd/system/kpybroker.service

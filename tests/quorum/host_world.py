@@ -6,6 +6,7 @@ from typing import Any
 
 from controller_world import ControllerWorld, topic_request
 
+from kpybroker.assembly.quorum import token_settings
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.controller.state import Settings
@@ -88,7 +89,7 @@ class HostWorld:
             self.metadata_log,
             identity,
             ControllerParts(
-                Settings(self.config.node_id),
+                Settings(self.config.node_id, tokens=token_settings(self.config)),
                 BrokerConfigRules(self.config),
                 self.rng,
                 self.identity.bootstrap_records,

@@ -10,9 +10,11 @@ from kpybroker.controller.large_batch import LARGE_RECORDS
 from kpybroker.io.scheduler import ManualScheduler, Pieces
 from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
 
 MANY = 3 * LARGE_RECORDS
 TIMEOUT_MS = 5_000
@@ -149,3 +151,15 @@ def test_timers_change_nothing_while_a_decision_is_made() -> None:
     list(steps)
     list(world.controller.settle())
     assert world.controller.decide(FenceStaleBrokers(), world.now_ms).records
+
+
+def test_the_time_of_day_is_that_of_the_decision() -> None:
+    """A delegation token may expire while the request that renews it waits behind a long decision."""
+    key = {"delegation.token.secret.key": "a key", "delegation.token.max.lifetime.ms": "1000"}
+    world = HostWorld(scheduler=SlowThread(), overrides=key).start().with_broker()
+    token = world.ask(CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1))
+    world.send(create(topic_request("large", MANY)))
+    renewed = world.send(RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=-1))
+    world.scheduler._now_ms += 1_001
+    world.scheduler.run()
+    assert renewed[0].error_code == error_codes.DELEGATION_TOKEN_EXPIRED

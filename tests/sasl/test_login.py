@@ -112,8 +112,22 @@ def test_a_session_ends_with_the_limit_or_the_credential(
     if ends_ms is None:
         assert made.judge(api.METADATA, 10**12) is Verdict.SERVE
     else:
-        assert made.judge(api.METADATA, ends_ms) is Verdict.SERVE
-        assert made.judge(api.METADATA, ends_ms + 1) is Verdict.EXPIRED
+        assert ends_ms == 10_000 or made.judge(api.METADATA, ends_ms - 1) is Verdict.SERVE
+        assert made.judge(api.METADATA, ends_ms) is Verdict.EXPIRED
+
+
+@pytest.mark.parametrize(("late_ms", "error_code"), [(-1, NONE), (0, SASL_AUTHENTICATION_FAILED), (5_000, 58)])
+def test_a_delegation_token_that_has_expired_does_not_log_in(
+    monkeypatch: pytest.MonkeyPatch, late_ms: int, error_code: int
+) -> None:
+    monkeypatch.setattr(Words, "token_authenticated", True)
+    made, answer = logged_in(expires_ms=100_000, now=Now(10_000, 100_000 + late_ms))
+    assert (answer.error_code, answer.lifetime_ms) == (error_code, 1 if late_ms < 0 else 0)
+    assert made.state is (State.DONE if late_ms < 0 else State.ENDED)
+    if late_ms >= 0:
+        assert f"'alice' expired {late_ms} ms ago" in answer.failure
+        assert "expired" not in answer.text, "the client learns what it learns about a token that was removed"
+        assert made.judge(api.METADATA, 10_000) is Verdict.CLOSE
 
 
 def test_a_reauthentication_begins_the_next_session_even_after_the_end_of_the_last() -> None:
@@ -121,7 +135,7 @@ def test_a_reauthentication_begins_the_next_session_even_after_the_end_of_the_la
     assert made.judge(api.METADATA, 60_000) is Verdict.EXPIRED
     answer = again(made, b"alice", Now(60_000, 0))
     assert (answer.error_code, answer.lifetime_ms) == (NONE, 5_000)
-    assert made.judge(api.METADATA, 65_000) is Verdict.SERVE
+    assert made.judge(api.METADATA, 64_999) is Verdict.SERVE
 
 
 def test_a_reauthentication_cannot_change_the_principal() -> None:
@@ -180,7 +194,7 @@ class AnyOrder(RuleBasedStateMachine):
             assert before is State.DONE or (before is State.FIRST and api_key == api.API_VERSIONS)
             if before is State.DONE:
                 assert self.sessions_end_ms is not None
-                assert self.now_ms <= self.sessions_end_ms
+                assert self.now_ms < self.sessions_end_ms
         elif verdict is Verdict.HANDSHAKE:
             assert api_key == api.SASL_HANDSHAKE
             assert before in (State.FIRST, State.DONE)
@@ -197,7 +211,7 @@ class AnyOrder(RuleBasedStateMachine):
         elif verdict is Verdict.EXPIRED:
             assert before is State.DONE
             assert self.sessions_end_ms is not None
-            assert self.now_ms > self.sessions_end_ms
+            assert self.now_ms >= self.sessions_end_ms
         else:
             assert verdict is Verdict.CLOSE
             assert self.login.state is State.ENDED

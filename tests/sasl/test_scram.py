@@ -6,11 +6,16 @@ from hypothesis import strategies as st
 
 from kpybroker.sasl import scram
 from kpybroker.sasl.exchange import AuthenticationFailed
-from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramMechanism
+from kpybroker.sasl.made_up_credentials import MadeUpCredentials
+from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredential, ScramMechanism
 from kpybroker.sasl.scram_client import ScramClient
 from kpybroker.sasl.scram_server import ScramLogin, ScramServer
 
 SALT = b"sixteen bytes it"
+
+
+def stranger(name: str, _by_token: bool) -> ScramCredential:
+    return MadeUpCredentials(lambda: b"secret").of(SCRAM_SHA_256, name)
 
 
 def login(mechanism: ScramMechanism, password: str, name: str) -> ScramLogin:
@@ -32,7 +37,7 @@ def test_the_example_of_rfc_7677() -> None:
 @pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, SCRAM_SHA_512])
 def test_both_halves_agree_on_a_right_password_alone(mechanism: ScramMechanism) -> None:
     for password in ("pencil", "wrong"):
-        server = ScramServer(mechanism, lambda _name, _token: login(mechanism, "pencil", "alice"), "more", b"secret")
+        server = ScramServer(mechanism, lambda _name, _token: login(mechanism, "pencil", "alice"), "more", stranger)
         client = ScramClient(mechanism, "al,i=ce", password, "once")
         proof = client.respond(server.respond(client.first()))
         assert proof is not None
@@ -51,7 +56,7 @@ def test_who_asks_cannot_tell_users_that_exist() -> None:
     known = {"alice": login(SCRAM_SHA_256, "pencil", "alice")}
     texts = []
     for name in ("alice", "bob"):
-        server = ScramServer(SCRAM_SHA_256, lambda name, _token: known.get(name), "more", b"secret")
+        server = ScramServer(SCRAM_SHA_256, lambda name, _token: known.get(name), "more", stranger)
         client = ScramClient(SCRAM_SHA_256, name, "wrong", "once")
         proof = client.respond(server.respond(client.first()))
         assert proof is not None
@@ -63,7 +68,7 @@ def test_who_asks_cannot_tell_users_that_exist() -> None:
 
 @pytest.mark.parametrize("nonce", ["", "once", "oncemoreandmore", "other"])
 def test_a_nonce_that_is_not_the_one_given_is_refused(nonce: str) -> None:
-    server = ScramServer(SCRAM_SHA_256, lambda _name, _token: login(SCRAM_SHA_256, "p", "alice"), "more", b"secret")
+    server = ScramServer(SCRAM_SHA_256, lambda _name, _token: login(SCRAM_SHA_256, "p", "alice"), "more", stranger)
     client = ScramClient(SCRAM_SHA_256, "alice", "p", "once")
     proof = client.respond(server.respond(client.first()))
     assert proof is not None
@@ -73,7 +78,7 @@ def test_a_nonce_that_is_not_the_one_given_is_refused(nonce: str) -> None:
 
 @pytest.mark.parametrize("name", ["x" * 500_000, "=2C" * 160_000, "é" * 5_000])
 def test_a_message_that_is_too_long_is_refused_and_not_kept(name: str) -> None:
-    server = ScramServer(SCRAM_SHA_256, lambda _name, _token: None, "more", b"secret")
+    server = ScramServer(SCRAM_SHA_256, lambda _name, _token: None, "more", stranger)
     with pytest.raises(AuthenticationFailed) as failed:
         server.respond(f"n,,n={name},r=once".encode())
     assert "invalid credentials" in failed.value.text
@@ -90,7 +95,7 @@ def test_a_proof_a_binding_and_an_extension_that_are_not_right_are_refused() -> 
         (b"c=biws", b"c=bixhPWFkbWluLA=="),
         (b"c=biws,", b"m=must,c=biws,"),
     ):
-        server = ScramServer(SCRAM_SHA_256, lambda _name, _token: login(SCRAM_SHA_256, "p", "alice"), "more", b"secret")
+        server = ScramServer(SCRAM_SHA_256, lambda _name, _token: login(SCRAM_SHA_256, "p", "alice"), "more", stranger)
         client = ScramClient(SCRAM_SHA_256, "alice", "p", "once")
         proof = client.respond(server.respond(client.first()))
         assert proof is not None
@@ -99,7 +104,7 @@ def test_a_proof_a_binding_and_an_extension_that_are_not_right_are_refused() -> 
         assert not server.is_complete
     for first in (b"y,,n=alice,r=once", b"p=tls-unique,,n=alice,r=once", b"n,,m=must,n=alice,r=once", b"n,,n=,r=once"):
         with pytest.raises(AuthenticationFailed):
-            ScramServer(SCRAM_SHA_256, lambda _name, _token: None, "more", b"secret").respond(first)
+            ScramServer(SCRAM_SHA_256, lambda _name, _token: None, "more", stranger).respond(first)
 
 
 @pytest.mark.parametrize("iterations", ["0", "1", "4095", "1000001", "999999999", "9999999999"])
@@ -113,7 +118,7 @@ def test_a_client_does_not_work_for_a_server_that_asks_for_too_little_or_too_muc
 
 def test_an_authorization_id_of_another_is_refused_before_any_challenge() -> None:
     def begun(authorization_id: str) -> bytes:
-        server = ScramServer(SCRAM_SHA_256, lambda _name, _token: login(SCRAM_SHA_256, "p", "alice"), "more", b"secret")
+        server = ScramServer(SCRAM_SHA_256, lambda _name, _token: login(SCRAM_SHA_256, "p", "alice"), "more", stranger)
         return server.respond(scram.ClientFirst("alice", "once", authorization_id).encode())
 
     assert begun("alice").startswith(b"r=oncemore")
@@ -123,7 +128,7 @@ def test_an_authorization_id_of_another_is_refused_before_any_challenge() -> Non
 
 @given(st.binary(max_size=80))
 def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
-    server = ScramServer(SCRAM_SHA_256, lambda _name, _token: None, "more", b"secret")
+    server = ScramServer(SCRAM_SHA_256, lambda _name, _token: None, "more", stranger)
     for _ in range(2):
         try:
             server.respond(data)

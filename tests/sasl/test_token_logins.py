@@ -8,7 +8,7 @@ import pytest
 from kpybroker.sasl import token_logins
 from kpybroker.sasl.delegation_token import TokenSecret
 from kpybroker.sasl.exchange import AuthenticationFailed
-from kpybroker.sasl.scram import MECHANISMS, SCRAM_SHA_256, ScramMechanism
+from kpybroker.sasl.scram import MECHANISMS, SCRAM_SHA_256, ScramCredential, ScramMechanism
 from kpybroker.sasl.scram_client import ScramClient
 from kpybroker.sasl.scram_server import ScramLogin, ScramServer
 from kpybroker.sasl.token_logins import TokenLogins
@@ -18,12 +18,15 @@ SECRET = TokenSecret("a key of all nodes")
 
 class Tokens(dict[str, Any]):
     def __init__(self) -> None:
-        self.salts = 0
-        self.logins = TokenLogins(SECRET, self.get, self.salt)
+        self.derived = 0
+        self.logins = TokenLogins(SECRET, self.get)
+        derive = self.logins._derived
 
-    def salt(self) -> bytes:
-        self.salts += 1
-        return b"salt %d" % self.salts
+        def counted(mechanism: ScramMechanism, token_id: str) -> ScramCredential:
+            self.derived += 1
+            return derive(mechanism, token_id)
+
+        self.logins._derived = counted  # type: ignore[method-assign]
 
     def add(self, token_id: str, owner: str = "User:alice", expiry_ms: int = 100, max_ms: int = 200) -> None:
         self[token_id] = SimpleNamespace(owner=owner, expiration_timestamp=expiry_ms, max_timestamp=max_ms)
@@ -32,7 +35,7 @@ class Tokens(dict[str, Any]):
         def find(name: str, is_token: bool) -> ScramLogin | None:
             return self.logins.find(mechanism, name) if is_token else None
 
-        server = ScramServer(mechanism, find, "server", b"secret")
+        server = ScramServer(mechanism, find, "server", lambda name, _: self.logins.made_up(mechanism, name))
         client = ScramClient(mechanism, token_id, password, "client", by_token=by_token)
         final = client.respond(server.respond(client.first()))
         assert final is not None
@@ -49,7 +52,7 @@ def test_the_owner_logs_in_with_the_hmac_until_the_token_expires(mechanism: Scra
     assert (server.authorization_id, server.token_authenticated, server.expires_ms) == ("alice", True, 100)
     tokens.add("t1", expiry_ms=300)
     assert tokens.log_in(mechanism, "t1", SECRET.password_of("t1")).expires_ms == 200
-    assert tokens.salts == 1, "the credential is derived once"
+    assert tokens.derived == 1, "the credential is derived once"
 
 
 def test_nobody_else_logs_in() -> None:
@@ -76,12 +79,26 @@ def test_credentials_are_forgotten_with_their_token_and_when_there_are_many(monk
     for token_id in ("t1", "t2", "t1", "t3", "t1"):
         tokens.add(token_id)
         assert tokens.logins.find(SCRAM_SHA_256, token_id) is not None
-    assert tokens.salts == 3, "t1 was used after t2, which made room for t3"
+    assert tokens.derived == 3, "t1 was used after t2, which made room for t3"
     tokens.logins.find(SCRAM_SHA_256, "t2")
-    assert tokens.salts == 4
+    assert tokens.derived == 4
     del tokens["t2"]
     tokens.logins.forget(["t2"])
     assert tokens.logins.find(SCRAM_SHA_256, "t2") is None
     tokens.add("t2")
     tokens.logins.find(SCRAM_SHA_256, "t2")
-    assert tokens.salts == 5
+    assert tokens.derived == 5
+
+
+def test_a_challenge_is_the_same_on_every_node_and_does_not_say_whether_there_is_such_a_token() -> None:
+    one, other = Tokens(), Tokens()
+    for tokens in (one, other):
+        tokens.add("t1")
+    for mechanism in MECHANISMS.values():
+        found = [tokens.logins.find(mechanism, "t1") for tokens in (one, other)]
+        salts = {each.credential.salt for each in found if each is not None}
+        made_up = {tokens.logins.made_up(mechanism, "t1").salt for tokens in (one, other)}
+        assert salts == made_up, "so it is when the token is there, and when it is gone"
+        assert len(salts) == 1
+        assert one.logins.made_up(mechanism, "t1").iterations == found[0].credential.iterations  # type: ignore[union-attr]
+    assert SECRET.salt_of("SCRAM-SHA-256", "t1") not in SECRET.hmac_of("t1")

@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -54,6 +55,12 @@ class Later:
 
     def monotonic_ms(self) -> float:
         return asyncio.get_running_loop().time() * 1000
+
+    ahead_ms = 0
+    """The time that has passed meanwhile by the clock on the wall."""
+
+    def now_ms(self) -> int:
+        return int(time.time() * 1000) + self.ahead_ms
 
 
 LATER: Any = Later()
@@ -222,6 +229,52 @@ def test_every_mistake_closes_its_connection_and_is_named_in_one_line(
             assert said.exc_info is None
     with secured(server.connect(), AUTHORITY.issue("alice", ())) as sock:
         assert asked(sock) == "User:CN=alice", "others are served"
+
+
+def test_a_resumed_session_does_not_outlive_the_certificate_of_its_client(
+    start_with: Callable[[TlsListener], RunningServer],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """OpenSSL resumes a session of TLS 1.2 without a check of its certificates."""
+    server = start_with(listening("required", enabled_protocols=("TLSv1.2",)))
+    context = client_context(settings(AUTHORITY.issue("alice", (), days=(-1, 1)), AUTHORITY))
+
+    def connect(session: ssl.SSLSession | None) -> ssl.SSLSocket:
+        return context.wrap_socket(server.connect(), server_hostname="localhost", session=session)
+
+    with connect(None) as first:
+        assert asked(first) == "User:CN=alice"
+        session = first.session
+    with connect(session) as second:
+        assert (asked(second), second.session_reused) == ("User:CN=alice", True)
+    monkeypatch.setattr(Later, "ahead_ms", 2 * 24 * 3_600_000)
+    with caplog.at_level(logging.WARNING, "kpybroker.server"), connect(session) as late, suppress(OSError):
+        assert late.recv(1) == b""
+    assert "its client certificate is refused on listener SECURE (SSL) (certificate has expired)" in caplog.text
+
+
+def test_a_channel_that_cannot_be_made_leaves_no_bytes_to_the_next(
+    start_with: Callable[[TlsListener], RunningServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes that a client has sent are in a buffer that the channels of a listener share."""
+    listener = listening()
+    context, wanted = listener.context, []
+
+    class Failing:
+        def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
+            wanted.append(listener.incoming.pending)
+            if len(wanted) == 1:
+                raise ssl.SSLError("no memory")
+            return context.wrap_bio(*arguments, **named)
+
+    server = start_with(listener)
+    monkeypatch.setattr(listener, "context", Failing())
+    with suppress(OSError), secured(server.connect()) as refused:
+        pytest.fail(f"it speaks {refused.version()}")
+    assert (len(wanted), listener.incoming.pending) == (1, 0)
+    with secured(server.connect()) as sock:
+        assert asked(sock) == "User:ANONYMOUS"
 
 
 def test_a_handshake_that_does_not_end_is_closed(

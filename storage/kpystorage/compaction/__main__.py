@@ -1,4 +1,5 @@
-"""The process that compacts logs for a broker: ``python -m kpystorage.compaction PARENT``, tasks and answers by pipe.
+"""The process that compacts logs for a broker: ``python -m kpystorage.compaction PARENT MODES``, tasks and answers by
+pipe.
 
 A frame is a length (u32) and a pickle. In come (LogToClean, CleanerConfig, now_ms); out go CleanedSegments as they are
 complete, then Cleaned or Failed. The pipe leads only to the process that started this one.
@@ -11,6 +12,7 @@ import os
 import pickle
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from struct import Struct
 from threading import Thread
@@ -119,11 +121,14 @@ def ask_for_long_slices() -> None:
     ctypes.CDLL(None).syscall(number, 0, attributes, 0)
 
 
-def serve(tasks: BinaryIO, answers: BinaryIO) -> None:
-    """Do tasks until the pipe ends. A thread of its own watches for that, since a task may take long."""
+def serve(tasks: BinaryIO, answers: BinaryIO, modes: Sequence[int]) -> None:
+    """Do tasks until the pipe ends. A thread of its own watches for that, since a task may take long. ``modes`` are
+    those of the files that it makes."""
     from queue import SimpleQueue
 
+    from kpystorage.modes import Modes
     from kpystorage.real_disk import RealDisk
+    from kpystorage.real_file import Descriptors
 
     waiting: SimpleQueue[bytes] = SimpleQueue()
 
@@ -133,7 +138,7 @@ def serve(tasks: BinaryIO, answers: BinaryIO) -> None:
         os._exit(0)
 
     Thread(target=read, daemon=True).start()
-    disk = RealDisk()
+    disk = RealDisk(Descriptors(modes=Modes(*modes)))
     while True:
         answer(disk, pickle.loads(waiting.get()), answers)
 
@@ -144,6 +149,6 @@ if __name__ == "__main__":
     pipe = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a print would be taken for an answer
     try:
-        serve(sys.stdin.buffer, pipe)
+        serve(sys.stdin.buffer, pipe, [int(each) for each in sys.argv[2:]])
     except BrokenPipeError:
         os._exit(0)
