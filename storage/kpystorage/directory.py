@@ -9,15 +9,12 @@ that failed for want of a descriptor before anything was done.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from heapq import heappop, heappush
-from threading import Lock
 from typing import Final, Protocol
 
 from kpystorage import checkpoint, names, partition_metadata
 from kpystorage.clean_stop import complete
-from kpystorage.disk import DescriptorsExhausted, Disk, remove_tree
-from kpystorage.disk import Lock as FileLock
+from kpystorage.disk import DescriptorsExhausted, Disk, Lock, remove_tree
 from kpystorage.disk_errors import in_words
 from kpystorage.errors import CorruptFile, CorruptLog, DirectoryLocked, DiskFailure, TooManyOpenFiles
 from kpystorage.failing import Failing
@@ -55,15 +52,10 @@ class LogDirectory:
         rng: Randomness,
         report: Callable[[str], None],
         default_config: LogConfig,
-        new_lock: Callable[[], AbstractContextManager[object]] = Lock,
     ) -> None:
-        """``report`` takes lines for the broker's log. Logs have ``default_config`` until they are configured.
-
-        ``new_lock`` makes the locks for what threads write: checkpoints, and the names in the logs' directories.
-        """
+        """``report`` takes lines for the broker's log. Logs have ``default_config`` until they are configured."""
         self.path = path.rstrip("/") or "/"
         self.disk = disk
-        self.new_lock = new_lock
         self.report = report
         self.default_config = default_config
         self.failure: OSError | None = None
@@ -98,7 +90,7 @@ class LogDirectory:
         self.cleaner_offsets: dict[TopicPartition, int] = {}
         """The offset up to which each log was compacted, as in Kafka's cleaner checkpoint."""
         self._rng = rng
-        self._lock: FileLock | None = None
+        self._lock: Lock | None = None
         self._session = Session(disk, self.path)
         self._now_ms = 0
         self._guard = Failing(self.fail)
@@ -106,7 +98,7 @@ class LogDirectory:
         self._set_aside = 0
         self._half_made: set[str] = set()
         """Directories of new logs that could not be filled for want of a descriptor."""
-        self._checkpoint_lock = new_lock()
+        self._checkpoint_lock = disk.new_lock()
         self._rendered: dict[str, bytes] = {}
         self._written: dict[str, bytes] = {}
         self._promised_starts: dict[TopicPartition, int] = {}

@@ -90,7 +90,7 @@ class Log:
         self.partition = partition
         self.topic_id = topic_id
         path = f"{directory.path}/{names.partition_directory(topic, partition)}"
-        self.folder = LogFolder(directory.disk, path, directory.new_lock())
+        self.folder = LogFolder(directory.disk, path)
         self.segments = []
         self.flushing: Flush | None = None
         self.is_being_cleaned = False  # by a process or thread that makes files in the directory

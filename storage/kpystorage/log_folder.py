@@ -7,8 +7,6 @@ Invariants: the directory is not renamed while a thread uses its path; the leade
 time, and an older rendering never replaces a newer one; nothing is done in a directory that waits for its removal.
 """
 
-from contextlib import AbstractContextManager
-
 from kpystorage import names
 from kpystorage.checkpoint import write_atomically
 from kpystorage.disk import Disk
@@ -19,12 +17,12 @@ class LogFolder:
 
     __slots__ = ("_disk", "_lock", "_rendered", "_written", "is_leaving", "path")
 
-    def __init__(self, disk: Disk, path: str, lock: AbstractContextManager[object]) -> None:
+    def __init__(self, disk: Disk, path: str) -> None:
         self.path = path
         self.is_leaving = False
         """Whether it waits for its removal: nothing in it has to be durable any more."""
         self._disk = disk
-        self._lock = lock
+        self._lock = disk.new_lock()
         self._rendered = self._written = b""
 
     @property

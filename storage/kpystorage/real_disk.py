@@ -9,7 +9,7 @@ import fcntl
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cache
 from threading import Lock
 
@@ -269,6 +269,9 @@ class RealDisk:
             return self.read(BOOT_ID_PATH).decode().strip()
         except OSError:
             return ""
+
+    def new_lock(self) -> AbstractContextManager[object]:
+        return Lock()
 
     def mount_id(self, path: str) -> str:
         return mount_id(path)
