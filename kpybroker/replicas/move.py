@@ -316,8 +316,8 @@ class Move:
         DiskFailure, Malformed.
         """
         source, copy = self.source, self.copy
-        if source.is_in_use or copy.is_in_use:
-            return False  # both get another name
+        if source.is_in_use:
+            return False  # it could not be deleted at once, and would still be found
         while copy.end.offset < source.end.offset:
             found = self._missing(self._chunk_bytes)
             if found is None:

@@ -16,7 +16,9 @@ from kpystorage.sim_disk import SimDisk, SimulatedCrash
 class Worker:
     """Work in a thread. ``is_over`` once it has returned or raised."""
 
-    def __init__(self, threads: "Threads", work: Callable[[], Any]) -> None:
+    def __init__(self, threads: "Threads", work: Callable[[], Any], over: "Callable[[Worker], object]") -> None:
+        """``over`` is called once it is over, by what resumed it last."""
+        self.over = over
         self.is_over = False
         self.result: Any = None
         self.error: BaseException | None = None
@@ -36,11 +38,10 @@ class Worker:
 
     def resume(self) -> None:
         """Let it go on to its next sync, or to its end."""
-        if not self.is_over:
-            before, self._threads.running = self._threads.running, self
-            self._mine.release()
-            self._others.acquire()
-            self._threads.running = before
+        before, self._threads.running = self._threads.running, self
+        self._mine.release()
+        self._others.acquire()
+        self._threads.running = before
 
     def wait(self) -> None:
         """Wait to be resumed. Called in its thread."""
@@ -62,17 +63,21 @@ class Threads:
         disk.before_sync = self.before_sync
         disk.lock_of = lambda: TurnLock(self)
 
-    def begin(self, work: Callable[[], Any]) -> Worker:
+    def begin(self, work: Callable[[], Any], over: Callable[[Worker], object] = lambda _worker: None) -> Worker:
         """A thread that does this, up to its first sync."""
-        worker = Worker(self, work)
+        worker = Worker(self, work, over)
         self.go_on(worker)
         return worker
 
     def go_on(self, worker: Worker) -> None:
-        """Resume one, if it waits still."""
+        """Resume one."""
+        if worker.is_over:
+            return
         self.waiting.pop(worker, None)
         worker.resume()
-        if not worker.is_over:
+        if worker.is_over:
+            worker.over(worker)
+        else:
             self.waiting[worker] = None
             self._waits(worker)
 
