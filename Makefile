@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 SLOW := slow or java or spark
-# A busy machine may make one test late; what fails twice is a failure, and each rerun is counted in the summary.
+# A busy machine may make one test late; what fails twice is a failure, and each rerun is named before the last summary.
 TESTS := $(PYTEST) tests --reruns 1
 COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 2
 PARTS := test-slow compat-java compat-rest compat-spark
@@ -109,11 +109,13 @@ browser: setup ## install what the tests of the console need: Debian's Chromium 
 ## Working on it
 
 .PHONY: test
+test: export KPYBROKER_RERUNS = $(CURDIR)/build/reruns.txt
 test: setup ## all tests: what continuous integration runs
 	$(MAKE) --no-print-directory lint
-	@mkdir -p build; rm -f $(LOGS)
+	@mkdir -p build; rm -f $(LOGS) $$KPYBROKER_RERUNS
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 test-fast $(PARTS); failed=$$?; \
-	cat $(LOGS); exit $$failed
+	cat $(LOGS) > build/tests.log; touch $$KPYBROKER_RERUNS; \
+	sed '$$d' build/tests.log; cat $$KPYBROKER_RERUNS; tail --lines=1 build/tests.log; exit $$failed
 
 .PHONY: test-fast
 test-fast: setup ## the tests that take seconds and need no Java
