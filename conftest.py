@@ -53,6 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--cleaner-seed", type=int, default=1, help="the seed of the first of them")
     group = parser.getgroup("durability")
     group.addoption("--durability-cuts", type=int, default=5, help="at how many points a recorded disk is cut; 0: all")
+    group.addoption("--slow-disk-s", type=float, default=15, help="the time for which brokers run on slow disks")
     group = parser.getgroup("lake")
     group.addoption("--lake-kills", type=int, default=5, help="how many writers of lake tables are killed")
     group = parser.getgroup("moving")
