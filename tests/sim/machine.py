@@ -22,6 +22,7 @@ from tests.storage.overlapping import Threads, Worker
 from .layout import Layout
 from .loop import SimulatedLoop
 from .network import Host, Network, SimulatedSockets
+from .synced import is_synced
 
 if TYPE_CHECKING:
     from .world import World
@@ -96,6 +97,8 @@ class SimulatedScheduler(LoopScheduler):
         self._under_way -= 1
         try:
             done(result, error)
+            if self.threads is not None:
+                self._machine.look_at_recovery_points()
         finally:
             if not self._under_way and self._idle is not None and not self._idle.done():
                 self._idle.set_result(None)
@@ -129,6 +132,8 @@ class Machine:
         self.is_slow = layout.kind.is_slow
         """Whether each sync of a thread takes long, so that anything may happen meanwhile."""
         self._syncs = world.stream(f"syncs {node_id}")
+        self._confirmed: dict[Any, int] = {}
+        """The recovery points that were compared with the disk."""
         self.is_up = False
         """Whether its node has said that it is ready."""
         self.is_stopping = False
@@ -180,6 +185,16 @@ class Machine:
     def sync_ms(self) -> float:
         """How long a sync takes."""
         return self._syncs.choice((0.0, 1.0, 20.0, 200.0))
+
+    def look_at_recovery_points(self) -> None:
+        """What a flush has confirmed is on the disk, whatever came between its syncs."""
+        broker = None if self.node is None else self.node.broker
+        for directory in () if broker is None else broker.replicas.directories:
+            for log in directory.logs.values():
+                if log.is_open and log.recovery_point > max(self._confirmed.get(log, 0), log.log_start_offset):
+                    self._confirmed[log] = log.recovery_point
+                    if not is_synced(self.disk, log, log.recovery_point):
+                        self.world.violated(f"{self} has not flushed {log.path} to its recovery point")
 
     # Life
 
