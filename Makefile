@@ -289,7 +289,7 @@ hostile: setup $(BENCHED)/bin/kpybroker ## attack the compiled wheel for long, w
 .PHONY: durability
 durability: setup ## cut the recorded disk of a whole broker at every point; then brokers whose fsync takes 200 ms (SECONDS=120)
 	$(PYTEST) tests/disks/test_durability.py -o timeout=0 --durability-cuts 0
-	$(PYTEST) tests/disks/test_slow_disks.py -o timeout=0 -s --slow-disk-s $(if $(filter file,$(origin SECONDS)),120,$(SECONDS))
+	$(PYTEST) tests/disks/test_slow_fsync.py -o timeout=0 -s --slow-disk-s $(if $(filter file,$(origin SECONDS)),120,$(SECONDS))
 
 .PHONY: transactions
 transactions: setup ## many more random transactions: beside Kafka's coordinator, and in the simulation with its crashes

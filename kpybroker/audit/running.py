@@ -63,7 +63,7 @@ class Result(NamedTuple):
     compared: int
     """The partitions with several replicas."""
     equal: int
-    """Those whose replicas were all read, are whole, and equal one another."""
+    """The ones of them whose replicas were all read, are whole, and equal one another."""
     whole_transactions: int
     torn_transactions: int
     pending_transactions: int

@@ -187,7 +187,7 @@ class Machine:
         return self._syncs.choice((0.0, 1.0, 20.0, 200.0))
 
     def look_at_recovery_points(self) -> None:
-        """What a flush has confirmed is on the disk, whatever came between its syncs."""
+        """Compare new recovery points with the disk: whatever came between the syncs of a flush, they must hold."""
         broker = None if self.node is None else self.node.broker
         for directory in () if broker is None else broker.replicas.directories:
             for log in directory.logs.values():

@@ -220,7 +220,7 @@ def test_a_clean_stop_leaves_nothing_to_a_flush_that_was_given_up() -> None:
 
 
 class NoLuck:
-    """Of what was not synced nothing survives."""
+    """The luck with which nothing survives that was not synced."""
 
     def random(self) -> float:
         return 0.999
