@@ -474,7 +474,8 @@ class LogDirectory:
         """Take the files set aside whose time is over, for :meth:`remove_files`. No other caller gets them again."""
         taken: list[tuple[LogFolder, str]] = []
         while self._due and self._due[0][0] <= now_ms and len(taken) < at_most:
-            taken.append(heappop(self._due)[2:])
+            _, _, folder, name = heappop(self._due)
+            taken.append((folder, name))
         return taken
 
     def remove_files(self, files: Iterable[tuple[LogFolder, str]]) -> None:
