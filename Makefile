@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 SLOW := slow or java or spark
-# A busy machine may make one test late; what fails twice is a failure, and each rerun is counted in the summary.
+# A busy machine may make one test late; what fails twice is a failure, and each rerun is named before the last summary.
 TESTS := $(PYTEST) tests --reruns 1
 COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 2
 PARTS := test-slow compat-java compat-rest compat-spark
@@ -109,11 +109,13 @@ browser: setup ## install what the tests of the console need: Debian's Chromium 
 ## Working on it
 
 .PHONY: test
+test: export KPYBROKER_RERUNS = $(CURDIR)/build/reruns.txt
 test: setup ## all tests: what continuous integration runs
 	$(MAKE) --no-print-directory lint
-	@mkdir -p build; rm -f $(LOGS)
+	@mkdir -p build; rm -f $(LOGS) $$KPYBROKER_RERUNS
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 test-fast $(PARTS); failed=$$?; \
-	cat $(LOGS); exit $$failed
+	cat $(LOGS) > build/tests.log; touch $$KPYBROKER_RERUNS; \
+	sed '$$d' build/tests.log; cat $$KPYBROKER_RERUNS; tail --lines=1 build/tests.log; exit $$failed
 
 .PHONY: test-fast
 test-fast: setup ## the tests that take seconds and need no Java
@@ -285,8 +287,9 @@ hostile: setup $(BENCHED)/bin/kpybroker ## attack the compiled wheel for long, w
 	PYTHONPATH=.:compat-tests $(BIN)/python tests/hostile/figures.py --kpybroker $(BENCHED)/bin/kpybroker
 
 .PHONY: durability
-durability: setup ## cut the recorded disk of a whole broker at every point; what it had promised is there
+durability: setup ## cut the recorded disk of a whole broker at every point; then brokers whose fsync takes 200 ms (SECONDS=120)
 	$(PYTEST) tests/disks/test_durability.py -o timeout=0 --durability-cuts 0
+	$(PYTEST) tests/disks/test_slow_fsync.py -o timeout=0 -s --slow-disk-s $(if $(filter file,$(origin SECONDS)),120,$(SECONDS))
 
 .PHONY: transactions
 transactions: setup ## many more random transactions: beside Kafka's coordinator, and in the simulation with its crashes
@@ -296,7 +299,7 @@ transactions: setup ## many more random transactions: beside Kafka's coordinator
 sim: setup ## whole nodes on a simulated clock, network and disk (SEEDS=0-999, OPTIONS='--nodes 3 --trace')
 	$(PYTEST) tests/sim -o timeout=0 -k once_failed --kept-seeds 1
 	$(PYTEST) tests/raft tests/replication -o timeout=0 -k whatever_happens --more-seeds 5
-	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(if $(filter file,$(origin SEEDS)),--lending 0-99 --beating 0-99 --streaming 0-99 --sharing 0-99 --zookeeper 0-99) $(OPTIONS)
+	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(if $(filter file,$(origin SEEDS)),--lending 0-99 --beating 0-99 --streaming 0-99 --sharing 0-99 --flushing 0-99 --zookeeper 0-99) $(OPTIONS)
 
 .PHONY: sim-zookeeper
 sim-zookeeper: setup ## the same with brokers in ZooKeeper mode at a simulated ensemble of three servers (SEEDS=0-1999)

@@ -26,6 +26,8 @@ JDK = ("java", "javac")
 FIXTURES_S = 600
 """How long the fixtures of one test may take, over its own limit."""
 ENDING_S = 120
+RERUNS = "KPYBROKER_RERUNS"
+"""The environment variable with the file that gets the names of tests that were run again."""
 exit_status = pytest.StashKey[int]()
 terminal = pytest.StashKey[int]()
 """Standard error as it was before pytest captured what is written there."""
@@ -51,6 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--cleaner-seed", type=int, default=1, help="the seed of the first of them")
     group = parser.getgroup("durability")
     group.addoption("--durability-cuts", type=int, default=5, help="at how many points a recorded disk is cut; 0: all")
+    group.addoption("--slow-disk-s", type=float, default=15, help="the time for which brokers run on slow disks")
     group = parser.getgroup("lake")
     group.addoption("--lake-kills", type=int, default=5, help="how many writers of lake tables are killed")
     group = parser.getgroup("moving")
@@ -144,6 +147,23 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    lines = [f"RERUN {report.nodeid}: {why(report)}" for report in terminalreporter.stats.get("rerun", [])]
+    for line in lines:
+        terminalreporter.write_line(line)
+    path = os.environ.get(RERUNS)
+    if path and lines:
+        with Path(path).open("a") as file:  # that of every process of a run
+            file.write("".join(f"{line}\n" for line in lines))
+
+
+def why(report: pytest.TestReport) -> str:
+    """The reason why a test was run again, in one line."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = (crash.message if crash is not None else report.longreprtext).splitlines()
+    return lines[0] if lines else "it failed"
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -15,7 +15,6 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
-from threading import Lock
 from typing import Final, NamedTuple, TypeVar
 
 from kpybroker.config.broker import BrokerConfig
@@ -103,7 +102,7 @@ async def open_storage(
     for path in every:
         _warn_of_little_room(disk, path)
     log_config = _default_log_config(config)
-    directories = {path: LogDirectory(path, disk, rng, log.warning, log_config, Lock()) for path in every}
+    directories = {path: LogDirectory(path, disk, rng, log.warning, log_config) for path in every}
     this_machine = "localhost" if config.standalone else name_of_this_machine()
     try:
         identity = identify(config, disk, list(directories), metadata_path, rng, now_ms, this_machine)

@@ -154,19 +154,21 @@ class Cluster:
         walk = Walk(Of(replica.label, *replica.spot), findings.append, task.start, task.end, deep=task.deep)
         walk.expected = task.next_offset
         stretches = []
+        is_read = True
         try:
             for end in [*(cut for cut in task.cuts if task.start < cut < task.end), task.end]:
                 walk.end = end
-                self._walk(task, walk, max(task.start, walk.expected))
+                is_read &= self._walk(task, walk, max(task.start, walk.expected))
                 stretches.append(walk.cut(end))
         except (KafkaError, Unreachable) as error:
             offset = max(walk.expected, task.start)
             walk.report(DAMAGE, BYTES, Place(), offset, f"cannot be read from offset {offset} on: {error}")
             stretches.append(walk.cut(task.end))
-        return Outcome(task, tuple(stretches), tuple(findings))
+            is_read = False
+        return Outcome(task, tuple(stretches), tuple(findings), is_read)
 
-    def _walk(self, task: Task, walk: Walk, offset: int) -> None:
-        """Walk up to the end of the walk. Raises KafkaError, Unreachable."""
+    def _walk(self, task: Task, walk: Walk, offset: int) -> bool:
+        """Walk up to the end of the walk; whether it could be read. Raises KafkaError, Unreachable."""
         replica, length, since_s = task.replica, FETCH_BYTES, 0.0
         while offset < walk.end:
             answer = self._fetch(replica, offset, length)
@@ -182,7 +184,7 @@ class Cluster:
                         f"gives no records from offset {offset} on, and its high watermark is {answer.high_watermark}"
                     )
                     walk.report(NOTE, BYTES, Place(), offset, text)
-                    return
+                    return False
                 continue
             since_s = 0.0
             taken, status = walk.feed(data, 0)
@@ -192,10 +194,11 @@ class Cluster:
                     continue
                 taken, status = walk.feed(data, 0, is_all=True)
             if status is Status.DONE:
-                return
+                return True
             if status is Status.ODD and not _past_damage(walk, data[taken:]):
-                return
+                return False
             offset = max(walk.expected, offset)
+        return True
 
     def _start_beyond(self, replica: Replica, offset: int) -> int:
         """The log's start, which has moved beyond an offset. KafkaError if it has not."""

@@ -172,10 +172,11 @@ class Directories:
                 text = f"cannot be read: {error.strerror}"
                 place = Place(error.filename or replica.directory)
                 wrong = Finding(DAMAGE, BYTES, *replica.spot, replica.label, *place, task.start, text)
-                return Outcome(task, (), (*findings, wrong))
+                return Outcome(task, (), (*findings, wrong), is_read=False)
         place = Place(replica.directory)
         text = "was deleted meanwhile"
-        return Outcome(task, (), (Finding(NOTE, OFFSETS, *replica.spot, replica.label, *place, task.start, text),))
+        gone = Finding(NOTE, OFFSETS, *replica.spot, replica.label, *place, task.start, text)
+        return Outcome(task, (), (gone,), is_read=False)
 
     def _read(self, task: Task, findings: list[Finding]) -> Iterator[Stretch]:
         replica = task.replica

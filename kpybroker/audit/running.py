@@ -6,10 +6,10 @@ they say is complete lies below these ends, also while the brokers run.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpybroker.audit import groups, joining, keys, replicas, tables, transactions
-from kpybroker.audit.findings import DAMAGE, NOTE, REPLICAS, TABLES, Finding, Place
+from kpybroker.audit.findings import BYTES, DAMAGE, NOTE, OFFSETS, REPLICAS, TABLES, Finding, Place
 from kpybroker.audit.kept import Kept, Summary
 from kpybroker.audit.mapping import Mapped, Reached
 from kpybroker.audit.records import committed_records
@@ -30,6 +30,9 @@ from kpybroker.transactions.transaction import Transaction
 from kpystorage.control_batches import transaction_marker
 from kpywire.errors import Malformed
 from kpywire.record import Record
+
+EQUALITY: Final = (BYTES, OFFSETS, REPLICAS)
+"""Replicas of a partition are equal where nothing contradicts these claims."""
 
 
 class Wanted(NamedTuple):
@@ -60,6 +63,7 @@ class Result(NamedTuple):
     compared: int
     """The partitions with several replicas."""
     equal: int
+    """The ones of them whose replicas were all read, are whole, and equal one another."""
     whole_transactions: int
     torn_transactions: int
     pending_transactions: int
@@ -106,8 +110,11 @@ def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, tota
     tasks = [task for plan in plans.values() for task in plan.tasks]
     total(sum(task.size_bytes for task in tasks))
     stretches: dict[str, list[tuple[Task, Stretch]]] = {key: [] for key in plans}
+    unread: set[Spot] = set()
     for outcome in mapped(source.read, tasks, reached):
         findings += outcome.findings
+        if not outcome.is_read:
+            unread.add(outcome.task.replica.spot)
         stretches[outcome.task.replica.key] += [(outcome.task, each) for each in outcome.stretches]
     audited: list[Audited] = []
     keeping: dict[str, Kept] = {}
@@ -122,11 +129,9 @@ def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, tota
     for one in audited:
         by_spot.setdefault(one.replica.spot, []).append(one)
     damaged = {(f.replica, f.topic, f.partition, f.offset) for f in findings if f.level == DAMAGE}
-    unequal = 0
     for several in by_spot.values():
-        differing = list(compare(source, several, damaged))
-        unequal += any(finding.level == DAMAGE for finding in differing)
-        findings += differing
+        findings += compare(source, several, damaged)
+    unequal = unread | {(f.topic, f.partition) for f in findings if f.level == DAMAGE and f.claim in EQUALITY}
     harmed = {(each.replica, each.topic, each.partition) for each in findings if each.level == DAMAGE}
     best = {
         spot: max(several, key=lambda one: ((one.replica.label, *spot) not in harmed, one.whole.next_offset))
@@ -140,15 +145,15 @@ def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, tota
     if wanted.keys:
         findings += [finding for each in audited for finding in _keys(source, each)]
     findings += judge_tables(source, wanted.ranges, best)
-    compared = sum(len(several) > 1 for several in by_spot.values())
+    compared = {spot for spot, several in by_spot.items() if len(several) > 1}
     return Result(
         len(by_spot),
         max((len(several) for several in by_spot.values()), default=0),
         sum(each.whole.size_bytes for each in audited),
         sum(stretch.size_bytes for found in stretches.values() for _, stretch in found),
         sum(each.whole.records for each in best.values()),
-        compared,
-        compared - unequal,
+        len(compared),
+        len(compared - unequal),
         decided.whole,
         decided.torn,
         decided.pending,

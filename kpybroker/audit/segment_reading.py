@@ -67,7 +67,7 @@ class SegmentRead:
         piece = next(pieces(_Behind(self._file, position), self._size - position, begin, limit))
         place = Place(self._path, position)
         is_tail = position + piece.end == self._size and self._following is None
-        if is_tail and piece.header is None and (self._is_open or not piece.trouble):
+        if is_tail and piece.header is None and self._is_open:
             if piece.trouble:
                 walk.report(NOTE, BYTES, place, walk.expected, f"{piece.end} bytes of a write that did not finish")
             self.position = self._size

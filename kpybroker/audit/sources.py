@@ -82,6 +82,8 @@ class Outcome(NamedTuple):
     task: Task
     stretches: tuple[Stretch, ...]
     findings: tuple[Finding, ...]
+    is_read: bool = True
+    """Whether all of it was read, damaged or not."""
 
 
 class Source(Protocol):

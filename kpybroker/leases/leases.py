@@ -20,14 +20,19 @@ class TooManyLeases(Exception):
     """No lease can be given until others have ended."""
 
 
+class LeaseEnded(Exception):
+    """A lease that has ended gets no more segments."""
+
+
 class Lease:
     """One lease."""
 
     __slots__ = ("duration_ms", "ends_ms", "segments")
 
-    def __init__(self, duration_ms: int, ends_ms: int) -> None:
+    def __init__(self, duration_ms: int) -> None:
         self.duration_ms = duration_ms
-        self.ends_ms = ends_ms
+        self.ends_ms: int | None = None
+        """The time when it ends; None as long as its segments are being lent, since nobody can renew it then."""
         self.segments: list[LentSegment] = []
 
 
@@ -46,16 +51,17 @@ class Leases:
         """The number of segments that are lent."""
         return self._segments
 
-    def begin(self, lease_id: int, duration_ms: int, now_ms: int) -> None:
-        """Begin a lease without segments. Raises TooManyLeases."""
+    def begin(self, lease_id: int, duration_ms: int) -> None:
+        """Begin a lease without segments. Its time begins with the first `renew`. Raises TooManyLeases."""
         if len(self._leases) >= MOST_LEASES:
             raise TooManyLeases(f"there are {MOST_LEASES} leases; end some, or wait until they end")
-        duration_ms = max(SHORTEST_MS, min(duration_ms, LONGEST_MS))
-        self._leases[lease_id] = Lease(duration_ms, now_ms + duration_ms)
+        self._leases[lease_id] = Lease(max(SHORTEST_MS, min(duration_ms, LONGEST_MS)))
 
     def add(self, lease_id: int, segments: list[LentSegment]) -> None:
-        """Note that segments were lent. Raises TooManyLeases, and KeyError if the lease has ended meanwhile."""
-        lease = self._leases[lease_id]
+        """Note that segments were lent. Raises TooManyLeases, and LeaseEnded if the lease has ended meanwhile."""
+        lease = self._leases.get(lease_id)
+        if lease is None:
+            raise LeaseEnded("the lease has ended")
         if self._segments + len(segments) > MOST_SEGMENTS:
             raise TooManyLeases(f"{MOST_SEGMENTS} segments are lent; end some leases, or ask for fewer partitions")
         lease.segments += segments
@@ -79,7 +85,8 @@ class Leases:
 
     def due(self, now_ms: int) -> list[int]:
         """The leases whose time is over."""
-        return [lease_id for lease_id, lease in self._leases.items() if lease.ends_ms <= now_ms]
+        ends = [(lease_id, lease.ends_ms) for lease_id, lease in self._leases.items()]
+        return [lease_id for lease_id, ends_ms in ends if ends_ms is not None and ends_ms <= now_ms]
 
     def all(self) -> list[int]:
         """All leases."""
@@ -87,4 +94,5 @@ class Leases:
 
     def next_end_ms(self) -> int | None:
         """The time when the next lease ends; None if there is none."""
-        return min((lease.ends_ms for lease in self._leases.values()), default=None)
+        ends = [lease.ends_ms for lease in self._leases.values()]
+        return min((each for each in ends if each is not None), default=None)

@@ -13,7 +13,7 @@ from typing import Final
 
 from kpybroker.errors import KafkaError
 from kpybroker.io.scheduler import Scheduler, Timer
-from kpybroker.leases.leases import Leases, TooManyLeases
+from kpybroker.leases.leases import LeaseEnded, Leases, TooManyLeases
 from kpybroker.leases.manifest import AbortedSpan, Manifest, PartitionManifest, Wish
 from kpybroker.replicas.replica import HeldTopic, Replica
 from kpybroker.replicas.replicas import Replicas
@@ -58,7 +58,7 @@ class Lender:
         """Begin a lease on these partitions; ``done`` gets its manifest when all are lent, a few in each turn of the
         loop. Raises TooManyLeases."""
         lease_id = self._rng.getrandbits(ID_BITS)
-        self.leases.begin(lease_id, duration_ms, self._now_ms())
+        self.leases.begin(lease_id, duration_ms)
         self._scheduler.in_pieces(self._lend_all(lease_id, wanted, may_read, done))
 
     def renew(self, lease: str) -> int | None:
@@ -95,17 +95,23 @@ class Lender:
         may_read: Callable[[str], bool],
         done: Callable[[Manifest], object],
     ) -> Iterator[None]:
-        partitions, refused = [], []
+        partitions: list[PartitionManifest] = []
+        refused: list[tuple[str, int, str]] = []
         for wish in {(each.topic, each.partition): each for each in wanted}.values():
             try:
                 partitions.append(self._lend(lease_id, wish, may_read))
-            except (KafkaError, StorageError, OSError, TooManyLeases) as error:
+            except (KafkaError, StorageError, OSError, TooManyLeases, LeaseEnded) as error:
                 refused.append((wish.topic, wish.partition, str(error)))
+            except Exception:
+                log.exception("Partition %d of %s could not be lent because of a defect", wish.partition, wish.topic)
+                refused.append((wish.topic, wish.partition, "it could not be lent because of a defect"))
             yield
         duration_ms = self.leases.renew(lease_id, self._now_ms())
+        if duration_ms is None:
+            refused += [(each.topic, each.partition, "the lease has ended") for each in partitions]
+            partitions, duration_ms = [], 0
         self._set_timer()
-        lease = f"{lease_id:032x}"
-        done(Manifest(self._cluster_id, self._node_id, lease, duration_ms or 0, partitions, refused))
+        done(Manifest(self._cluster_id, self._node_id, f"{lease_id:032x}", duration_ms, partitions, refused))
 
     def _lend(self, lease_id: int, wish: Wish, may_read: Callable[[str], bool]) -> PartitionManifest:
         if not may_read(wish.topic):
@@ -119,7 +125,7 @@ class Lender:
         segments = lend(self._disk, leader.log, start_offset, leader.high_watermark, lease_id)
         try:
             self.leases.add(lease_id, segments)
-        except (TooManyLeases, KeyError):
+        except Exception:
             for _ in self._take_back(segments):
                 pass
             raise

@@ -243,10 +243,13 @@ def read_checkpoint(data: bytes, name: str) -> Iterator[tuple[BatchHeader, bytes
     """The batches of a snapshot or a bootstrap file. Raises Malformed if one of them has changed since it was
     written."""
     end = 0
-    for position, header in batch_headers(data):
-        end = position + header.size
-        if not check_crc(data, header, position):
-            raise Malformed(f"{name}: wrong checksum at byte {position}")
-        yield header, data[position:end]
+    try:
+        for position, header in batch_headers(data):
+            if not check_crc(data, header, position):
+                raise Malformed("wrong checksum")
+            end = position + header.size
+            yield header, data[position:end]
+    except Malformed as error:
+        raise Malformed(f"{name}, byte {end}: {error}") from None
     if end != len(data):
         raise Malformed(f"{name}: {len(data) - end} bytes follow the last whole batch")

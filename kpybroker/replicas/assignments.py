@@ -2,6 +2,8 @@
 
 The controller needs this if there are several directories: if one of them fails, only the partitions in it lose their
 leader. Assignments made in quick succession go into one request.
+
+Invariant: one request is under way at a time, so an older assignment of a replica never replaces a newer one.
 """
 
 import logging
@@ -45,7 +47,7 @@ class Assignments:
         self._unsent: dict[Place, bytes] = {}
         self._waiting: dict[Place, tuple[bytes, Callable[[], object]]] = {}
         """The callbacks for directories that the controller has noted, each with its directory."""
-        self._scheduled = False
+        self._scheduled = self._is_asking = False
 
     def assign(
         self, topic_id: bytes, index: int, directory_id: bytes, then: Callable[[], object] | None = None
@@ -68,12 +70,13 @@ class Assignments:
 
     def _send_some(self) -> None:
         self._scheduled = False
+        if self._is_asking:
+            return  # the answer is the next occasion
         places = list(self._unsent)[:MAX_ASSIGNMENTS]
         sent = {place: self._unsent.pop(place) for place in places}
         if sent:
+            self._is_asking = True
             self._send(self._request(sent), lambda response: self._answered(response, sent))
-        if self._unsent:
-            self._send_after(GATHER_MS)
 
     def _request(self, sent: dict[Place, bytes]) -> AssignReplicasToDirsRequest:
         directories: dict[bytes, dict[bytes, list[int]]] = {}
@@ -101,6 +104,7 @@ class Assignments:
 
     def _answered(self, response: Any, sent: dict[Place, bytes]) -> None:
         """Handle the response. A request that failed as a whole is sent again; assignments that came since are kept."""
+        self._is_asking = False
         if response.error_code == error_codes.UNSUPPORTED_VERSION:
             self._noted(sent, {})  # by the metadata.version the controller knows of no directories
         elif response.error_code == error_codes.NONE:
@@ -112,6 +116,8 @@ class Assignments:
             )
             self._unsent = {**sent, **self._unsent}
             self._send_after(RETRY_MS)
+        if self._unsent:
+            self._send_after(GATHER_MS)
 
     def _noted(self, sent: dict[Place, bytes], refused: dict[Place, int]) -> None:
         for place, directory_id in sent.items():

@@ -32,7 +32,7 @@ from kpystorage.compaction.task import (
 )
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import DiskFailure
-from kpystorage.flush import Flush
+from kpystorage.flush import Flush, end_flush
 from kpystorage.log import Log
 from kpystorage.producer_states import ProducerStates
 
@@ -125,10 +125,7 @@ class Pass:
 
     def _flushed(self, flush: Flush, error: BaseException | None) -> None:
         try:
-            if isinstance(error, OSError):
-                raise self.log.directory.fail(_for_good(error)) from error
-            if error is None:
-                self.log.finish_flush(flush)
+            end_flush(self.log, flush, _for_good(error))
             self._flush()
         except DiskFailure as failure:
             self._directory_failed(failure)
@@ -154,6 +151,7 @@ class Pass:
             last_records(found.producers),
             found.config,
         )
+        found.is_being_cleaned = True
         self._run = self.host.cleaners.clean(Task(task, self.config, self.scheduler.now_ms()), self._told)
 
     # Meanwhile
@@ -198,8 +196,7 @@ class Pass:
 
     def _make_durable(self) -> None:
         self._is_swapping = True
-        disk, path = self.log.directory.disk, self.log.path
-        self.scheduler.submit_blocking(lambda: disk.synchronize_directory(path), self._is_durable)
+        self.scheduler.submit_blocking(self.log.folder.synchronize, self._is_durable)
 
     def _is_durable(self, _result: None, error: BaseException | None) -> None:
         self._is_swapping = False
@@ -207,7 +204,7 @@ class Pass:
             self._is_swapping = True
             self.scheduler.call_later(RETRY_MS, self._make_durable)
             return
-        if isinstance(error, OSError) and not self.is_over:
+        if isinstance(error, OSError):
             self._directory_failed(self.log.directory.fail(error))
         self._go_on()
 
@@ -249,8 +246,8 @@ class Pass:
             log.warning("%s cannot be compacted and is left as it is %s: %s", self.log.name, how_long, line)
         if isinstance(result, Failed) and result.trace:
             log.error("The cleaner failed because of a defect:\n%s", result.trace)
-        disk, path = self.log.directory.disk, self.log.path
-        self.scheduler.submit_blocking(lambda: discard(disk, path), lambda _result, _error: self._finish(line, None))
+        disk, folder = self.log.directory.disk, self.log.folder
+        self.scheduler.submit_blocking(lambda: discard(disk, folder), lambda _result, _error: self._finish(line, None))
 
     def _directory_failed(self, failure: DiskFailure) -> None:
         self.abort()
@@ -258,12 +255,13 @@ class Pass:
 
     def _finish(self, line: str | None, stats: CleanerStats | None) -> None:
         self.is_over = True
+        self.log.is_being_cleaned = False
         self.log.stop_compacting = None
         self._over(line, stats)
         for callback in self._waiting:
             callback()
 
 
-def _for_good(error: OSError) -> OSError:
+def _for_good(error: BaseException | None) -> BaseException | None:
     """Make the error final: a flush is not retried here, so it has failed if there was no file descriptor."""
     return OSError(error.errno, error.strerror) if isinstance(error, DescriptorsExhausted) else error

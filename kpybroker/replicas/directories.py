@@ -24,7 +24,7 @@ REMOVED_AT_ONCE = 16
 """How many directories are removed at a time. Before the next ones it is checked whether the node stops."""
 REMOVAL_PAUSE_MS = 1
 """The pause between removals, for other work that needs a thread."""
-FLUSH_WAIT_MS = 2
+USE_WAIT_MS = 2
 SAY_AGAIN_MS = 10_000.0
 MOST_PREFERRED = 10_000
 """The most partitions that are not on this node yet but have a chosen directory."""
@@ -290,11 +290,12 @@ class Directories:
     def delete(self, found: Log, delay_ms: int) -> None:
         """Take a log out of use and delete its files after ``delay_ms``.
 
-        A flush that is under way ends first: its thread uses the files by their current names.
+        A flush or a compaction that is under way ends first: it uses the log's directory by its name.
         """
-        if found.is_flushing:
+        found.end_compaction()
+        if found.is_in_use:
             self._doomed.add(found)
-            self.scheduler.call_later(FLUSH_WAIT_MS, self.delete, found, delay_ms)
+            self.scheduler.call_later(USE_WAIT_MS, self.delete, found, delay_ms)
             return
         self._doomed.discard(found)
         try:

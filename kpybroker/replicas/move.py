@@ -23,7 +23,7 @@ from kpybroker.replicas.throttle import Throttle
 from kpystorage import names
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import DiskFailure, TooManyOpenFiles
-from kpystorage.flush import Flush
+from kpystorage.flush import Flush, end_flush
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
@@ -257,10 +257,12 @@ class Move:
         """Flush the copy in a thread and note it in its directory's checkpoints; then tell the controller."""
         self._take_epochs()
         flush = self.copy.begin_flush()
-        if flush is None:
-            self._note()
-        else:
+        if flush is not None:
             self._attempt(flush)
+        elif self.copy.is_in_use:  # somebody else's flush, or one of what was cut meanwhile
+            self._later(LOOK_AGAIN_MS)
+        else:
+            self._note()
 
     def _take_epochs(self) -> None:
         """Copy the log's leader epochs, including those of leaders that wrote nothing (KAFKA-20961)."""
@@ -278,9 +280,7 @@ class Move:
             return
 
         def go_on() -> None:
-            if isinstance(error, OSError):
-                raise self.copy.directory.fail(error) from error
-            self.copy.finish_flush(flush)
+            end_flush(self.copy, flush, error)
             if not self.is_over:
                 self._note()
 
@@ -316,8 +316,8 @@ class Move:
         DiskFailure, Malformed.
         """
         source, copy = self.source, self.copy
-        if source.is_flushing:
-            return False  # its thread knows the files by the names they have now
+        if source.is_in_use:
+            return False  # it could not be deleted at once, and would still be found
         while copy.end.offset < source.end.offset:
             found = self._missing(self._chunk_bytes)
             if found is None:

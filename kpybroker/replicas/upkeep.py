@@ -20,7 +20,7 @@ from kpystorage import names
 from kpystorage.directory import LogDirectory
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import DiskFailure
-from kpystorage.flush import Flush, begin_flush_of_epochs
+from kpystorage.flush import Flush, begin_flush_of_epochs, end_flush
 from kpystorage.log import Log
 from kpystorage.recovery import Shutdown
 from kpystorage.retention import expendable
@@ -189,7 +189,7 @@ class Upkeep:
         if flush is not None:
             self._flushing += 1
             self._attempt(found, flush)
-        elif found.is_flushing:  # somebody else's flush, which began before this one was due
+        elif found.flushing is not None:  # somebody else's flush, which began before this one was due
             found.directory.rolled[found] = None
 
     def _attempt(self, found: Log, flush: Flush) -> None:
@@ -204,10 +204,7 @@ class Upkeep:
             error = OSError(error.errno, error.strerror)  # there is no later: what it covered counts as lost
         self._flushing -= 1
         try:
-            if isinstance(error, OSError):
-                raise found.directory.fail(error) from error
-            if error is None:
-                found.finish_flush(flush)
+            end_flush(found, flush, error)
             self._flush_some()
         except DiskFailure as failure:
             self.replicas.directory_failed(failure)
@@ -245,7 +242,7 @@ class Upkeep:
             replica = self._aging.popleft()
             try:
                 role = replica.held()
-                if role.log.epochs.dirty and self._has_expendable(role, now_ms):
+                if role.log.has_unwritten_epochs and self._has_expendable(role, now_ms):
                     self._unready.append(replica)
                 elif role.log.delete_old_segments(now_ms, role.high_watermark.offset):
                     self._shortened.add(role.log.directory)
@@ -284,13 +281,10 @@ class Upkeep:
         self, replica: Replica, found: Log, flush: Flush, _result: None, error: BaseException | None
     ) -> None:
         try:
-            if isinstance(error, OSError) and not isinstance(error, DescriptorsExhausted):
-                raise found.directory.fail(error) from error
-            found.finish_flush(flush)
-            if error is None:
+            is_tried_again = isinstance(error, DescriptorsExhausted)  # with the next round
+            end_flush(found, flush, None if is_tried_again else error)
+            if not is_tried_again:
                 self._aging.append(replica)
-            else:
-                found.epochs.dirty = True  # its turn comes with the next round
         except DiskFailure as failure:
             self.replicas.directory_failed(failure)
         if not self._stopped:

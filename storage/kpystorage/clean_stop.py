@@ -9,8 +9,10 @@ Invariant: everything that :func:`complete` leaves was confirmed by the descript
 back.
 """
 
+from kpystorage import names
 from kpystorage.checkpoint import TEMPORARY, render_epochs
 from kpystorage.disk import Disk
+from kpystorage.flush import give_up_flush
 from kpystorage.log import Log
 
 FEW_LOGS = 8
@@ -19,11 +21,13 @@ LOGS_AT_ONCE = 500
 
 
 def complete(disk: Disk, path: str, logs: list[Log]) -> None:
-    """Complete and flush open logs of the directory at ``path``. OSError, DiskFailure."""
+    """Complete and flush open logs of the directory at ``path``, once no thread works on them. OSError, DiskFailure."""
     for begin in range(0, len(logs), LOGS_AT_ONCE):
         some = logs[begin : begin + LOGS_AT_ONCE]
+        for log in some:
+            give_up_flush(log)
         if len(some) > FEW_LOGS and disk.synchronize_all(path):
-            _write_epochs(disk, path, [log for log in some if log.epochs.dirty])
+            _write_epochs(disk, path, [log for log in some if log.has_unwritten_epochs])
             for log in some:
                 log.close()
             disk.synchronize_all(path)
@@ -41,12 +45,16 @@ def complete(disk: Disk, path: str, logs: list[Log]) -> None:
 def _write_epochs(disk: Disk, path: str, logs: list[Log]) -> None:
     """Write the leader epochs, before the snapshots of producers that belong to them (see
     :meth:`Log.take_snapshot`)."""
-    files = [disk.create(log.epochs_path + TEMPORARY) for log in logs]
+    paths = [f"{log.path}/{names.LEADER_EPOCHS}" for log in logs]
+    files = [disk.create(path + TEMPORARY) for path in paths]
     for log, file in zip(logs, files, strict=True):
-        file.pwrite(render_epochs(log.epochs.entries()), 0)
+        content = render_epochs(log.epochs.entries())
+        log.folder.render_epochs(content)
+        file.pwrite(content, 0)
     disk.synchronize_all(path)
-    for log, file in zip(logs, files, strict=True):
+    for log, file, target in zip(logs, files, paths, strict=True):
         file.descriptor().confirm()
         file.release()
-        disk.rename(log.epochs_path + TEMPORARY, log.epochs_path)
+        disk.rename(target + TEMPORARY, target)
+        log.folder.epochs_were_written()
         log.epochs.dirty = False

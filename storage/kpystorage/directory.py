@@ -9,7 +9,6 @@ that failed for want of a descriptor before anything was done.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
 from heapq import heappop, heappush
 from typing import Final, Protocol
 
@@ -23,6 +22,7 @@ from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.listing import TopicPartition, list_logs
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
+from kpystorage.log_folder import LogFolder
 from kpystorage.losses import Loss, Losses
 from kpystorage.producer_states import ProducerStates
 from kpystorage.recovery import LoadedLog, LogLoader, Shutdown
@@ -52,12 +52,8 @@ class LogDirectory:
         rng: Randomness,
         report: Callable[[str], None],
         default_config: LogConfig,
-        checkpoint_lock: AbstractContextManager[object] | None = None,
     ) -> None:
-        """``report`` takes lines for the broker's log. Logs have ``default_config`` until they are configured.
-
-        ``checkpoint_lock`` (a ``threading.Lock``) is needed where :meth:`write_checkpoint` runs in threads.
-        """
+        """``report`` takes lines for the broker's log. Logs have ``default_config`` until they are configured."""
         self.path = path.rstrip("/") or "/"
         self.disk = disk
         self.report = report
@@ -98,10 +94,11 @@ class LogDirectory:
         self._session = Session(disk, self.path)
         self._now_ms = 0
         self._guard = Failing(self.fail)
-        self._due: list[tuple[int, str]] = []  # a heap
+        self._due: list[tuple[int, int, LogFolder, str]] = []  # a heap; the second number makes all different
+        self._set_aside = 0
         self._half_made: set[str] = set()
         """Directories of new logs that could not be filled for want of a descriptor."""
-        self._checkpoint_lock = nullcontext() if checkpoint_lock is None else checkpoint_lock
+        self._checkpoint_lock = disk.new_lock()
         self._rendered: dict[str, bytes] = {}
         self._written: dict[str, bytes] = {}
         self._promised_starts: dict[TopicPartition, int] = {}
@@ -153,7 +150,7 @@ class LogDirectory:
             self.logs[key] = Log(self, *key, None, self.default_config)
         for key, name in listing.copies.items():
             self.future_logs[key] = copy = Log(self, *key, None, self.default_config)
-            copy.path = self._file(name)
+            copy.folder.path = self._file(name)
 
     def _drop_what_is_gone(self) -> None:
         """Drop logs that do not exist: checkpoints written before a log was deleted still name it, if the process died
@@ -330,7 +327,7 @@ class LogDirectory:
         """Create a new empty log that becomes a copy of ``source``, from its first segment on. DiskFailure."""
         log = Log(self, source.topic, source.partition, topic_id, config)
         unique = self._rng.getrandbits(128)
-        log.path = self._file(names.marked_directory(log.topic, log.partition, unique, names.FUTURE_DIRECTORY))
+        log.folder.path = self._file(names.marked_directory(log.topic, log.partition, unique, names.FUTURE_DIRECTORY))
         self._make(log, topic_id, source.segments[0].base_offset, now_ms)
         self.future_logs[log.topic, log.partition] = log
         return log
@@ -338,17 +335,16 @@ class LogDirectory:
     def promote(self, log: Log) -> None:
         """Make a copy the log of its partition: flushed, under the final name, for good. DiskFailure.
 
-        No flush of it may be under way, and no other log of the partition may be in this directory.
+        No other log of the partition may be in this directory.
         """
         log.flush()
         # A copy of a compacted log has gaps, which recovery takes for losses where nothing says that it was flushed.
         self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
         path = self._file(names.partition_directory(log.topic, log.partition))
         with self._guard:
-            self.disk.rename(log.path, path)
+            log.folder.rename(path)
             self.disk.synchronize_directory(self.path)
             self._session.changed()
-        log.path = path
         for segment in log.segments:
             segment.moved(path)
         log.snapshots.moved(path)
@@ -441,7 +437,7 @@ class LogDirectory:
         name = names.marked_directory(log.topic, log.partition, self._rng.getrandbits(128), mark)
         log.abandon()
         with self._guard:
-            self.disk.rename(log.path, self._file(name))
+            log.folder.rename(self._file(name), is_leaving=mark == names.DELETE_DIRECTORY)
             self._session.changed()
         key = (log.topic, log.partition)
         for held in (self.logs, self.future_logs):
@@ -462,9 +458,10 @@ class LogDirectory:
         if name in self.leftovers:
             self.leftovers.remove(name)
 
-    def delete_later(self, path: str, due_ms: int) -> None:
+    def delete_later(self, folder: LogFolder, name: str, due_ms: int) -> None:
         """Have a file that was set aside removed when its time comes (used by the logs)."""
-        heappush(self._due, (due_ms, path))
+        self._set_aside += 1
+        heappush(self._due, (due_ms, self._set_aside, folder, name))
 
     def delete_due_files(self, now_ms: int, at_most: int = MOST_REMOVED_AT_ONCE) -> int:
         """Remove files set aside whose ``file.delete.delay.ms`` is over; at most ``at_most`` now. Return how many.
@@ -473,19 +470,19 @@ class LogDirectory:
         self.remove_files(due)
         return len(due)
 
-    def take_due_files(self, now_ms: int, at_most: int = MOST_REMOVED_AT_ONCE) -> list[str]:
+    def take_due_files(self, now_ms: int, at_most: int = MOST_REMOVED_AT_ONCE) -> list[tuple[LogFolder, str]]:
         """Take the files set aside whose time is over, for :meth:`remove_files`. No other caller gets them again."""
-        taken: list[str] = []
+        taken: list[tuple[LogFolder, str]] = []
         while self._due and self._due[0][0] <= now_ms and len(taken) < at_most:
-            taken.append(heappop(self._due)[1])
+            _, _, folder, name = heappop(self._due)
+            taken.append((folder, name))
         return taken
 
-    def remove_files(self, paths: Iterable[str]) -> None:
+    def remove_files(self, files: Iterable[tuple[LogFolder, str]]) -> None:
         """Remove files. May run in a thread: it takes a while to free a gigabyte. DiskFailure."""
         with self._guard:
-            for path in paths:
-                with suppress(FileNotFoundError):  # its log was deleted meanwhile
-                    self.disk.unlink(path)
+            for folder, name in files:
+                folder.unlink(name)
 
     def lower_recovery_point(self, log: Log) -> None:
         """Correct the checkpoint of a log that was truncated below it, before the log is written to again."""

@@ -9,7 +9,7 @@ Invariant: a call does all of what it says or raises OSError; no read, write or 
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import NamedTuple, Protocol
 
 from kpystorage.gathering import Gathering
@@ -161,6 +161,9 @@ class Disk(Protocol):
 
     def boot_id(self) -> str:
         """The identity of this start of the machine; empty where it cannot be known."""
+
+    def new_lock(self) -> AbstractContextManager[object]:
+        """A lock for something on this disk that several threads of this process work on."""
 
     def mount_id(self, path: str) -> str:
         """The identity of the current mount of the file system of ``path``, unique within a start of the machine; empty

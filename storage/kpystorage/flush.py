@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kpystorage import names
-from kpystorage.checkpoint import render_epochs, write_atomically
+from kpystorage.checkpoint import render_epochs
 from kpystorage.disk import Descriptor, Disk, File, failing_for_good
+from kpystorage.log_folder import LogFolder
 from kpystorage.read_back import ReadBack, read_backs
 from kpystorage.segment import Segment
 
@@ -64,7 +65,8 @@ class Flush:
     """One flush of one log. ``end_offset`` is the recovery point once the flush is noted."""
 
     __slots__ = (
-        "covered", "descriptors", "directories", "disk", "end_offset", "epochs", "is_void", "read_backs", "size_bytes",
+        "covered", "descriptors", "disk", "end_offset", "epochs", "folder", "is_void", "parent", "read_backs",
+        "size_bytes",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, end_offset: int, size_bytes: int, covered: Unflushed) -> None:
@@ -76,8 +78,12 @@ class Flush:
         self.read_backs: list[ReadBack] = []
         self.is_void = False
         """Whether the log was cut in the meantime: its files no longer hold what this flush is about."""
-        self.directories: list[str] = []
-        self.epochs: tuple[str, bytes] | None = None
+        self.epochs: LogFolder | None = None
+        """The log's directory, if its leader epochs are to be written."""
+        self.folder: LogFolder | None = None
+        """The log's directory, if its names are to be made durable."""
+        self.parent = ""
+        """The log directory, if the name of the log's directory is to be made durable."""
 
     def run(self) -> None:
         """Do the flush. OSError if any of it fails. May run in a thread."""
@@ -90,9 +96,11 @@ class Flush:
             descriptor.fsync()
         self._read_back()
         if self.epochs is not None:
-            write_atomically(self.disk, *self.epochs)
-        for directory in self.directories:
-            self.disk.synchronize_directory(directory)
+            self.epochs.write_epochs()
+        if self.folder is not None:
+            self.folder.synchronize()
+        if self.parent:
+            self.disk.synchronize_directory(self.parent)
 
     def confirm(self) -> None:
         """Do the rest of the flush after ``synchronize_all`` did nearly all of it: files and names are on the disk, if
@@ -122,17 +130,24 @@ def begin_flush(log: "Log") -> Flush | None:
     flush = Flush(log.directory.disk, log.end.offset, log.unflushed_bytes, covered)
     with log.directory.failing():
         _add_files(flush, log, snapshots)
-    if log.epochs.dirty:
-        flush.epochs = (log.epochs_path, render_epochs(log.epochs.entries()))
-        log.epochs.dirty = False
+    flush.epochs = unwritten_epochs(log)
     if covered or snapshots:
-        flush.directories.append(log.path)
+        flush.folder = log.folder
     if covered.new_directory:
-        flush.directories.append(log.directory.path)
+        flush.parent = log.directory.path
     log.unflushed = Unflushed()
     log.snapshots.unflushed = []
     log.flushing = flush
     return flush
+
+
+def unwritten_epochs(log: "Log") -> LogFolder | None:
+    """The log's directory, with its leader epochs rendered, if its checkpoint is behind them."""
+    folder = log.folder
+    if log.epochs.dirty:
+        folder.render_epochs(render_epochs(log.epochs.entries()))
+        log.epochs.dirty = False
+    return folder if folder.is_behind else None
 
 
 def _add_files(flush: Flush, log: "Log", snapshots: Iterable[str]) -> None:
@@ -169,15 +184,55 @@ def _descriptor_of(log: "Log", path: str) -> Descriptor:
     return descriptor
 
 
+def take_back(log: "Log", flush: Flush) -> None:
+    """Have the log's next flush do again what a thread is still at, or what a flush that is given up has not done."""
+    log.unflushed.take_back(flush.covered)
+    flush.covered, flush.size_bytes = Unflushed(), 0
+
+
+def end_flush(log: "Log", flush: Flush, error: BaseException | None) -> None:
+    """Note that the thread of a flush is done with it. DiskFailure if it failed."""
+    if error is not None:
+        flush.is_void = True
+        if log.is_open:
+            take_back(log, flush)
+    log.finish_flush(flush)
+    if isinstance(error, OSError):
+        raise log.directory.fail(error) from error
+
+
+def give_up_flush(log: "Log") -> None:
+    """Forget the flush that is under way, since no thread is at it any more."""
+    if log.flushing is not None:
+        take_back(log, log.flushing)
+        log.flushing = None
+
+
+def flush_at_once(log: "Log") -> None:
+    """Flush everything that a log has appended, also while a thread is at it, with less. DiskFailure."""
+    if log.directory.failure is not None:
+        raise log.directory.offline()
+    under_way, log.flushing = log.flushing, None
+    try:
+        if under_way is not None:
+            take_back(log, under_way)
+        flush = begin_flush(log)
+        if flush is not None:
+            with log.directory.failing():
+                flush.run()
+            log.finish_flush(flush)
+    finally:
+        log.flushing = under_way  # until its thread is done
+
+
 def begin_flush_of_epochs(log: "Log") -> Flush | None:
     """A flush of a log's leader epochs alone: where they are on disk, beginning a segment waits for no disk.
 
     None while another flush of this log is under way, if they are on disk already, and in an offline directory.
     """
-    if log.directory.failure is not None or log.flushing is not None or not log.epochs.dirty:
+    if log.directory.failure is not None or log.flushing is not None or not log.has_unwritten_epochs:
         return None
     flush = Flush(log.directory.disk, log.recovery_point, 0, Unflushed())
-    flush.epochs = (log.epochs_path, render_epochs(log.epochs.entries()))
-    log.epochs.dirty = False
+    flush.epochs = unwritten_epochs(log)
     log.flushing = flush
     return flush

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final, Self
 
 from kpystorage import lookups, names
 from kpystorage.boundaries import Boundaries
-from kpystorage.checkpoint import render_epochs, write_atomically
 from kpystorage.control_batches import apply_producer, note_ended
 from kpystorage.errors import OffsetOutOfRange, RecordBatchTooLarge, UnexpectedAppendOffset
-from kpystorage.flush import Flush, Unflushed, begin_flush
+from kpystorage.flush import Flush, Unflushed, begin_flush, flush_at_once, take_back, unwritten_epochs
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_config import LogConfig
+from kpystorage.log_folder import LogFolder
 from kpystorage.log_offset import LogOffset
 from kpystorage.log_slice import LogSlice
 from kpystorage.lookups import EXACT, OffsetForTimestamp, Search
@@ -53,9 +53,9 @@ class Log:
 
     __slots__ = (
         "_boundaries", "_complete_end", "_ended", "_flush_messages", "_unsnapshotted_bytes", "active", "base_offsets",
-        "config", "directory", "end", "epochs", "flushing", "log_start_offset", "partition", "path", "producers",
-        "recovery_point", "segments", "snapshots", "stop_compacting", "topic", "topic_id", "unflushed",
-        "unflushed_bytes",
+        "config", "directory", "end", "epochs", "flushing", "folder", "is_being_cleaned", "log_start_offset",
+        "partition", "producers", "recovery_point", "segments", "snapshots", "stop_compacting", "topic", "topic_id",
+        "unflushed", "unflushed_bytes",
     )  # fmt: skip
 
     topic_id: bytes | None
@@ -89,8 +89,11 @@ class Log:
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
-        self.path = f"{directory.path}/{names.partition_directory(topic, partition)}"
+        path = f"{directory.path}/{names.partition_directory(topic, partition)}"
+        self.folder = LogFolder(directory.disk, path)
         self.segments = []
+        self.flushing: Flush | None = None
+        self.is_being_cleaned = False  # by a process or thread that makes files in the directory
         self.configure(config)
         self.stop_compacting = None
 
@@ -98,6 +101,11 @@ class Log:
     def name(self) -> str:
         """``topic-partition``."""
         return f"{self.topic}-{self.partition}"
+
+    @property
+    def path(self) -> str:
+        """The path of the log's directory."""
+        return self.folder.path
 
     # Opening and closing.
 
@@ -119,7 +127,6 @@ class Log:
         self._ended: list[EndedTransaction] = []
         # A process that wrote it and did not stop cleanly may have died before its names were durable, or gone.
         self.unflushed = Unflushed(loaded.new_files, new_directory=loaded.new_directory or not loaded.is_complete)
-        self.flushing: Flush | None = None
         self.active = segments[-1]
         self.active.jitter_ms = self.directory.draw_jitter_ms(self.config)
         self.end = LogOffset(loaded.end_offset, self.active.base_offset, self.active.size)
@@ -525,8 +532,7 @@ class Log:
         self._complete_end = -1
         if self.flushing is not None:
             self.flushing.is_void = True
-            self.unflushed.take_back(self.flushing.covered)
-            self.flushing = None
+            take_back(self, self.flushing)
         if offset < self.recovery_point:
             self.recovery_point = offset
             self.directory.lower_recovery_point(self)
@@ -546,14 +552,15 @@ class Log:
             self._unsnapshotted_bytes = 0
 
     @property
-    def epochs_path(self) -> str:
-        return f"{self.path}/{names.LEADER_EPOCHS}"
+    def has_unwritten_epochs(self) -> bool:
+        """Whether the leader epoch checkpoint on disk is behind."""
+        return self.epochs.dirty or self.folder.is_behind
 
     def write_epochs(self) -> None:
-        """Write the leader epoch checkpoint if it is behind: temporary file, fsync, rename. May raise OSError."""
-        if self.epochs.dirty:
-            write_atomically(self.directory.disk, self.epochs_path, render_epochs(self.epochs.entries()))
-            self.epochs.dirty = False
+        """Write the leader epoch checkpoint if it is behind, after a thread that is writing it. May raise OSError."""
+        folder = unwritten_epochs(self)
+        if folder is not None:
+            folder.write_epochs()
 
     def begin_flush(self) -> Flush | None:
         """The flush of everything that has to be made durable, to be run in any thread and then given to
@@ -569,14 +576,16 @@ class Log:
         return self.unflushed.removed_files or (self.flushing is not None and self.flushing.covered.removed_files)
 
     @property
-    def is_flushing(self) -> bool:
-        """Whether a flush is under way: its thread uses the present names of the log's files."""
-        return self.is_open and self.flushing is not None
+    def is_in_use(self) -> bool:
+        """Whether a flush or a cleaner is at work in the log's directory, which must not get another name then."""
+        return self.flushing is not None or self.is_being_cleaned
 
     def finish_flush(self, flush: Flush) -> None:
-        """Note that ``flush`` has run: the recovery point moves. If it failed, call ``directory.fail`` instead."""
-        if self.is_open and self.flushing is flush:
-            self.flushing = None
+        """Note that ``flush`` has run: the recovery point moves. `end_flush` is for one that may have failed."""
+        if self.flushing is not flush:
+            return
+        self.flushing = None
+        if self.is_open and not flush.is_void:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
             self.unflushed_bytes -= flush.size_bytes
             if self._unsnapshotted_bytes >= _SNAPSHOT_INTERVAL_BYTES:
@@ -585,16 +594,4 @@ class Log:
 
     def flush(self) -> None:
         """Do a whole flush at once: everything appended is durable when this returns. DiskFailure if that fails."""
-        if self.directory.failure is not None:
-            raise self.directory.offline()
-        under_way, self.flushing = self.flushing, None
-        if under_way is not None:
-            # A thread is at it, with less. When it is done there is nothing to note; until then names stay.
-            self.unflushed.take_back(under_way.covered)
-            under_way.covered, under_way.size_bytes = Unflushed(), 0
-        flush = self.begin_flush()
-        if flush is not None:
-            with self.directory.failing():
-                flush.run()
-            self.finish_flush(flush)
-        self.flushing = under_way
+        flush_at_once(self)

@@ -7,6 +7,8 @@ Invariant: as with a real disk, an open file outlives its name.
 
 import errno
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from threading import Lock
 
 from kpystorage.disk import FileStatus
 from kpystorage.gathering import Gathering
@@ -309,6 +311,9 @@ class MemoryDisk:
 
     def boot_id(self) -> str:
         return ""
+
+    def new_lock(self) -> AbstractContextManager[object]:
+        return Lock()
 
     def mount_id(self, path: str) -> str:
         del path

@@ -9,8 +9,9 @@ import fcntl
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cache
+from threading import Lock
 
 from kpystorage.disk import File, FileStatus
 from kpystorage.gathering import Gathering
@@ -53,13 +54,30 @@ def _library_call(name: str) -> Callable[..., int] | None:
     return getattr(library, name, None)
 
 
-class RealDescriptor:
-    """An open file of the operating system. Usable from any thread. It is closed when its last holder releases it."""
+def _confirm(fd: int) -> None:
+    """Wait for the writes in progress, and report failed ones."""
+    confirm = _library_call("sync_file_range")
+    if confirm is None:
+        _synchronize(fd)
+    elif confirm(fd, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(_WAIT_BEFORE)):
+        error = ctypes.get_errno()
+        if error not in _NOT_THERE:
+            raise OSError(error, os.strerror(error))
+        _synchronize(fd)
 
-    __slots__ = ("__weakref__", "_fd", "dirty", "used")
+
+class RealDescriptor:
+    """An open file of the operating system. Usable from any thread. It is closed when its last holder releases it.
+
+    The system reports a failed write once. So one thread at a time asks, and every later question gets the same answer.
+    """
+
+    __slots__ = ("__weakref__", "_asking", "_failure", "_fd", "dirty", "used")
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._asking = Lock()
+        self._failure: OSError | None = None
         self.used = True  # since the sweep last looked
         self.dirty = False  # written through since its last fsync began
 
@@ -78,19 +96,21 @@ class RealDescriptor:
         return b"".join(pieces)
 
     def fsync(self) -> None:
-        self.dirty = False  # first: what is written meanwhile may not be covered
-        _synchronize(self._fd)
+        self._ask(_synchronize)
 
     def confirm(self) -> None:
-        confirm = _library_call("sync_file_range")
-        self.dirty = False
-        if confirm is None:
-            _synchronize(self._fd)
-        elif confirm(self._fd, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(_WAIT_BEFORE)):
-            error = ctypes.get_errno()
-            if error not in _NOT_THERE:
-                raise OSError(error, os.strerror(error))
-            _synchronize(self._fd)
+        self._ask(_confirm)
+
+    def _ask(self, question: Callable[[int], object]) -> None:
+        with self._asking:
+            if self._failure is not None:
+                raise OSError(self._failure.errno, self._failure.strerror)
+            self.dirty = False  # first: what is written meanwhile may not be covered
+            try:
+                question(self._fd)
+            except OSError as error:
+                self._failure = error
+                raise
 
     def drop_cache(self, position: int, end: int) -> None:
         if sys.platform == "linux":
@@ -248,6 +268,9 @@ class RealDisk:
             return self.read(BOOT_ID_PATH).decode().strip()
         except OSError:
             return ""
+
+    def new_lock(self) -> AbstractContextManager[object]:
+        return Lock()
 
     def mount_id(self, path: str) -> str:
         return mount_id(path)

@@ -30,7 +30,7 @@ from kpystorage.scan import is_old_message
 from kpystorage.segment import Segment
 from kpystorage.segment_files import SegmentFiles, survey
 from kpystorage.snapshot_files import SnapshotFiles
-from kpywire.batch import ATTRIBUTES_POSITION, HEADER_BYTES, NO_PRODUCER_ID, BatchHeader, check_crc
+from kpywire.batch import ATTRIBUTES_POSITION, NO_PRODUCER_ID, BatchHeader, check_crc
 from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 
@@ -118,11 +118,13 @@ class LogLoader:
             self.new_files.append(f"{self.path}/{names.PARTITION_METADATA}")  # its writer may have died before a flush
         self._read_epochs()
         self._open_segments(files, shutdown, recovery_point, log_start_offset)
+        indexed = self.segments[-1].indexed_behind_end() if self.segments else []
         if shutdown is Shutdown.UNCLEAN:
             self._recover_from(recovery_point, recovery_point, log_start_offset)
         elif shutdown is Shutdown.PROCESS_DIED and self.segments:
             self._recover_tail(recovery_point, log_start_offset)
-        end_offset = self._end_offset(shutdown) if self.segments else log_start_offset
+        end_offset = self._end_offset(shutdown, recovery_point) if self.segments else log_start_offset
+        self._note_missing_end([offset for offset in indexed if offset >= end_offset], end_offset, shutdown)
         if end_offset < log_start_offset:
             self.report(
                 f"{self.name}: its end {end_offset} is below its start {log_start_offset}, where it starts over"
@@ -150,16 +152,55 @@ class LogLoader:
             self.new_files, new_directory=False, is_complete=shutdown is Shutdown.CLEAN,
         )  # fmt: skip
 
-    def _end_offset(self, shutdown: Shutdown) -> int:
-        """The offset behind the last batch. CorruptLog if it is followed by other bytes that a clean stop has left."""
+    def _end_offset(self, shutdown: Shutdown, recovery_point: int) -> int:
+        """The offset behind the last batch, where the file ends too. CorruptLog if a clean stop has left other bytes
+        than zeros there: whatever is written behind them could not be read."""
         segment = self.segments[-1]
         offset, end = segment.tail()
-        if shutdown is Shutdown.CLEAN and end < segment.size and any(segment.log.pread(HEADER_BYTES, end)):
-            raise CorruptLog(
-                f"{segment.log.path}, byte {end} (offset {offset}): damaged, though the last stop was clean. "
-                "Nothing is removed; `kpybroker check` says what can be mended"
+        if shutdown is not Shutdown.CLEAN:
+            return offset
+        if recovery_point < offset:
+            offset, end = self._believable_end(recovery_point)
+        if end < segment.size:
+            if not scan.is_zeros(segment.log, end, segment.size):
+                raise CorruptLog(
+                    f"{segment.log.path}, byte {end} (offset {offset}): damaged, though the last stop was clean. "
+                    "Nothing is removed; `kpybroker check` says what can be mended"
+                )
+            self.report(
+                f"{self.name}: {segment.size - end} zeros from byte {end} (offset {offset}) on are no batch, thus cut "
+                "off, though the last stop was clean"
             )
+            segment.cut(end)
         return offset
+
+    def _believable_end(self, recovery_point: int) -> tuple[int, int]:
+        """(offset, position) of the end of a log that goes on behind its end at the last, clean stop: somebody has put
+        bytes there since, which count as far as they are valid and continue the log. Where that end is not known, the
+        last batches are checked."""
+        segment = self.segments[-1]
+        offset = max(recovery_point or segment.offset_index.last_offset, segment.base_offset)
+        found = segment.find(offset, segment.size)
+        start = end = 0 if found is None else found[0]
+        for at, header, data in scan.batches(segment.log, end, segment.size):
+            if header.next_offset <= max(offset, header.base_offset) or not check_crc(data, header):
+                break
+            if header.base_offset < offset and at != start:
+                break
+            offset, end = header.next_offset, at + len(data)
+        return offset, end
+
+    def _note_missing_end(self, indexed: list[int], end_offset: int, shutdown: Shutdown) -> None:
+        """Note that the log ends before batches that its indexes know of.
+
+        After a power failure these batches were never flushed. Otherwise the file was whole when its writer ended.
+        """
+        if not indexed or self.loss is not None:
+            return
+        loss = Loss(end_offset, max(indexed) + 1, max(indexed) + 1, self.epochs.latest, is_cut=True)
+        if shutdown is not Shutdown.UNCLEAN:
+            self.loss = loss
+        self.report(f"{self.name}: {loss}: its indexes know of them, and its last segment ends before them")
 
     # Files.
 
@@ -373,7 +414,7 @@ class LogLoader:
         rest_bytes = segment.size - position
         if rest_bytes:
             self._refuse_flushed(segment, position, expected_offset, recovery_point)
-            if any(segment.log.pread(HEADER_BYTES, position)):  # zeros are room that was taken beforehand
+            if not self._is_room(segment, position):
                 self.report(
                     f"{self.name}: {rest_bytes} bytes from offset {expected_offset} on are no valid batch, thus cut off"
                 )
@@ -383,6 +424,11 @@ class LogLoader:
         else:
             segment.seal()
         return expected_offset
+
+    def _is_room(self, segment: Segment, position: int) -> bool:
+        """Whether the rest of a segment is room that was taken beforehand: zeros, as far as a look at them is cheap."""
+        end = min(segment.size, position + scan.BATCH_WINDOW_BYTES)
+        return self.config.preallocate and scan.is_zeros(segment.log, position, end)
 
     def _refuse_flushed(self, segment: Segment, position: int, offset: int, recovery_point: int) -> None:
         place = f"{segment.log.path}, byte {position} (offset {offset})"

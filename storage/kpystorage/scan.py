@@ -73,6 +73,16 @@ def batches(file: Readable, position: int, end: int) -> Iterator[tuple[int, Batc
         position += size
 
 
+def is_zeros(file: Readable, position: int, end: int) -> bool:
+    """Whether there are only zeros from ``position`` up to ``end``."""
+    while position < end:
+        window = file.pread(min(BATCH_WINDOW_BYTES, end - position), position)
+        if not window or window.count(0) != len(window):
+            return False
+        position += len(window)
+    return True
+
+
 def is_old_message(file: Readable, position: int, end: int) -> bool:
     """Whether a whole, valid message of format 0 or 1 lies at ``position``, as Kafka wrote them before 0.11."""
     start = file.pread(_OLD_MESSAGE.size, position)

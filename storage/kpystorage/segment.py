@@ -249,8 +249,9 @@ class Segment:
             self._first_timestamp = timestamp
 
     def flush_indexes(self) -> None:
-        """Write index entries that are only in memory. The time index is first, since recovery relies on the offset
-        index in the file."""
+        """Write index entries that are only in memory, after the batches that they are about. The time index is before
+        the offset index, since recovery relies on that one in the file."""
+        self.log.settle()
         self.time_index.flush()
         self.offset_index.flush()
 
@@ -371,11 +372,20 @@ class Segment:
         return self.tail()[0]
 
     def tail(self) -> tuple[int, int]:
-        """(offset, position) behind the last batch that can be recognised."""
+        """(offset, position) behind the last batch that can be recognised, and does not reach back."""
         following, end = self.base_offset, 0
         for at, header in self._from_index(self.offset_index.last_offset, self.size):
+            if not following <= header.base_offset < header.next_offset:
+                break
             following, end = header.next_offset, at + header.size
         return following, end
+
+    def indexed_behind_end(self) -> list[int]:
+        """The offsets of batches that the last entries of the indexes name, and that may lie behind the file's end."""
+        offset, position = self.offset_index.last_offset, self.offset_index.last_position
+        latest = self.time_index.last
+        found = [offset] if 0 < position >= self.size else []
+        return [*found, latest.offset] if latest.timestamp > 0 and (found or not self.size) else found
 
     def find_timestamp(
         self, timestamp: int, start_offset: int, search: Search = first_not_older

@@ -31,7 +31,7 @@ def set_aside(log: "Log", segments: Iterable[Segment], now_ms: int, *, kept_snap
             log.snapshots.forget(segment.base_offset)
         for path in paths:
             log.directory.disk.rename(path, path + names.DELETED)
-            log.directory.delete_later(path + names.DELETED, due_ms)
+            log.directory.delete_later(log.folder, path.rpartition("/")[2] + names.DELETED, due_ms)
         for unflushed in pending:
             for path in paths:
                 unflushed.forget_file(path)

@@ -7,11 +7,15 @@ names since then up to some point; for each file any selection of the writes and
 part. After the death of the process alone everything stays, but the call in progress may have been done in part. A
 failed fsync of a file loses for good what was written since the last one, except for a random part.
 
+A flush may be slow: ``before_sync`` is called before each sync, and a simulated thread lets others go on there.
+
 Invariant: the same random numbers give the same faults.
 """
 
 import errno
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from threading import Lock
 from typing import Protocol
 
 from kpystorage.memory_disk import Folder, Inode, MemoryDisk
@@ -46,6 +50,8 @@ class SimDisk(MemoryDisk):
         self.failure: Callable[[], OSError] = lambda: OSError(errno.EIO, "simulated")
         self.loses_pages: Callable[[], bool] = lambda: False
         """Asked at each fsync of a file that was written to: whether it fails."""
+        self.before_sync: Callable[[], object] = lambda: None
+        self.lock_of: Callable[[], AbstractContextManager[object]] = Lock
         self._dead = False
         self._names: dict[int, tuple[dict[str, Inode | Folder], list[dict[str, Inode | Folder | None]]]] = {}
         self._contents: dict[int, tuple[bytes, list[tuple[bytes | None, int]]]] = {}
@@ -85,6 +91,7 @@ class SimDisk(MemoryDisk):
         self._raise(fault)
 
     def synchronize(self, node: Inode | Folder) -> None:
+        self.before_sync()
         self._raise(self._fault())
         if isinstance(node, Folder):
             self._names[node.number] = (dict(node.entries), [])
@@ -94,6 +101,10 @@ class SimDisk(MemoryDisk):
             raise OSError(errno.EIO, "simulated")
         else:
             self._contents[node.number] = (bytes(node.data), [])
+
+    def synchronize_directory(self, path: str) -> None:
+        self.before_sync()  # also before the path is followed
+        super().synchronize_directory(path)
 
     def synchronize_all(self, path: str) -> bool:
         self._raise(self._fault())
@@ -107,6 +118,9 @@ class SimDisk(MemoryDisk):
                 self._synchronize_tree(node)
             else:
                 self._contents[node.number] = (bytes(node.data), [])
+
+    def new_lock(self) -> AbstractContextManager[object]:
+        return self.lock_of()
 
     def boot_id(self) -> str:
         return f"boot {self._boot}"

@@ -1,6 +1,6 @@
 """An audit finds every planted fault, at its place, and nothing else."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 
 import pytest
@@ -11,7 +11,7 @@ from kpybroker.audit.directories import Directories
 from kpybroker.audit.findings import DAMAGE, Finding
 from kpybroker.audit.mapping import in_processes
 from kpybroker.audit.running import Result, Wanted, audit
-from kpybroker.audit.sources import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Replica
+from kpybroker.audit.sources import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Outcome, Replica, Task
 from kpybroker.audit.tables import Range
 from kpystorage import names
 
@@ -57,9 +57,11 @@ def test_a_flipped_bit_of_any_batch_is_found_at_its_batch(seed: int) -> None:
     bit = rng.randrange(8 * size)
     data[position + bit // 8] ^= 1 << bit % 8
     fleet.change(path, bytes(data))
-    found = the_only(audited(fleet))
+    result = audited(fleet)
+    found = the_only(result)
     assert (found.topic, found.partition, found.replica) == (*spot, f"broker {broker}"), found.line
     assert found.path == path or found.claim == "epochs"
+    assert result.equal == result.compared - (found.claim != "epochs")
     assert found.offset == base
     assert found.byte == position or found.claim == "epochs"
 
@@ -71,8 +73,10 @@ def test_a_lost_batch_is_found(seed: int) -> None:
     broker, spot = rng.choice(BROKERS), rng.choice(DATA)
     batches = list(history.batches[spot])
     lost = batches.pop(rng.randrange(len(batches) - 1))
-    found = the_only(audited(Fleet(history, {(broker, spot): batches})))
+    result = audited(Fleet(history, {(broker, spot): batches}))
+    found = the_only(result)
     assert (found.claim, found.topic, found.partition) == ("offsets", *spot)
+    assert result.equal == result.compared - 1
     assert (found.replica, found.offset) == (f"broker {broker}", headers_of(lost)[0].base_offset)
     assert "lost" in found.text
 
@@ -209,3 +213,27 @@ def test_only_the_coordinators_are_listed_before_the_ends_of_all_logs_are_taken(
     assert asked == [(TRANSACTIONS_TOPIC, OFFSETS_TOPIC), ()]
     assert result.whole_transactions
     assert result.positions
+
+
+@pytest.mark.parametrize("tail", [bytes(4096), b"\xff" * 4096], ids=["zeros", "ones"])
+def test_bytes_behind_a_log_that_was_stopped_cleanly_are_damage_and_make_no_equal_partition(tail: bytes) -> None:
+    fleet = Fleet(History(3))
+    broker, spot = BROKERS[0], DATA[0]
+    path = fleet.files(broker, spot, names.LOG)[-1]
+    whole = fleet.disk.read(path)
+    fleet.change(path, whole + tail)
+    result = audited(fleet)
+    found = the_only(result)
+    assert (found.claim, found.path, found.byte) == ("bytes", path, len(whole))
+    assert result.equal == result.compared - 1
+
+
+def test_a_replica_that_could_not_be_read_makes_no_equal_partition() -> None:
+    spot = DATA[0]
+
+    def without_one(call: Callable[[Task], Outcome], work: Sequence[Task], _reached: object) -> Iterator[Outcome]:
+        for task in work:
+            yield call(task)._replace(is_read=task.replica.spot != spot)
+
+    result = audit(Fleet(History(3)).source(), Wanted(), without_one, lambda _size: None, lambda _size: None)
+    assert (damages(result), result.equal) == ([], result.compared - 1)

@@ -92,7 +92,7 @@ def test_the_loop_waits_for_no_disk_where_old_records_go(aging: Aging) -> None:
         aging.work()
     assert aging.left() == [0] * PARTITIONS
     assert aging.disk.waits, "the epochs that came before the new segments are on the disk"
-    assert not any(found.is_flushing for found in aging.logs)
+    assert not any(found.is_in_use for found in aging.logs)
 
 
 def test_a_round_that_is_not_over_is_not_begun_again(aging: Aging) -> None:

@@ -111,9 +111,16 @@ class Controller:
 class Life:
     """One life of the node, from its start on."""
 
-    def __init__(self, disk: SimDisk, controller: Controller, *, paths: tuple[str, ...] = (ONE, TWO)) -> None:
+    def __init__(
+        self,
+        disk: SimDisk,
+        controller: Controller,
+        *,
+        paths: tuple[str, ...] = (ONE, TWO),
+        scheduler: ManualScheduler | None = None,
+    ) -> None:
         self.controller = controller
-        self.scheduler = ManualScheduler()
+        self.scheduler = ManualScheduler() if scheduler is None else scheduler
         self.halted: list[str] = []
         self.said: list[str] = []
         config = BrokerConfig.load(None, {})
@@ -191,11 +198,15 @@ class MovingWorld:
             FeatureLevelRecord(name="metadata.version", feature_level=LEVEL),
             *topic_records(TOPIC, TOPIC_ID, [ONE]),
         )
-        self.life = Life(self.disk, self.controller)
+        self.life = self.new_life()
         self.life.begin()
         for _ in range(self.operations):
             self._one(self.life)
         self.life.settle()
+
+    def new_life(self) -> Life:
+        """The life in which all of it happens."""
+        return Life(self.disk, self.controller)
 
     def _one(self, life: Life) -> None:
         model, log, choice = self.model, self.life.log, self.rng.random()

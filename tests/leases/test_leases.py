@@ -11,16 +11,27 @@ SEGMENT = LentSegment(0, 10, "/d/t-0/a.log", "/d/t-0/a.index", 500, 7)
 
 def test_a_lease_ends_after_its_time_unless_it_is_renewed() -> None:
     leases = Leases()
-    leases.begin(1, 5_000, now_ms=0)
-    leases.begin(2, 5_000, now_ms=0)
+    leases.begin(1, 5_000)
+    leases.begin(2, 5_000)
+    for lease_id in (1, 2):
+        leases.renew(lease_id, now_ms=0)
     assert leases.renew(2, now_ms=3_000) == 5_000
     assert (leases.due(4_999), leases.due(5_000), leases.next_end_ms()) == ([], [1], 5_000)
     assert leases.renew(3, now_ms=0) is None
 
 
+def test_the_time_of_a_lease_begins_when_its_segments_are_lent() -> None:
+    leases = Leases()
+    leases.begin(1, 1_000)
+    assert (leases.due(1 << 60), leases.next_end_ms()) == ([], None)
+    leases.add(1, [SEGMENT])
+    assert leases.renew(1, now_ms=50_000) == 1_000
+    assert (leases.due(50_999), leases.due(51_000), leases.next_end_ms()) == ([], [1], 51_000)
+
+
 def test_a_lease_gives_its_segments_back_once() -> None:
     leases = Leases()
-    leases.begin(1, 5_000, now_ms=0)
+    leases.begin(1, 5_000)
     leases.add(1, [SEGMENT])
     assert leases.segments == 1
     assert (leases.end(1), leases.end(1), leases.segments) == ([SEGMENT], None, 0)
@@ -29,9 +40,9 @@ def test_a_lease_gives_its_segments_back_once() -> None:
 def test_leases_and_their_segments_are_bounded() -> None:
     leases = Leases()
     for number in range(MOST_LEASES):
-        leases.begin(number, 5_000, now_ms=0)
+        leases.begin(number, 5_000)
     with pytest.raises(TooManyLeases, match=f"there are {MOST_LEASES} leases"):
-        leases.begin(MOST_LEASES, 5_000, now_ms=0)
+        leases.begin(MOST_LEASES, 5_000)
     leases.add(0, [SEGMENT] * MOST_SEGMENTS)
     with pytest.raises(TooManyLeases, match="segments are lent"):
         leases.add(1, [SEGMENT])

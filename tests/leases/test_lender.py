@@ -203,3 +203,55 @@ def test_another_topic_and_offsets_beyond_the_lease_are_refused(lending: Lending
         rows(files_of(manifest), part._replace(topic_id=bytes(16)), EVERYTHING)
     with pytest.raises(ScanError, match="the lease ends at offset 100"):
         rows(files_of(manifest), part._replace(end_offset=101), EVERYTHING)
+
+
+def test_a_lease_outlasts_the_time_that_its_lending_takes(lending: Lending, monkeypatch: pytest.MonkeyPatch) -> None:
+    lending.create("t")
+    lending.produce("t", range(10))
+    now_ms = Lender._now_ms
+
+    def later(lender: Lender) -> int:
+        """Each look at the clock is two seconds later, as while others use the loop."""
+        later.ahead_ms += 2_000  # type: ignore[attr-defined]
+        lending.node.node.scheduler.call_soon(lender._end_due)  # the timer of another lease
+        return now_ms(lender) + later.ahead_ms  # type: ignore[attr-defined, no-any-return]
+
+    later.ahead_ms = 0  # type: ignore[attr-defined]
+    lend = Lender._lend
+
+    def slowly(lender: Lender, *arguments: Any) -> Any:
+        lender._end_due()
+        lender._now_ms()
+        return lend(lender, *arguments)
+
+    monkeypatch.setattr(Lender, "_lend", slowly)
+    monkeypatch.setattr(Lender, "_now_ms", later)
+    manifest = lending.borrow("t", duration_ms=1_000)
+    assert (len(manifest.partitions), manifest.refused, manifest.expires_in_ms) == (1, [], 1_000)
+
+
+def test_a_lease_that_ends_while_it_is_lent_is_answered_with_nothing_lent(
+    lending: Lending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for topic in ("t", "u"):
+        lending.create(topic)
+        lending.produce(topic, range(10))
+    lend = Lender._lend
+
+    def ended(lender: Lender, lease_id: int, wish: Wish, may_read: Any) -> Any:
+        if wish.topic == "u":
+            lender.give_back(f"{lease_id:x}")
+        return lend(lender, lease_id, wish, may_read)
+
+    monkeypatch.setattr(Lender, "_lend", ended)
+    manifest = lending.borrow("t", "u")
+    assert (manifest.partitions, manifest.expires_in_ms) == ([], 0)
+    assert sorted(manifest.refused) == [("t", 0, "the lease has ended"), ("u", 0, "the lease has ended")]
+    assert lending.nothing_is_lent()
+
+
+def test_a_defect_while_a_partition_is_lent_is_an_answer(lending: Lending, monkeypatch: pytest.MonkeyPatch) -> None:
+    lending.create("t")
+    monkeypatch.setattr(lending.lender.leases, "add", lambda *_arguments: {}[1])
+    manifest = lending.borrow("t")
+    assert manifest.refused == [("t", 0, "it could not be lent because of a defect")]

@@ -2,11 +2,15 @@
 
 from random import Random
 
-from kpybroker.quorum.metadata_log import MetadataLog
+import pytest
+
+from kpybroker.quorum.metadata_log import MetadataLog, read_checkpoint
 from kpybroker.raft.roles import ElectionState
 from kpystorage.directory import LogDirectory
 from kpystorage.log_config import LogConfig
 from kpystorage.sim_disk import SimDisk
+from kpywire.errors import Malformed
+from kpywire.record import Record, build_batch
 
 PATH = "/data"
 
@@ -27,3 +31,24 @@ def test_a_vote_outlasts_the_power_though_nothing_was_written_to_the_log() -> No
         disk.synchronize_directory("/")
         metadata_log(disk).write_election(vote, kraft_version=1, voters=())
         assert metadata_log(disk.after_power_failure()).read_election() == vote
+
+
+def test_bytes_behind_a_snapshot_are_refused_with_its_name_and_place() -> None:
+    batch = build_batch([Record(timestamp=0, value=b"v")], base_offset=0)
+    for behind in (bytes(4096), b"\xff" * 4096):
+        with pytest.raises(Malformed, match=f"^one.checkpoint, byte {len(batch)}: a batch has magic"):
+            list(read_checkpoint(batch + behind, "one.checkpoint"))
+
+
+def test_zeros_behind_the_metadata_log_of_a_clean_stop_hide_no_record_that_is_written_later() -> None:
+    disk = SimDisk(Random(1))
+    disk.make_directory(PATH)
+    first, second = (build_batch([Record(timestamp=0, value=b"v")], base_offset=offset) for offset in (0, 1))
+    log = metadata_log(disk)
+    log.append([first], 0)
+    log._directory.close()
+    file = disk.file(f"{PATH}/__cluster_metadata-0/{0:020d}.log")
+    file.pwrite(bytes(4096), file.size())
+    again = metadata_log(disk)
+    again.append([second], 0)
+    assert [batch for _, batch in again.batches(0)] == [first, second]

@@ -15,13 +15,14 @@ MOST_VOTERS = 3
 DRAWN_SHARE = 0.2
 """The share of guarded worlds, and of those with groups of Kafka 4, in which people also change the cluster."""
 CONSUMER, STREAMS = "consumer", "streams"
-PLAIN, GUARDED, LENDING, BEATING, STREAMING, SHARING, ZOOKEEPER = (
+PLAIN, GUARDED, LENDING, BEATING, STREAMING, SHARING, FLUSHING, ZOOKEEPER = (
     "plain",
     "guarded",
     "lending",
     "beating",
     "streaming",
     "sharing",
+    "flushing",
     "zookeeper",
 )
 WORLDS = {
@@ -31,6 +32,7 @@ WORLDS = {
     BEATING: "worlds with a group of the consumer protocol",
     STREAMING: "worlds with a streams group",
     SHARING: "worlds with a share group",
+    FLUSHING: "worlds where every flush takes long, and partitions move between directories",
     ZOOKEEPER: "worlds with brokers in ZooKeeper mode",
 }
 """The worlds that have seeds of their own, by the names of their options. All others are drawn."""
@@ -72,6 +74,8 @@ class Kind(NamedTuple):
     """Nodes are brokers in ZooKeeper mode, beside an ensemble of ZooKeeper."""
     segment_bytes: int = 0
     """How large the segments of clients' topics are; 0 for as large as usual."""
+    is_slow: bool = False
+    """Each sync of a thread takes long, and partitions move between two directories of each broker."""
 
     @property
     def brokers(self) -> list[int]:
@@ -134,12 +138,21 @@ def sharing(nodes: int) -> Kind:
     return plain(nodes)._replace(shares=True)
 
 
+def flushing(rng: Random, nodes: int) -> Kind:
+    """Nodes that stay what they are, whose disks are slow."""
+    return plain(nodes)._replace(
+        is_plain=False, is_slow=True, passes_topics=rng.random() < 0.5, segment_bytes=rng.choice((600, 2_000))
+    )
+
+
 def of(world: str, rng: Random, nodes: int) -> Kind:
     """The kind of a world, by its name in `WORLDS`; without a name, any kind."""
     if world in (BEATING, STREAMING):
         return beating(rng, nodes, CONSUMER if world == BEATING else STREAMS)
     if world == GUARDED:
         return guarded(rng, nodes)
+    if world == FLUSHING:
+        return flushing(rng, nodes)
     if world == ZOOKEEPER:
         return zookeeper(rng, nodes)
     if world in (LENDING, SHARING):

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from .world import World
 
 DIRECTORY = "/data"
+SECOND_DIRECTORY = "/more"
+DIRECTORIES = (DIRECTORY, SECOND_DIRECTORY)
+"""Only slow disks have the second one."""
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
 CONTROLLER_PORT = 9093
 START_MS = 1_790_000_000_000
@@ -84,6 +87,10 @@ LENDING = {"log.cleaner.backoff.ms": "200"}
 """The settings of a world whose topics are compacted while they are read."""
 
 
+SLOW = {"log.dirs": ",".join(DIRECTORIES), "metadata.log.dir": DIRECTORY}
+"""The settings of a world whose disks are slow."""
+
+
 BEATING = {
     "group.consumer.min.heartbeat.interval.ms": "50",
     "group.consumer.heartbeat.interval.ms": "100",
@@ -141,6 +148,8 @@ class Layout:
             own |= CHANGING
         if kind.lends:
             own |= LENDING
+        if kind.is_slow:
+            own |= SLOW
         own |= {CONSUMER: BEATING, STREAMS: STREAMING}.get(kind.protocol, {})
         if kind.shares:
             own |= SHARING
@@ -198,6 +207,7 @@ class Layout:
             each = ",".join(f"{i}@n{i}:{CONTROLLER_PORT}:{self._directories[i]}" for i in self.voters)
             voters = parse_initial_controllers(each, "CONTROLLER")
         levels = choose_levels(None, {}, dynamic_quorum=not self.has_fixed_voters)
-        formatting = Formatting(CLUSTER_ID, config.node_id, [DIRECTORY], DIRECTORY, levels, voters)
+        paths = list(DIRECTORIES if self.kind.is_slow else DIRECTORIES[:1])
+        formatting = Formatting(CLUSTER_ID, config.node_id, paths, DIRECTORY, levels, voters)
         for _line in format_directories(disk, formatting, self.rng, START_MS):
             pass

@@ -77,8 +77,8 @@ LENDING_MUTATIONS = [
     _lending(
         "leases end as soon as the first of them does",
         LEASES,
-        "for lease_id, lease in self._leases.items() if lease.ends_ms <= now_ms]",
-        "for lease_id, lease in self._leases.items() if lease.ends_ms >= now_ms]",
+        "for lease_id, ends_ms in ends if ends_ms is not None and ends_ms <= now_ms]",
+        "for lease_id, ends_ms in ends if ends_ms is not None and ends_ms >= now_ms]",
     ),
     _lending(
         "a renewal does not last",

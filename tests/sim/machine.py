@@ -17,10 +17,12 @@ from kpybroker.quorum.recovery import StartRefused
 from kpystorage.errors import StorageError
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
 from kpywire.errors import Malformed
+from tests.storage.overlapping import Threads, Worker
 
 from .layout import Layout
 from .loop import SimulatedLoop
 from .network import Host, Network, SimulatedSockets
+from .synced import is_synced
 
 if TYPE_CHECKING:
     from .world import World
@@ -43,6 +45,7 @@ class SimulatedScheduler(LoopScheduler):
         self._machine = machine
         self._under_way = 0
         self._idle: asyncio.Future[None] | None = None
+        self.threads = Threads(machine.disk, self._waits) if machine.is_slow else None
 
     def now_ms(self) -> int:
         return self._machine.host.now_ms()
@@ -60,15 +63,32 @@ class SimulatedScheduler(LoopScheduler):
         if not self.loop.is_alive:  # type: ignore[attr-defined]
             return
         self._machine.world.acted = self._machine.host
+        if self.threads is not None:
+            self.threads.begin(work, lambda worker: self._is_over(done, worker.result, worker.error))
+            return
         result, failed = None, None
         try:
             result = work()
-        except SimulatedCrash:
-            self._machine.died()
-            return
-        except Exception as error:
+        except (SimulatedCrash, Exception) as error:
             failed = error
-        self._machine.world.later(self._machine.thread_delay_ms(), self._worked, done, result, failed)
+        self._is_over(done, result, failed)
+
+    def _waits(self, worker: Worker) -> None:
+        """A thread is about to wait for the disk."""
+        self._machine.world.later(self._machine.sync_ms(), self._go_on, worker)
+
+    def _go_on(self, worker: Worker) -> None:
+        if self.loop.is_alive and self.threads is not None:  # type: ignore[attr-defined]
+            self._machine.world.acted = self._machine.host
+            self.threads.go_on(worker)
+
+    def _is_over(
+        self, done: Callable[[Any, BaseException | None], object], result: Any, error: BaseException | None
+    ) -> None:
+        if isinstance(error, SimulatedCrash):
+            self._machine.died()
+        else:
+            self._machine.world.later(self._machine.thread_delay_ms(), self._worked, done, result, error)
 
     def _worked(self, done: Callable[[Any, BaseException | None], object], result: Any, error: Any) -> None:
         self.loop.call_soon(self._tell, done, result, error)
@@ -77,6 +97,8 @@ class SimulatedScheduler(LoopScheduler):
         self._under_way -= 1
         try:
             done(result, error)
+            if self.threads is not None:
+                self._machine.look_at_recovery_points()
         finally:
             if not self._under_way and self._idle is not None and not self._idle.done():
                 self._idle.set_result(None)
@@ -107,6 +129,11 @@ class Machine:
         self.node: Any = None
         """Its node while there is a process."""
         self.loop: SimulatedLoop | None = None
+        self.is_slow = layout.kind.is_slow
+        """Whether each sync of a thread takes long, so that anything may happen meanwhile."""
+        self._syncs = world.stream(f"syncs {node_id}")
+        self._confirmed: dict[Any, int] = {}
+        """The recovery points that were compared with the disk."""
         self.is_up = False
         """Whether its node has said that it is ready."""
         self.is_stopping = False
@@ -154,6 +181,20 @@ class Machine:
         """How long a thread's work takes to begin, and its answer to arrive."""
         rng = self.rng
         return rng.random() * (self.slowest_thread_ms if rng.random() < 0.1 else 0.3)
+
+    def sync_ms(self) -> float:
+        """How long a sync takes."""
+        return self._syncs.choice((0.0, 1.0, 20.0, 200.0))
+
+    def look_at_recovery_points(self) -> None:
+        """Compare new recovery points with the disk: whatever came between the syncs of a flush, they must hold."""
+        broker = None if self.node is None else self.node.broker
+        for directory in () if broker is None else broker.replicas.directories:
+            for log in directory.logs.values():
+                if log.is_open and log.recovery_point > max(self._confirmed.get(log, 0), log.log_start_offset):
+                    self._confirmed[log] = log.recovery_point
+                    if not is_synced(self.disk, log, log.recovery_point):
+                        self.world.violated(f"{self} has not flushed {log.path} to its recovery point")
 
     # Life
 
@@ -276,6 +317,9 @@ class Machine:
         disk.loses_pages = loses_pages
 
     def _let_go(self, disk: SimDisk) -> None:
+        threads = getattr(getattr(self.node, "scheduler", None), "threads", None)
+        if threads is not None:
+            threads.die()
         self.disk.crash_at = self.disk.calls + 1  # whatever is left of the process changes nothing any more
         self.disk = disk
         self.loop = self.node = None

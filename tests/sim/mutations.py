@@ -9,6 +9,7 @@ ends, before the next begins).
 """
 
 from .beating_mutations import BEATING_MUTATIONS
+from .flushing_mutations import FLUSHING_MUTATIONS
 from .guarded_mutations import GUARDED_MUTATIONS
 from .lending_mutations import LENDING_MUTATIONS
 from .mutation import Mutation
@@ -480,9 +481,9 @@ MUTATIONS = [
     ),
     Mutation(
         "flush.messages beside a flush does nothing",
-        LOG,
-        "        under_way, self.flushing = self.flushing, None\n",
-        "        under_way, self.flushing = None, self.flushing\n",
+        "storage/kpystorage/flush.py",
+        "    under_way, log.flushing = log.flushing, None\n",
+        "    under_way, log.flushing = None, log.flushing\n",
         nodes=1,
     ),
     Mutation(
@@ -540,5 +541,6 @@ MUTATIONS = [
     *BEATING_MUTATIONS,
     *STREAMING_MUTATIONS,
     *SHARING_MUTATIONS,
+    *FLUSHING_MUTATIONS,
     *ZOOKEEPER_MUTATIONS,
 ]

@@ -9,7 +9,7 @@ from kpystorage.memory_disk import Folder
 from kpywire.batch import ATTRIBUTES_POSITION, batch_headers
 from kpywire.crc import crc32c
 
-from .layout import DIRECTORY
+from .layout import DIRECTORIES
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -109,16 +109,15 @@ def _left_over(machines: "list[Machine]", image: Any) -> Iterator[str]:
     for machine in machines:
         if machine.may_keep_moved:
             continue
-        root: Any = machine.disk.root
-        for name in DIRECTORY.strip("/").split("/"):
-            root = root.entries.get(name, Folder(0))
+        top: Any = machine.disk.root
+        roots = [top.entries[each.strip("/")] for each in DIRECTORIES if each.strip("/") in top.entries]
         wanted = {
             f"{topic.name}-{index}"
             for topic in image.topics.values()
             for index, partition in topic.partitions.items()
             if machine.node_id in partition.replicas
         }
-        for name, node in root.entries.items():
+        for name, node in [entry for root in roots for entry in root.entries.items()]:
             is_lasting = name == METADATA or name.endswith(STRAY)
             if isinstance(node, Folder) and not is_lasting and name not in wanted:
                 yield f"{machine} has {name} still"

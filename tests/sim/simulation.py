@@ -30,6 +30,7 @@ from .processor import with_randomness
 from .producing import Producer
 from .protection import Protection
 from .records import Records
+from .relocating import relocate
 from .sending import FILES
 from .settling import know_the_same
 from .sharing import Sharing
@@ -111,7 +112,7 @@ class Simulation:
         )
         self.misfortune.loses_nothing_unsynced = self.layout.flushes_every_message
         self.misfortune.straggle = self.kind.straggle
-        if not self.kind.is_plain:
+        if not self.kind.is_plain and not self.kind.is_slow:
             self.misfortune.lose_caches()
         if self.kind.rot:
             rates = self.misfortune.rates
@@ -242,6 +243,9 @@ class Simulation:
         poser.run(Poser(poser, self.machines).pose())
         committer = self.client("committer")
         committer.run(commit(committer, self.records, self.partitions[0], self.invariants))
+        if self.kind.is_slow:
+            mover = self.client_with("mover", 1_000.0)
+            mover.run(relocate(mover, self.partitions))
         for number in range(2):
             consumer = self.client(f"consumer{number}")
             consumer.run(consume(consumer, self.records, self.partitions))
@@ -335,9 +339,10 @@ def _lending(simulation: Simulation) -> "Lending":
 class Complaints(logging.Handler):
     """A log handler that keeps the errors of nodes, which they should not have."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, are_disks_sound: bool) -> None:
         super().__init__(logging.INFO)
         self.world = world
+        self._are_disks_sound = are_disks_sound
 
     def emit(self, record: logging.LogRecord) -> None:
         line = record.getMessage()
@@ -351,6 +356,8 @@ class Complaints(logging.Handler):
             self.world.violated(f"logged with a traceback: {line}: {record.exc_info[1]!r}")
         else:
             self.world.tell(f"{record.levelname.lower()}: {line}")
+            if self._are_disks_sound and line.startswith("log directory ") and " is offline: " in line:
+                self.world.violated(line)
 
 
 def simulate(
@@ -362,7 +369,7 @@ def simulate(
 ) -> Outcome:
     """Run a seed to its end."""
     simulation = Simulation(seed, nodes=nodes, world=world, records_everything=records_everything)
-    handler = Complaints(simulation.world)
+    handler = Complaints(simulation.world, are_disks_sound=simulation.kind.is_slow)
     loggers = [logging.getLogger(name) for name in LOGGERS]
     for logger in loggers:
         logger.setLevel(logging.INFO)

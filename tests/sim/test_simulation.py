@@ -84,6 +84,12 @@ def test_whatever_happens_no_task_is_owned_twice_and_no_shared_record_is_forgott
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_whatever_happens_while_flushes_take_long_no_directory_fails_and_nothing_is_lost(nodes: int) -> None:
+    told_by([simulating("--nodes", str(nodes), "--seeds=", "--flushing", each) for each in ("0-1", "2-3")])
+
+
+@pytest.mark.slow
 def test_whatever_happens_to_brokers_and_zookeeper_znodes_and_brokers_agree_and_nothing_is_lost() -> None:
     told_by([simulating("--nodes", "3", "--seeds=", "--zookeeper", each) for each in ("0-1", "2-3")])
 

@@ -1,6 +1,7 @@
 """``kpybroker check`` of a partition whose broker was killed in the middle of deleting or compacting."""
 
 import pytest
+from log_making import append_records
 from test_lost_caches import filled
 
 from kpystorage import names
@@ -37,3 +38,23 @@ def test_a_gap_beyond_the_checkpoint_is_no_damage_where_a_cleaner_was_killed(cle
     disk, path = halfway((names.LOG, names.OFFSET_INDEX, names.TIME_INDEX))
     said = damage(disk, path, PartitionFacts(clean, is_compacted=is_compacted))
     assert bool(said) == (clean or not is_compacted), said
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_an_active_segment_that_was_cut_to_nothing_is_reported(clean: bool) -> None:
+    disk, directory = filled()
+    log = directory.logs["t", 0]
+    append_records(log, 1)
+    for _ in range(20):
+        append_records(log, 1)
+    base = log.active.base_offset
+    log.active.flush_indexes()
+    directory.close()
+    disk.file(f"{log.path}/{names.segment_file(base, names.LOG)}").truncate(0)
+    found = PartitionCheck(disk, log.path, PartitionFacts(clean)).run().findings
+    said = [each.text for each in found if each.path.endswith(names.segment_file(base, names.LOG))]
+    if clean:
+        assert [each for each in found if each.level == DAMAGE]
+    else:
+        (text,) = said
+        assert text.startswith(f"ends at offset {base}, and its index knows of offset ")

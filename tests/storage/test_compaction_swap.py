@@ -166,7 +166,7 @@ def test_segments_that_are_not_there_any_more_are_not_swapped() -> None:
     with pytest.raises(ValueError, match="still written to"):
         swap_in(log, CleanedSegments(tuple(log.base_offsets), (0,)), NOW_MS)
     assert files(log, "") == before
-    discard(log.directory.disk, log.path)
+    discard(log.directory.disk, log.folder)
     assert groups
     assert not files(log, names.CLEANED)
 

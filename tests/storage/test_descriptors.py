@@ -230,3 +230,27 @@ def test_what_must_not_stand_alone_fails_the_directory_for_want_of_a_descriptor(
     with pytest.raises(DiskFailure):
         append_records(log, 1)
     assert directory.failure is not None
+
+
+def test_a_failed_write_is_reported_to_every_later_flush_through_its_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = open_directory(RealDisk(Descriptors(100)), str(tmp_path))
+    log = directory.create_log("t", 0, TOPIC_ID, LogConfig(), NOW_MS)
+    append_records(log, 1)
+    log.flush()
+    append_records(log, 1)
+    under_way = log.begin_flush()
+    assert under_way is not None
+    really_fsync, failures = os.fsync, [OSError(errno.EIO, "once")]
+
+    def fsync(descriptor: int) -> None:
+        really_fsync(descriptor)
+        if failures:
+            raise failures.pop()
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match="once"):
+        under_way.attempt()  # in a thread, whose outcome the loop does not know yet
+    with pytest.raises(DiskFailure):
+        log.flush()

@@ -48,7 +48,7 @@ def test_an_append_is_durable_while_a_thread_flushes_what_came_before_it() -> No
     assert end_after_power_failure(disk) == 2
     under_way.run()
     log.finish_flush(under_way)
-    assert (log.recovery_point, log.unflushed_bytes, log.is_flushing) == (2, 0, False)
+    assert (log.recovery_point, log.unflushed_bytes, log.is_in_use) == (2, 0, False)
 
 
 def test_what_a_process_wrote_and_did_not_flush_is_durable_before_anybody_is_told_of_it() -> None:

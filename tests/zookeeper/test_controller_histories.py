@@ -138,7 +138,7 @@ class History:
         assert set(context.brokers) == set(cluster.brokers)
         assert set(context.topics) == set(cluster.children(paths.TOPICS))
         for name in cluster.children(paths.DELETE_TOPICS):
-            away = [each for replicas in cluster.assignment(name).replicas.values() for each in replicas]
+            away = [broker_id for _, broker_id in context.replicas_of(context.partitions_of(name))]
             is_waiting = context.reassigned or set(away) - set(context.live_ids) or context.offline_directories
             assert is_waiting, f"{name} could be deleted"
         for partition in context.all_partitions():
@@ -148,6 +148,12 @@ class History:
         cluster, context = self.cluster, self.active.controller.reign.context  # type: ignore[union-attr]
         name, number = partition
         assignment = cluster.assignment(name)
+        if number not in assignment.replicas:
+            # As Kafka's, the controller takes back partitions that are added to a topic that waits for its deletion,
+            # and with them the assignments of partitions that never had a leader, so that no broker has their logs.
+            assert context.is_queued_for_deletion(name)
+            assert not cluster.is_there(paths.partition_state(name, number))
+            return
         assert context.replicas(partition) == assignment.replicas[number]
         live = [each for each in context.replicas(partition) if context.is_online(each, partition)]
         if not cluster.is_there(paths.partition_state(name, number)):
@@ -203,3 +209,29 @@ def test_a_settled_cluster_has_one_controller_which_knows_the_tree_and_leads_wha
             history.check()
     history.cluster.settle()
     history.check()
+
+
+class Scripted:
+    """Draws that are known beforehand."""
+
+    def __init__(self, *draws: object) -> None:
+        self._draws = list(draws)
+
+    def draw(self, _strategy: object) -> object:
+        return self._draws.pop(0)
+
+
+def test_a_partition_that_is_added_to_a_topic_which_waits_for_its_deletion_takes_those_along_that_never_started() -> (
+    None
+):
+    replicas = [1, 2, 3, 4]
+    history = History(Scripted(0, False, 1, "c", 1, replicas, 1, "c", "c", replicas, 1, 1))  # type: ignore[arg-type]
+    for happening in (History.kill, History.create, History.delete, History.grow):
+        happening(history)
+        history.cluster.settle()
+        history.check()
+    assert history.cluster.assignment("c").replicas == {}
+    history.start()
+    history.cluster.settle()
+    history.check()
+    assert not history.cluster.is_there(paths.topic("c"))

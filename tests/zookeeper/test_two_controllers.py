@@ -58,8 +58,29 @@ def test_requests_without_an_answer_go_to_the_controller_that_rules_now() -> Non
     own.asked[0][1]("by the quorum")
     own.asked[0][1]("twice")
     assert (both.controller_id, answers) == (3000, ["done", "by the quorum"])
-    both.forward("of a client", None, answers.append)  # type: ignore[arg-type]
+    both.forward("of a client", object(), answers.append)  # type: ignore[arg-type]
     assert [request for request, _ in clients.asked] == ["of a client"]
+
+
+def test_a_clients_request_without_an_answer_of_the_quorum_goes_to_the_controller_in_zookeeper() -> None:
+    is_ruled = True
+    old, own, clients = Way(1), Way(3000), Way(3000)
+    both = TwoControllers(old, own, clients, lambda: is_ruled)  # type: ignore[arg-type]
+    both.look()
+    answers: list[str] = []
+    call: Any = object()
+    both.forward("first", call, answers.append)
+    both.forward("second", call, answers.append)
+    clients.asked[0][1]("done")
+    is_ruled = False  # the way back: nobody of the quorum is left
+    both.look()
+    assert [request for request, _ in old.asked] == ["second"]
+    is_ruled = True
+    both.look()
+    assert len(clients.asked) == 2  # what the controller in ZooKeeper has begun, it answers
+    clients.asked[1][1]("too late")
+    old.asked[0][1]("in ZooKeeper")
+    assert answers == ["done", "in ZooKeeper"]
 
 
 def test_the_quorum_does_not_learn_of_directories() -> None:

@@ -45,12 +45,14 @@ class Registration(Protocol):
 
 
 class _Outstanding:
-    __slots__ = ("api_version", "attempt", "reply", "request")
+    __slots__ = ("api_version", "attempt", "call", "reply", "request")
 
-    def __init__(self, request: Any, reply: Reply, api_version: int | None) -> None:
+    def __init__(self, request: Any, reply: Reply, api_version: int | None, call: Call | None = None) -> None:
+        """``call`` is that of a client whose request this is; None for a request of this broker."""
         self.request = request
         self.reply = reply
         self.api_version = api_version
+        self.call = call
         self.attempt = 0
 
 
@@ -88,7 +90,8 @@ class TwoControllers:
         if self._rules() is not self._ruled:
             self._ruled = self._rules()
             for each in list(self._outstanding):
-                self._send(each)
+                if each.call is None or not self._ruled:
+                    self._send(each)
 
     def send(self, request: Any, reply: Reply, *, api_version: int | None = None) -> None:
         """Send a request of this broker."""
@@ -99,6 +102,9 @@ class TwoControllers:
     def _send(self, asked: _Outstanding) -> None:
         asked.attempt += 1
         answered = partial(self._answered, asked, asked.attempt)
+        if asked.call is not None:
+            (self._clients if self._rules() else self._in_zookeeper).forward(asked.request, asked.call, answered)
+            return
         # A controller of the quorum knows no directories of brokers in ZooKeeper mode.
         is_of_kraft = self._rules() and not isinstance(asked.request, AssignReplicasToDirsRequest)
         (self._own if is_of_kraft else self._in_zookeeper).send(asked.request, answered, api_version=asked.api_version)
@@ -108,8 +114,14 @@ class TwoControllers:
             asked.reply(response)
 
     def forward(self, request: Any, call: Call, reply: Reply) -> None:
-        """Have the request of a client decided."""
-        (self._clients if self._rules() else self._in_zookeeper).forward(request, call, reply)
+        """Have the request of a client decided. A quorum that no longer rules may never answer, so it goes on to the
+        controller in ZooKeeper then; that one answers what it has begun."""
+        if not self._rules():
+            self._in_zookeeper.forward(request, call, reply)
+            return
+        asked = _Outstanding(request, reply, None, call)
+        self._outstanding[asked] = None
+        self._send(asked)
 
 
 class TwoRegistrations:

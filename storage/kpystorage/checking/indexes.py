@@ -77,6 +77,10 @@ class OffsetIndexCheck(IndexCheck):
             self.note(f"entry of offset {self._later} points before its batch, which does no harm")
             self._later = None
 
+    def last_from(self, position: int) -> int:
+        """The last offset of an entry that lies at or behind this position; -1 if there is none."""
+        return max([offset for at, offset in self._expected.items() if at >= position], default=-1)
+
     def end(self, end_position: int | None = None) -> None:
         """Take the end: the segment has no more batches, or they were read up to ``end_position`` only."""
         if self._later is not None:

@@ -430,6 +430,10 @@ class _SegmentWalk:
 
     def end(self) -> None:
         """Take the end of the segment."""
+        end, indexed = self._check.expected_offset, self._offsets.last_from(self._size)
+        if self._is_last and not self._certain and indexed >= end:
+            text = f"ends at offset {end}, and its index knows of offset {indexed}: what was between is missing"
+            self._check.note(self._name, f"{text}, unless the machine crashed before it was flushed")
         self._offsets.end()
         self._times.end()
         self._transactions.end(self.aborted, self._markers, complete=self._check.complete)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kpystorage import names
 from kpystorage.compaction.task import CleanedSegments
 from kpystorage.disk import Disk
+from kpystorage.log_folder import LogFolder
 from kpystorage.segment import Segment
 from kpystorage.set_aside import set_aside
 
@@ -46,12 +47,12 @@ def swap_in(log: "Log", cleaned: CleanedSegments, now_ms: int) -> None:
         log.base_offsets[first:last] = cleaned.base_offsets
 
 
-def discard(disk: Disk, directory: str) -> None:
-    """Remove the files that a stopped cleaner left in a log's directory. OSError."""
-    for name in disk.list_directory(directory):
+def discard(disk: Disk, folder: LogFolder) -> None:
+    """Remove the files that a stopped cleaner left in a log's directory. May run in a thread. OSError."""
+    for name in [] if folder.is_leaving else disk.list_directory(folder.path):
         parsed = names.parse_temporary_file(name)
         if parsed is not None and parsed[2] == names.CLEANED:
-            disk.unlink(f"{directory}/{name}")
+            folder.unlink(name)
 
 
 def _place(log: "Log", cleaned: CleanedSegments) -> tuple[int, int]:

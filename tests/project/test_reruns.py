@@ -1,0 +1,40 @@
+"""A test that passes only when it is run again is named at the end of the run."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FLAKY = """
+from pathlib import Path
+
+def test_sound():
+    pass
+
+def test_flaky():
+    seen = Path(__file__).with_suffix(".seen")
+    is_second = seen.exists()
+    seen.touch()
+    assert is_second, "only once"
+"""
+
+
+def test_a_test_that_is_run_again_is_named_before_the_summary_and_in_the_file_of_the_whole_run(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(FLAKY)
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 60\n")
+    reruns = tmp_path / "reruns.txt"
+    reruns.write_text("RERUN of another process\n")
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "--reruns", "1", "test_some.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'compat-tests'}", "KPYBROKER_RERUNS": str(reruns)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *_, named, summary = run.stdout.splitlines()
+    assert named == "RERUN test_some.py::test_flaky: AssertionError: only once"
+    assert "2 passed, 1 rerun" in summary
+    assert reruns.read_text().splitlines() == ["RERUN of another process", named]
