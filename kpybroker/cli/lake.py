@@ -18,6 +18,7 @@ from kpybroker.cli.tables import columns, plural, show_json
 
 if TYPE_CHECKING:
     from kpybroker.client.client import Client
+    from kpybroker.lake.naming import Rule
     from kpybroker.lake.tables import Origin, Table
     from kpybroker.lake.target import Target
     from kpybroker.lake.topic import Topic
@@ -121,7 +122,7 @@ def run(
     once: bool,
     mode: str | None,
     kind: str | None,
-    values_of: "Callable[[str], Values]",
+    values_of: "Callable[[str, Rule], Values]",
     backfill: bool,
     new_generation: bool,
     partition_by: tuple[str, ...],
@@ -160,7 +161,7 @@ def run(
         limits = Limits(commit_rows, commit_mib * MIB, commit_ms)
         dead_letters = partial(dead_letters_of, target, origin)
         number = random.getrandbits(62)
-        writer = Writer(topic, topic_id, table, dead_letters, values_of(origin.values), limits, number)
+        writer = Writer(topic, topic_id, table, dead_letters, values_of(origin.values, target.rule), limits, number)
         taken_back = writer.take_over(target.dead_letters().open())
         if taken_back:
             say_line(f"{plural(taken_back, 'dead letter')} of a commit that did not follow were taken back.")
@@ -243,7 +244,7 @@ def check(
 def replay(
     topic_name: str,
     target: "Target",
-    values_of: "Callable[[str], Values]",
+    values_of: "Callable[[str, Rule], Values]",
     server: str,
 ) -> None:
     """Try the dead letters of TABLE again; those that fit become rows."""
@@ -258,7 +259,7 @@ def replay(
         if dead_letters is None:
             click.echo("There are no dead letters.")
             return
-        done = replayed(table, dead_letters, topic_id, values_of(origin.values), origin.mode, topic)
+        done = replayed(table, dead_letters, topic_id, values_of(origin.values, target.rule), origin.mode, topic)
     parts = [f"{plural(done.rows, 'dead letter')} became rows", f"{done.left} still do not fit"]
     if done.superseded:
         parts.append(f"{done.superseded} had later records of their keys")

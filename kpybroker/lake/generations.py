@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from kpybroker.lake.coverage import Step
 from kpybroker.lake.errors import LakeError, TableChanged
+from kpybroker.lake.naming import Rule
 from kpybroker.lake.tables import DEAD_LETTERS, Origin, Table
 from kpybroker.lake.target import Target
 from kpybroker.lake.values import Values, raw_of
@@ -48,12 +49,12 @@ def origin_for(found: Origin | None, wish: Wish, topic: str, topic_id: str, name
     return found._replace(topic_ids=(*found.topic_ids, topic_id))
 
 
-def opened(target: Target, source: Source, topic_id: str, wish: Wish, values: Callable[[str], Values]) -> Table:
-    """The table of a topic, made if there is none. ``values`` gives the format of a name. LakeError."""
+def opened(target: Target, source: Source, topic_id: str, wish: Wish, values: Callable[[str, Rule], Values]) -> Table:
+    """The table of a topic, made if there is none. ``values`` gives the format of a name and a rule. LakeError."""
     table = target.open()
     if table is None:
         origin = Origin(source.name, (topic_id,), wish.mode or "append", wish.values or "bytes")
-        schema = values(origin.values).first_schema(sample(source, topic_id))
+        schema = values(origin.values, target.rule).first_schema(sample(source, topic_id))
         return target.create(schema, origin, wish.partition_by)
     if missing := sorted({*wish.extra} - {*table.schema().names}):
         raise LakeError(f"table {table.name} was made without column {missing[0]}, and stays so")

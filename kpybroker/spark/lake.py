@@ -17,6 +17,7 @@ from kpybroker.lake.checking import Check, as_text
 from kpybroker.lake.errors import LakeError
 from kpybroker.lake.formats import values_of
 from kpybroker.lake.generations import Wish, dead_letters_of, opened
+from kpybroker.lake.naming import Rule
 from kpybroker.lake.planning import Limits
 from kpybroker.lake.target import Target, target_of
 from kpybroker.lake.topic import Topic
@@ -105,15 +106,15 @@ class Lake:
             topic.close()
             client.close()
 
-    def _values(self, kind: str) -> Values:
-        return values_of(kind, None if self._registry_url is None else Registry(self._registry_url))
+    def _values(self, kind: str, rule: Rule) -> Values:
+        return values_of(kind, None if self._registry_url is None else Registry(self._registry_url), rule=rule)
 
     def _writer(self, topic: Topic, topic_id: str) -> SparkWriter:
         table = opened(self._target, topic, topic_id, self._wish, self._values)
         origin = table.origin()
         assert origin is not None
         limits = self._limits or (LIMITS if origin.mode == "append" else Limits())
-        reading = Reading(self._options, origin, topic_id, self._registry_url)
+        reading = Reading(self._options, origin, topic_id, self._registry_url, self._target.rule)
         dead_letters = partial(dead_letters_of, self._target, origin)
         writer = SparkWriter(self._spark, reading, topic, table, dead_letters, limits, random.getrandbits(62))
         writer.take_over(self._target.dead_letters().open())

@@ -9,6 +9,7 @@ from kpybroker.client.connection import Unreachable
 from kpybroker.errors import KafkaError
 from kpybroker.lake.errors import LakeError
 from kpybroker.lake.formats import values_of
+from kpybroker.lake.naming import Rule
 from kpybroker.lake.tables import FACTS, UPSERT, Files, Origin
 from kpybroker.lake.topic import COLUMNS
 from kpybroker.lake.values import Values, raw_of
@@ -56,13 +57,16 @@ class Reading(NamedTuple):
     origin: Origin
     topic_id: str
     registry_url: str | None
+    rule: Rule
 
     def __repr__(self) -> str:
         return f"Reading({self.options!r}, {self.origin!r})"
 
     def values(self) -> Values:
         """The format of values. LakeError."""
-        return values_of(self.origin.values, None if self.registry_url is None else Registry(self.registry_url))
+        return values_of(
+            self.origin.values, None if self.registry_url is None else Registry(self.registry_url), rule=self.rule
+        )
 
     def task(
         self, schema: pa.Schema, files: Files | None, lent: Borrowed | None
