@@ -70,7 +70,29 @@ class Delta:
             self._table = DeltaTable(self.name, storage_options=self._options)
 
     def origin(self) -> Origin | None:
-        return origin_of(self._table.metadata().description)
+        return origin_of(self._table.metadata().description) or self._lost_origin()
+
+    def is_described(self) -> bool:
+        return origin_of(self._table.metadata().description) is not None
+
+    def _lost_origin(self) -> Origin | None:
+        """The origin that the table had before a merge with new columns took its description away, as kpybroker's own
+        merges did once."""
+        commits = {each["version"]: each for each in self._table.history()}
+        low, high = min(commits, default=0), max(commits, default=0)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._origin_at(middle) else (low, middle)
+        commit = commits.get(high, {})
+        is_ours = commit.get("operation") == "MERGE" and "kpybroker.offsets" in commit
+        return self._origin_at(low) if is_ours else None
+
+    def _origin_at(self, version: int) -> Origin | None:
+        try:
+            table = DeltaTable(self.name, version=version, storage_options=self._options)
+        except Exception:  # its log is deleted, or something else that the library does not read
+            return None
+        return origin_of(table.metadata().description)
 
     def set_origin(self, origin: Origin) -> None:
         with told(NotCommitted, f"table {self.name}"):
@@ -140,6 +162,16 @@ class Delta:
             )
 
     def upsert(self, rows: pa.Table, gone: pa.Table, covered: Covered) -> None:
+        if not rows.num_rows and not gone.num_rows:
+            self.append(rows, covered)
+            return
+        # A merge that adds columns would take the table's description away.
+        known = set(self.schema().names)
+        if further := [field for field in rows.schema if field.name not in known]:
+            self.add_columns(pa.schema(further))
+        for field in self.schema():
+            if field.name not in rows.column_names:
+                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
         flagged = pa.concat_tables(
             [
                 rows.append_column(GONE, pa.repeat(pa.scalar(value=False), rows.num_rows)),
@@ -147,10 +179,7 @@ class Delta:
             ],
             promote_options="default",
         )
-        if not flagged.num_rows:
-            self.append(rows, covered)
-            return
-        columns = {f'"{name}"': f's."{name}"' for name in rows.column_names}
+        columns = {_quoted(name): f"s.{_quoted(name)}" for name in rows.column_names}
         with self._committing():
             (
                 self._table.merge(
@@ -158,7 +187,6 @@ class Delta:
                     SAME_ROW,
                     source_alias="s",
                     target_alias="t",
-                    merge_schema=True,
                     commit_properties=self._properties(covered),
                 )
                 .when_matched_delete(f"s.{GONE} AND {IS_LATER}")
@@ -231,6 +259,11 @@ class Delta:
             )
             self._table.cleanup_metadata()
         return f"{len(gone)} files that no version of the last {retention_hours:g} h needs were deleted"
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
 
 
 def _writer(topic_id: str) -> str:

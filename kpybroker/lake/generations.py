@@ -59,10 +59,21 @@ def opened(target: Target, source: Source, topic_id: str, wish: Wish, values: Ca
     if missing := sorted({*wish.extra} - {*table.schema().names}):
         raise LakeError(f"table {table.name} was made without column {missing[0]}, and stays so")
     found = table.origin()
+    if found is None and table.covered(topic_id).coverage:
+        found = _origin_again(table.name, wish, source.name, topic_id)
     origin = origin_for(found, wish, source.name, topic_id, table.name)
-    if origin != found:
+    if origin != found or not table.is_described():
         table.set_origin(origin)
     return table
+
+
+def _origin_again(name: str, wish: Wish, topic: str, topic_id: str) -> Origin:
+    """The origin of a table that has this topic's offsets, and none of whose versions says how it was written."""
+    if wish.mode is None or wish.values is None:
+        raise LakeError(
+            f"table {name} has lost how it was made; --mode and --values, as they were given first, write it down again"
+        )
+    return Origin(topic, (topic_id,), wish.mode, wish.values)
 
 
 def dead_letters_of(target: Target, origin: Origin) -> Table:

@@ -87,6 +87,9 @@ class Iceberg:
     def origin(self) -> Origin | None:
         return origin_of(self._table.properties.get(ORIGIN))
 
+    def is_described(self) -> bool:
+        return self.origin() is not None
+
     def set_origin(self, origin: Origin) -> None:
         with self._committing() as transaction:
             transaction.set_properties({ORIGIN: origin_text(origin)})

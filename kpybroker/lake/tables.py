@@ -77,6 +77,9 @@ class Table(Protocol):
     def origin(self) -> Origin | None:
         """The topic behind the table; None for a table that kpybroker did not make."""
 
+    def is_described(self) -> bool:
+        """Whether the newest state of the table has its origin, too, and not an older one alone."""
+
     def set_origin(self, origin: Origin) -> None:
         """Write another origin, as for a topic that was created again."""
 

@@ -26,10 +26,8 @@ def shape_of(schema: Any, known: dict[str, Shape]) -> Shape:
     """The shape of a parsed schema; ``known`` has those of named types, and gets more. Unknown for one that is not
     read: its values could have any number of items without a byte for each."""
     if isinstance(schema, list):
-        found = [shape_of(each, known) for each in schema]
-        return _bounded(
-            max((each.depth for each in found), default=0), max((each.values for each in found), default=1), takes_bytes=True
-        )
+        found = [shape_of(each, known) for each in schema] or [Shape(0, 1, takes_bytes=True)]
+        return _bounded(max(each.depth for each in found), max(each.values for each in found), takes_bytes=True)
     if isinstance(schema, str):
         return known.get(schema) or Shape(1, 1, schema != "null")
     kind = schema["type"]

@@ -21,7 +21,7 @@ from kpybroker.lake.naming import Rule
 from kpybroker.lake.planning import Limits
 from kpybroker.lake.target import Target, target_of
 from kpybroker.lake.topic import Topic
-from kpybroker.lake.values import Values
+from kpybroker.lake.values import Values, sources
 from kpybroker.lake.writing import Committed
 from kpybroker.scan.connecting import client_of
 from kpybroker.scan.options import read_options
@@ -110,6 +110,7 @@ class Lake:
         return values_of(kind, None if self._registry_url is None else Registry(self._registry_url), rule=rule)
 
     def _writer(self, topic: Topic, topic_id: str) -> SparkWriter:
+        topic.extra = sources(self._wish.extra)
         table = opened(self._target, topic, topic_id, self._wish, self._values)
         origin = table.origin()
         assert origin is not None

@@ -12,7 +12,7 @@ from kpybroker.lake.formats import values_of
 from kpybroker.lake.naming import Rule
 from kpybroker.lake.tables import FACTS, UPSERT, Files, Origin
 from kpybroker.lake.topic import COLUMNS
-from kpybroker.lake.values import Values, raw_of
+from kpybroker.lake.values import Values, raw_of, sources
 from kpybroker.lake.writing import latest, size_of, sorted_for
 from kpybroker.scan.borrowing import Borrowed
 from kpybroker.scan.connecting import transport_of
@@ -85,7 +85,7 @@ class Reading(NamedTuple):
         return run
 
     def _outcome(self, part: Range, schema: pa.Schema, files: Files | None, lent: Borrowed | None) -> Outcome:
-        raw = raw_of(self._records(part, lent), self.topic_id)
+        raw = raw_of(self._records(part, COLUMNS + sources(schema.names), lent), self.topic_id)
         found = sorted_for(self.origin.mode, self.values(), raw, schema)
         outcome = Outcome(part, found.rows.schema, found.dead, found.rows.num_rows, size_of(raw), [])
         if further(outcome.schema, schema):
@@ -95,11 +95,11 @@ class Reading(NamedTuple):
         assert files is not None
         return outcome._replace(files=files.write(found.rows)) if found.rows.num_rows else outcome
 
-    def _records(self, part: Range, lent: Borrowed | None) -> pa.Table:
-        wanted = Wanted(COLUMNS, self.options.wanted.committed_only, self.options.wanted.fails_on_data_loss)
+    def _records(self, part: Range, columns: tuple[str, ...], lent: Borrowed | None) -> pa.Table:
+        wanted = Wanted(columns, self.options.wanted.committed_only, self.options.wanted.fails_on_data_loss)
         transport = transport_of(self.options, lent)
         try:
-            return pa.Table.from_batches(rows_of(transport, part, wanted), schema_of(COLUMNS))
+            return pa.Table.from_batches(rows_of(transport, part, wanted), schema_of(columns))
         finally:
             transport.close()
 
