@@ -5,6 +5,7 @@ and the columns of the table alone.
 """
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -14,6 +15,11 @@ from kpybroker.lake.tables import BYTES, EPOCH, EXTRA, HEADERS, VALUE, extra_of,
 
 SOURCES: Final = {HEADERS: "headers", EPOCH: "leaderEpoch"}
 """The column of a scan behind each of `EXTRA`."""
+
+
+FIRST_TIME: Final = pa.scalar(datetime(1, 1, 1, tzinfo=UTC), pa.timestamp("us", "UTC"))
+LAST_TIME: Final = pa.scalar(datetime.max.replace(tzinfo=UTC), pa.timestamp("us", "UTC"))
+"""The times that every engine and language has."""
 
 
 class Sorted(NamedTuple):
@@ -40,7 +46,7 @@ def raw_of(records: pa.Table, topic_id: str) -> pa.Table:
             pa.repeat(pa.scalar(topic_id), records.num_rows),
             records["partition"],
             records["offset"],
-            records["timestamp"],
+            times_of(records["timestamp"]),
             records["key"],
             records["value"],
         ],
@@ -50,6 +56,12 @@ def raw_of(records: pa.Table, topic_id: str) -> pa.Table:
         if SOURCES[field.name] in records.column_names:
             raw = raw.append_column(field, records[SOURCES[field.name]])
     return raw
+
+
+def times_of(timestamps: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The timestamps of records, null for those outside of the years 1 to 9999: producers may give any number."""
+    are_within = pc.and_(pc.greater_equal(timestamps, FIRST_TIME), pc.less_equal(timestamps, LAST_TIME))
+    return timestamps if pc.all(are_within).as_py() is not False else pc.if_else(are_within, timestamps, None)
 
 
 def sources(names: Iterable[str]) -> tuple[str, ...]:
