@@ -167,7 +167,9 @@ def run(
             say_line(f"{plural(taken_back, 'dead letter')} of a commit that did not follow were taken back.")
         writer.begin(backfill=backfill)
         commits = (
-            following.once(writer, topic, stop) if once else following.follow(writer, topic, topic_id, stop, say_line)
+            following.once(writer, topic, stop, say_line)
+            if once
+            else following.follow(writer, topic, topic_id, stop, say_line)
         )
         rows = dead = number = 0
         for number, committed in enumerate(commits, 1):

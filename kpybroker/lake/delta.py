@@ -16,7 +16,7 @@ from deltalake import Schema as DeltaSchema
 from deltalake.transaction import AddAction
 
 from kpybroker.lake.coverage import Coverage, Covered, Lane, ranges, to_json
-from kpybroker.lake.delta_files import DeltaFiles
+from kpybroker.lake.delta_files import DeltaFiles, refusal
 from kpybroker.lake.errors import LakeError, NotCommitted, told
 from kpybroker.lake.tables import (
     KEY,
@@ -154,6 +154,9 @@ class Delta:
         if self._table.metadata().partition_columns:
             raise LakeError(f"table {self.name} has partitions, and files for it cannot be written apart")
         return DeltaFiles(self.name, self._options)
+
+    def refusal(self, rows: pa.Table) -> str | None:
+        return refusal(rows)
 
     def append_files(self, files: Sequence[AddAction], covered: Covered) -> None:
         with self._committing():

@@ -12,6 +12,8 @@ AVRO: Final = "avro"
 JSON_SCHEMA: Final = "json-schema"
 PROTOBUF: Final = "protobuf"
 WITH_SCHEMAS: Final = (AVRO, JSON_SCHEMA, PROTOBUF)
+WITHOUT_FORMS: Final = ("json", JSON_SCHEMA)
+"""The formats of documents, which may have any field."""
 KINDS: Final = ("bytes", "json", *WITH_SCHEMAS)
 
 

@@ -14,6 +14,7 @@ from kpybroker.lake.values import Values, raw_of
 from kpybroker.lake.writing import Source
 
 SAMPLE_OFFSETS = 10_000
+SAMPLE_BYTES = 32 * 1024 * 1024
 
 
 class Wish(NamedTuple):
@@ -91,5 +92,6 @@ def sample(source: Source, topic_id: str) -> pa.Table:
         for partition, start in starts.items()
         if ends[partition] > start
     ]
-    raw = raw_of(source.read(steps), topic_id)
+    records, _ = source.read(steps, SAMPLE_BYTES)
+    raw = raw_of(records, topic_id)
     return raw.filter(raw["value"].is_valid())

@@ -34,7 +34,7 @@ from pyiceberg.table import Transaction
 
 from kpybroker.lake.coverage import Covered, of_json, ranges, to_json
 from kpybroker.lake.errors import LakeError, NotCommitted, told
-from kpybroker.lake.iceberg_files import IcebergFiles
+from kpybroker.lake.iceberg_files import IcebergFiles, refusal
 from kpybroker.lake.tables import KEY, OFFSET, PARTITION, TOPIC_ID, Origin, origin_of, origin_text
 
 ORIGIN: Final = "kpybroker.origin"
@@ -130,6 +130,9 @@ class Iceberg:
 
     def files(self) -> IcebergFiles:
         return IcebergFiles(self._table.metadata.model_dump_json(), self._table.io.properties, self._table.location())
+
+    def refusal(self, rows: pa.Table) -> str | None:
+        return refusal(rows)
 
     def append_files(self, files: Sequence[DataFile], covered: Covered) -> None:
         text = to_json(covered)

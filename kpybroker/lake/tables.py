@@ -62,6 +62,9 @@ class Files(Protocol):
     def write(self, rows: pa.Table) -> list[Any]:
         """Write files that are no part of the table yet; `Table.append_files` takes what is returned. LakeError."""
 
+    def refusal(self, rows: pa.Table) -> str | None:
+        """See `Table.refusal`."""
+
 
 class Table(Protocol):
     """A table of one format. Errors of commits are NotCommitted, others LakeError; both have one line.
@@ -97,6 +100,9 @@ class Table(Protocol):
 
     def files(self) -> Files:
         """A writer of files with the present columns."""
+
+    def refusal(self, rows: pa.Table) -> str | None:
+        """Why a new table of this format does not take these rows; None if it does."""
 
     def append_files(self, files: Sequence[Any], covered: Covered) -> None:
         """Commit files that `files` wrote, and the offsets that are covered with them."""

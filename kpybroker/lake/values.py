@@ -11,7 +11,9 @@ from typing import Final, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kpybroker.lake.errors import LakeError
 from kpybroker.lake.tables import BYTES, EPOCH, EXTRA, HEADERS, VALUE, extra_of, facts_of, with_reasons
+from kpybroker.schemas.errors import SchemaError, one_line
 
 SOURCES: Final = {HEADERS: "headers", EPOCH: "leaderEpoch"}
 """The column of a scan behind each of `EXTRA`."""
@@ -82,11 +84,30 @@ class Bytes:
 def sort(values: Values, raw: pa.Table, table: pa.Schema) -> Sorted:
     """Sort records; one without a value is a row of its facts alone."""
     if isinstance(values, Bytes) or not raw[VALUE].null_count:
-        return values.columns(raw, table)
+        return _columns(values, raw, table)
     is_null = pc.is_null(raw[VALUE])
-    found = values.columns(raw.filter(pc.invert(is_null)), table)
+    found = _columns(values, raw.filter(pc.invert(is_null)), table)
     tombstones = facts_of(raw.filter(is_null))
     return Sorted(pa.concat_tables([found.rows, tombstones], promote_options="default"), found.dead)
+
+
+def _columns(values: Values, raw: pa.Table, table: pa.Schema) -> Sorted:
+    """Sort records; one over which a library fails in a way that its format does not expect is a dead letter."""
+    try:
+        return values.columns(raw, table)
+    except (LakeError, SchemaError, MemoryError):
+        raise
+    except Exception as error:
+        if raw.num_rows == 1:
+            reason = pa.array([f"cannot be read: {one_line(error)}"])
+            return Sorted(facts_of(raw.slice(0, 0)), with_reasons(raw, reason))
+    half = raw.num_rows // 2
+    first = _columns(values, raw.slice(0, half), table)
+    known = set(table.names)
+    further = [field for field in first.rows.schema if field.name not in known]
+    second = _columns(values, raw.slice(half), pa.schema([*table, *further]))
+    rows = pa.concat_tables([first.rows, second.rows], promote_options="default")
+    return Sorted(rows, pa.concat_tables([first.dead, second.dead]))
 
 
 def none_of(raw: pa.Table) -> pa.Table:

@@ -65,10 +65,10 @@ class Lake:
         self._limits = limits
         self._registry_url = schema_registry
 
-    def once(self) -> Iterator[Committed]:
+    def once(self, say: Callable[[str], object] = print) -> Iterator[Committed]:
         """The commits up to the ends of the partitions as they are now."""
         with self._topic() as topic:
-            yield from following.once(self._writer(topic, topic.find()), topic, _Never())
+            yield from following.once(self._writer(topic, topic.find()), topic, _Never(), say)
 
     def follow(self, stop: following.Stop, say: Callable[[str], object] = print) -> Iterator[Committed]:
         """The commits until ``stop``, a ``threading.Event``, is set."""

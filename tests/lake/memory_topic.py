@@ -27,6 +27,7 @@ class MemoryTopic:
     """Partitions of keys and values by offset; an offset that is not there is a gap."""
 
     name = "flights"
+    fails_on_data_loss = True
 
     def __init__(self, partitions: int = 1, *, compacted: bool = False) -> None:
         self.logs: list[dict[int, Content]] = [{} for _ in range(partitions)]
@@ -51,9 +52,13 @@ class MemoryTopic:
     def is_compacted(self) -> bool:
         return self.compacted
 
-    def read(self, steps: Iterable[Step]) -> pa.Table:
-        columns = COLUMNS + self.extra
-        return pa.Table.from_batches([b for step in steps for b in self.batches(step, columns)], schema_of(columns))
+    def log_ends(self) -> dict[int, int]:
+        return self.ends()
+
+    def read(self, steps: Iterable[Step], most_bytes: int) -> tuple[pa.Table, list[Step]]:  # noqa: ARG002
+        steps, columns = list(steps), COLUMNS + self.extra
+        batches = [batch for step in steps for batch in self.batches(step, columns)]
+        return pa.Table.from_batches(batches, schema_of(columns)), steps
 
     def batches(self, step: Step, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         log = self.logs[step.partition]
