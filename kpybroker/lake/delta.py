@@ -183,6 +183,7 @@ class Delta:
             promote_options="default",
         )
         columns = {_quoted(name): f"s.{_quoted(name)}" for name in rows.column_names}
+        before = self._table.version()
         with self._committing():
             (
                 self._table.merge(
@@ -197,6 +198,7 @@ class Delta:
                 .when_not_matched_insert(columns, f"NOT s.{GONE}")
                 .execute()
             )
+            self._commit_nothing(before, covered)
 
     def delete(self, places: Mapping[int, list[int]], topic_id: str, covered: Covered) -> None:
         self._delete(
@@ -219,9 +221,16 @@ class Delta:
 
     def _delete(self, conditions: list[str], topic_id: str, covered: Covered) -> None:
         if conditions:
+            before = self._table.version()
             with self._committing():
                 condition = f"{TOPIC_ID} = '{topic_id}' AND ({' OR '.join(conditions)})"
                 self._table.delete(condition, commit_properties=self._properties(covered))
+                self._commit_nothing(before, covered)
+
+    def _commit_nothing(self, before: int, covered: Covered) -> None:
+        """Commit offsets alone where the library has made no commit, since no row changed."""
+        if self._table.version() == before:
+            self.append(self.schema().empty_table(), covered)
 
     @contextmanager
     def _committing(self) -> Iterator[None]:
