@@ -199,39 +199,51 @@ def _ending(stop: threading.Event) -> Iterator[None]:
 @topic_argument
 @table_options
 @click.option("--read-uncommitted", is_flag=True, help="As the table was written.")
+@schema_options
 @json_output
 @bootstrap_server
 def check(
     topic_name: str,
     target: "Target",
     read_uncommitted: bool,
+    values_of: "Callable[[str, Rule], Values]",
     as_json: bool,
     server: str,
 ) -> None:
-    """Compare TABLE with TOPIC offset by offset, and print the numbers; exit code 4 if they differ."""
+    """Compare TABLE with TOPIC offset by offset, and print the numbers; exit code 4 if they differ.
+
+    Keys, timestamps and values are compared, too: values of a schema registry or a schema where it is given.
+    """
     with (
         one_line_errors(),
         _topic(server, topic_name, Contact("waiting for it."), committed_only=not read_uncommitted) as topic,
     ):
-        from kpybroker.lake.checking import Check, as_text
+        from kpybroker.lake.checking import NOT_COMPARED, Check, as_text
+        from kpybroker.lake.formats import comparable
 
         table, origin = _existing(target)
         topic_id = topic.find()
         if origin.topic != topic_name or topic_id not in origin.topic_ids:
             raise click.ClickException(f"table {target!r} holds topic {origin.topic} of other ids, not {topic_id}")
-        check = Check(topic, topic_id, table, target.dead_letters().open(), origin.mode)
+        values = comparable(origin.values, lambda: values_of(origin.values, target.rule))
+        check = Check(topic, topic_id, table, target.dead_letters().open(), origin.mode, values)
         counts = list(check.counts())
         holds = all(count.holds for count in counts)
         if as_json:
             found = [finding._asdict() for finding in check.findings]
             partitions = [{**count._asdict(), "holds": count.holds} for count in counts]
-            show_json({"topic": topic_name, "holds": holds, "partitions": partitions, "findings": found})
+            compared = {"values": values is not None}
+            show_json(
+                {"topic": topic_name, "holds": holds, "compared": compared, "partitions": partitions, "findings": found}
+            )
         else:
             for count in counts:
                 click.echo(as_text(origin.mode, count))
             for finding in check.findings:
                 click.echo(f"{topic_name}-{finding.partition}, offset {finding.offset} {finding.what}")
             rows, dead = sum(count.rows for count in counts), sum(count.dead for count in counts)
+            if values is None:
+                click.echo(NOT_COMPARED)
             verdict = "table = topic" if holds else "table != topic"
             click.echo(f"{verdict}: {plural(rows, 'row')} and {plural(dead, 'dead letter')}")
     if not holds:

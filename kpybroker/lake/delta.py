@@ -240,6 +240,12 @@ class Delta:
             self._known.clear()
 
     def places(self, topic_id: str, partition: int, start: int, end: int) -> pa.Array:
+        return self._between(topic_id, partition, start, end, [OFFSET])[OFFSET].combine_chunks()
+
+    def rows_between(self, topic_id: str, partition: int, start: int, end: int) -> pa.Table:
+        return self._between(topic_id, partition, start, end, None)
+
+    def _between(self, topic_id: str, partition: int, start: int, end: int, columns: list[str] | None) -> pa.Table:
         field = ds.field
         chosen = (
             (field(TOPIC_ID) == topic_id)
@@ -248,8 +254,7 @@ class Delta:
             & (field(OFFSET) < end)
         )
         with told(LakeError, f"table {self.name} cannot be read"):
-            found = self._table.to_pyarrow_dataset().to_table(columns=[OFFSET], filter=chosen)
-        return found[OFFSET].combine_chunks()
+            return self._table.to_pyarrow_dataset().to_table(columns=columns, filter=chosen)
 
     def rows(self, topic_id: str) -> Iterator[pa.RecordBatch]:
         with told(LakeError, f"table {self.name} cannot be read"):

@@ -1,5 +1,6 @@
 """The formats of values by name."""
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kpybroker.lake.errors import LakeError
@@ -42,6 +43,16 @@ def values_of(kind: str, registry: Registry | None, file: SchemaFile | None = No
     if kind == JSON_SCHEMA:
         return _json_schema(rule, registry, file)
     return _by_schema(kind, rule, registry, file)
+
+
+def comparable(kind: str, values: Callable[[], Values]) -> Values | None:
+    """The format of values with which a check reads them again; None if it needs schemas and none are given."""
+    try:
+        return values()
+    except LakeError:
+        if kind in WITH_SCHEMAS:
+            return None
+        raise
 
 
 def _json_schema(rule: Rule, registry: Registry | None, file: SchemaFile | None) -> Values:

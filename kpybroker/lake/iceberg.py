@@ -184,13 +184,18 @@ class Iceberg:
             yield transaction
 
     def places(self, topic_id: str, partition: int, start: int, end: int) -> pa.Array:
+        return self._between(topic_id, partition, start, end, (OFFSET,))[OFFSET].combine_chunks()
+
+    def rows_between(self, topic_id: str, partition: int, start: int, end: int) -> pa.Table:
+        return self._between(topic_id, partition, start, end, ("*",))
+
+    def _between(self, topic_id: str, partition: int, start: int, end: int, columns: tuple[str, ...]) -> pa.Table:
         chosen = And(
             And(EqualTo(TOPIC_ID, topic_id), EqualTo(PARTITION, partition)),
             And(GreaterThanOrEqual(OFFSET, start), LessThan(OFFSET, end)),
         )
         with told(LakeError, f"table {self.name} cannot be read"):
-            found = self._table.scan(row_filter=chosen, selected_fields=(OFFSET,)).to_arrow()
-        return found[OFFSET].combine_chunks()
+            return self._table.scan(row_filter=chosen, selected_fields=columns).to_arrow()
 
     def rows(self, topic_id: str) -> Iterator[pa.RecordBatch]:
         with told(LakeError, f"table {self.name} cannot be read"):

@@ -119,6 +119,9 @@ class Table(Protocol):
     def places(self, topic_id: str, partition: int, start: int, end: int) -> pa.Array:
         """The offsets of the rows of a partition in ``start .. end``, in any order."""
 
+    def rows_between(self, topic_id: str, partition: int, start: int, end: int) -> pa.Table:
+        """The rows of a partition in ``start .. end``, in any order."""
+
     def rows(self, topic_id: str) -> Iterator[pa.RecordBatch]:
         """All rows of a topic id."""
 

@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kpybroker.lake import following
-from kpybroker.lake.checking import Check, as_text
+from kpybroker.lake.checking import NOT_COMPARED, Check, as_text
 from kpybroker.lake.errors import LakeError
-from kpybroker.lake.formats import values_of
+from kpybroker.lake.formats import comparable, values_of
 from kpybroker.lake.generations import Wish, dead_letters_of, opened
 from kpybroker.lake.naming import Rule
 from kpybroker.lake.planning import Limits
@@ -83,10 +83,15 @@ class Lake:
             origin = None if table is None else table.origin()
             if table is None or origin is None:
                 raise LakeError(f"{self._target!r} is no table that kpybroker lake made")
-            check = Check(topic, topic.find(), table, self._target.dead_letters().open(), origin.mode)
+            kind = origin.values
+            values = comparable(kind, lambda: self._values(kind, self._target.rule))
+            dead_letters = self._target.dead_letters().open()
+            check = Check(topic, topic.find(), table, dead_letters, origin.mode, values)
             counts = list(check.counts())
         lines = [as_text(origin.mode, count) for count in counts]
         lines += [f"{self._name}-{each.partition}, offset {each.offset} {each.what}" for each in check.findings]
+        if values is None:
+            lines.append(NOT_COMPARED)
         return all(count.holds for count in counts), lines
 
     @contextmanager
