@@ -12,7 +12,7 @@ import click
 
 from kpybroker.cli import Commands
 from kpybroker.cli.contact import Contact, mute, say
-from kpybroker.cli.lake_options import one_line_errors, schema_options, table_options, topic_argument
+from kpybroker.cli.lake_options import one_line_errors, say_all_dead, schema_options, table_options, topic_argument
 from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, plural, show_json
 
@@ -173,6 +173,8 @@ def run(
         )
         rows = dead = number = 0
         for number, committed in enumerate(commits, 1):
+            if committed.dead and not (committed.rows or rows or dead):
+                say_all_dead(committed, target)
             rows, dead = rows + committed.rows, dead + committed.dead
             say_line(f"Commit {number}: {plural(committed.rows, 'row')}, {plural(committed.dead, 'dead letter')}.")
         click.echo(f"{plural(rows, 'row')} and {plural(dead, 'dead letter')} in {plural(number, 'commit')}")

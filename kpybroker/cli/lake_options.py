@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kpybroker.cli import completion
+from kpybroker.cli.contact import say
 
 if TYPE_CHECKING:
     from kpybroker.lake.naming import Rule
     from kpybroker.lake.target import Target
     from kpybroker.lake.values import Values
+    from kpybroker.lake.writing import Committed
 
 Command = Callable[..., Any]
 
@@ -100,6 +102,14 @@ def _values(kind: str, rule: "Rule", url: str | None, path: Path | None, message
     except OSError as error:
         raise click.ClickException(f"{path} cannot be read: {error.strerror}") from None
     return values_of(kind, None if url is None else Registry(url), file, rule)
+
+
+def say_all_dead(committed: "Committed", target: "Target") -> None:
+    """Say that no record became a row, also where progress is not shown: the format of values is mostly wrong then."""
+    say(
+        f"All records of the first commit are dead letters, one of them since: {committed.reason}. "
+        f"kpybroker lake show {target!r} counts the reasons; after a remedy, kpybroker lake replay tries them again."
+    )
 
 
 @contextmanager
