@@ -22,7 +22,7 @@ from kpybroker.lake.tables import EPOCH, HEADERS
 from kpybroker.lake.target import Target
 from kpybroker.lake.values import sources
 
-EXAMPLES = 25
+EXAMPLES = 3
 LONG_EXAMPLES = 150
 KINDS = ("bytes", "json", "json-schema", "avro", "protobuf")
 
