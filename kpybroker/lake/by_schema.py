@@ -84,7 +84,7 @@ class BySchema:
     def __init__(self, language: Language, rule: Rule) -> None:
         self._language = language
         self._rule = rule
-        self._forms: dict[Hashable, Form] = {}
+        self._forms: dict[Hashable, Form | str] = {}
 
     def first_schema(self, sample: pa.Table) -> pa.Schema:
         fixed = pa.schema([*FACTS, *extra_of(sample.column_names)])
@@ -99,7 +99,13 @@ class BySchema:
     def _form(self, key: Hashable) -> Form:
         form = self._forms.get(key)
         if form is None:
-            form = self._forms[key] = self._language.form(key)
+            try:
+                form = self._language.form(key)
+            except Unknown as error:
+                form = str(error)
+            self._forms[key] = form
+        if isinstance(form, str):
+            raise Unknown(form)
         return form
 
     def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:
