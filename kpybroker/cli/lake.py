@@ -86,7 +86,11 @@ def _topic(server: str, name: str, contact: Contact, **settings: Any) -> "Iterat
 @click.option("--with-headers", is_flag=True, help="A new table has the headers of records, in the column _headers.")
 @click.option("--with-epoch", is_flag=True, help="A new table has the epoch of their leader, in the column _epoch.")
 @click.option("--read-uncommitted", is_flag=True, help="Also write records of open and aborted transactions.")
-@click.option("--skip-lost", is_flag=True, help="Go on behind offsets that retention or DeleteRecords took away.")
+@click.option(
+    "--skip-lost",
+    is_flag=True,
+    help="Go on behind offsets that retention took away; delete rows that the log has lost.",
+)
 @click.option(
     "--parallel", type=click.IntRange(1, 64), default=2, show_default=True, metavar="N", help="Connections that read."
 )
