@@ -26,6 +26,9 @@ JSON_TEXT: Final = pa.string()
 MOST_NESTED: Final = 30
 """Lists and structs within one another; Arrow, delta-rs and engines follow some more."""
 
+MOST_FORMS: Final = 10_000
+"""The schemas that are remembered, and the names of such that there are not: records may give any number."""
+
 Read = Callable[[Any], Any]
 
 
@@ -103,6 +106,8 @@ class BySchema:
                 form = self._language.form(key)
             except Unknown as error:
                 form = str(error)
+            if len(self._forms) >= MOST_FORMS:
+                self._forms.clear()
             self._forms[key] = form
         if isinstance(form, str):
             raise Unknown(form)

@@ -19,6 +19,9 @@ DEEPEST: Final = 32
 MOST_REFERENCES: Final = 500
 """The most schemas that are asked for because of one: references that double at each level are not followed."""
 
+MOST_KNOWN: Final = 10_000
+"""The ids that are remembered: records may name any number that do not exist."""
+
 AVRO: Final = "AVRO"
 JSON: Final = "JSON"
 PROTOBUF: Final = "PROTOBUF"
@@ -94,6 +97,8 @@ class Registry:
     def _found(self, number: int, kind: str | None) -> tuple[str, Schema]:
         if number not in self._known:
             self._left = MOST_REFERENCES
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
             try:
                 asked = self._ask(f"schemas/ids/{number}", kind, DEEPEST)
                 self._known[number] = asked or f"schema {number} is not in the registry"
