@@ -78,7 +78,8 @@ class Delta:
     def _lost_origin(self) -> Origin | None:
         """The origin that the table had before a merge with new columns took its description away, as kpybroker's own
         merges did once."""
-        commits = {each["version"]: each for each in self._table.history()}
+        with told(LakeError, f"table {self.name} cannot be read"):
+            commits = {each["version"]: each for each in self._table.history()}
         low, high = min(commits, default=0), max(commits, default=0)
         while high - low > 1:
             middle = (low + high) // 2

@@ -178,7 +178,8 @@ class Writer:
             left = taken.without()
             if left is None:
                 raise
-            self._commit_dead(left.dead.slice(taken.dead.num_rows), target)
+            known = _among(left.dead, _spots(taken.dead))
+            self._commit_dead(left.dead.filter(pc.invert(known)), target)
             self._commit(self._table, self.coverage, target, left.change)
             taken = left
         self.coverage = target

@@ -77,7 +77,8 @@ class Reading(NamedTuple):
     def task(
         self, schema: pa.Schema, files: Files | None, lent: Borrowed | None, most_bytes: float
     ) -> Callable[[Range], Outcome | Failed]:
-        """A function for executors. ``schema`` is the table's; ``files`` is None for an upsert. A range is read up to
+        """A function for executors. ``schema`` is the table's; ``files`` writes rows that are appended; for an
+        upsert, it finds out which rows are refused, or is None. A range is read up to
         ``most_bytes`` for each of its offsets."""
 
         def run(part: Range) -> Outcome | Failed:
@@ -96,6 +97,8 @@ class Reading(NamedTuple):
 
     def _outcome(self, part: Range, end: int, raw: pa.Table, schema: pa.Schema, files: Files | None) -> Outcome:
         found = sorted_for(self.origin.mode, self.values(), raw, schema)
+        if self.origin.mode == UPSERT and files is not None:
+            found = without_refused(found, raw, files) or found
         outcome = Outcome(part, found.rows.schema, end, found.dead, found.rows.num_rows, size_of(raw), [])
         if further(outcome.schema, schema):
             return outcome

@@ -5,6 +5,7 @@ task runs again.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -51,14 +52,15 @@ class SparkWriter(Writer):
         self._spark = spark
         self._reading = reading
 
-    def _taken(self, steps: list[Step]) -> Taken:
+    def _taken(self, steps: list[Step], *, is_careful: bool = False) -> Taken:
+        """Read and sort the records of these steps; carefully, without rows of an upsert that the table refuses."""
         ranges = self._ranges(steps)
         most_bytes = 2 * self._limits.bytes / max(sum(step.offsets for step in steps), 1)
         waiting = list(ranges.values())
         done: dict[Range, Outcome] = {}
         for _ in range(MOST_ROUNDS):
             schema = self._table.schema()
-            outcomes = self._run(waiting, schema, most_bytes)
+            outcomes = self._run(waiting, schema, most_bytes, is_careful=is_careful)
             lacking = [each for each in outcomes if further(each.schema, schema)]
             done |= {each.part: each for each in outcomes if not further(each.schema, schema)}
             if not lacking:
@@ -78,10 +80,10 @@ class SparkWriter(Writer):
             for step in tasks(steps, min(max(each, LEAST_OFFSETS), most))
         }
 
-    def _run(self, parts: list[Range], schema: pa.Schema, most_bytes: float) -> list[Outcome]:
+    def _run(self, parts: list[Range], schema: pa.Schema, most_bytes: float, *, is_careful: bool) -> list[Outcome]:
         """Run a task for each range; it reads up to ``most_bytes`` for each offset."""
         options = self._reading.options
-        files = None if self._mode == UPSERT else self._table.files()
+        files = None if self._mode == UPSERT and not is_careful else self._table.files()
         client = client_of(options)
         try:
             sizes = {part.spot: self._bytes_per_offset for part in parts}
@@ -133,7 +135,8 @@ class SparkWriter(Writer):
         ]
         dead = pa.concat_tables([each.dead for each in done])
         rows, size = sum(each.rows for each in done), sum(each.bytes for each in done)
-        return Taken(reached_steps, rows, dead, size, self._change(done), lambda: None)
+        careful = partial(self._taken, steps, is_careful=True) if self._mode == UPSERT else lambda: None
+        return Taken(reached_steps, rows, dead, size, self._change(done), careful)
 
     def _change(self, done: Sequence[Outcome]) -> Callable[[Covered], None]:
         if self._mode != UPSERT:

@@ -229,6 +229,19 @@ def test_a_task_reads_a_bounded_number_of_bytes_and_later_commits_have_the_rest(
     assert lake.check()[0]
 
 
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_row_over_which_the_library_of_a_table_fails_is_a_dead_letter(
+    broker: Broker, tmp_path: Path, mode: str
+) -> None:
+    topic, target, spark = f"refused-{mode}", target_in(tmp_path, "iceberg"), Spark()
+    bad = json.dumps({"s": "x" * 15 + "\ud7ff" + "y"}).encode()
+    produce(broker, topic, ("a", {"s": "a"}), ("b", b"junk"), ("c", bad), ("d", {"s": "d"}), ("e", b"junk"))
+    (committed,) = lake_of(broker, topic, target, spark, Wish(mode=mode, values="json")).once()
+    assert (committed.rows, committed.dead) == (2, 3)
+    assert [row["s"] for row in rows_in(target)] == ["a", "d"]
+    assert lake_of(broker, topic, target, spark).check()[0]
+
+
 def test_a_table_of_another_maker_or_none_is_named(broker: Broker, tmp_path: Path) -> None:
     produce(broker, "named", ("a", {"n": 1}))
     with pytest.raises(LakeError, match="no table that kpybroker lake made"):
