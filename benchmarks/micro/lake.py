@@ -49,6 +49,7 @@ class Log:
     """A partition of records in batches of about 130 KB."""
 
     name = "measured"
+    fails_on_data_loss = True
 
     def __init__(self, values: list[bytes]) -> None:
         batches = []
@@ -64,12 +65,16 @@ class Log:
     def ends(self) -> dict[int, int]:
         return {0: ROWS}
 
-    def read(self, steps: Iterable[Step]) -> pa.Table:
+    def log_ends(self) -> dict[int, int]:
+        return self.ends()
+
+    def read(self, steps: Iterable[Step], most_bytes: int) -> tuple[pa.Table, list[Step]]:  # noqa: ARG002
+        steps = list(steps)
         batches: list[Any] = []
         for step in steps:
             decoder = Decoder(Place("t", 0), COLUMNS, start_offset=step.start, end_offset=step.end)
             batches += [*decoder.decode(self._log, Aborted()), *decoder.take()]
-        return pa.Table.from_batches(batches, schema_of(COLUMNS))
+        return pa.Table.from_batches(batches, schema_of(COLUMNS)), steps
 
 
 def written(topic: Log, values: Values, kind: str) -> None:
@@ -88,4 +93,4 @@ def written(topic: Log, values: Values, kind: str) -> None:
 
 
 def topic_sample(topic: Log) -> pa.Table:
-    return topic.read([Step(0, 0, 0, 1_000)])
+    return topic.read([Step(0, 0, 0, 1_000)], 1 << 20)[0]

@@ -12,12 +12,13 @@ import click
 
 from kpybroker.cli import Commands
 from kpybroker.cli.contact import Contact, mute, say
-from kpybroker.cli.lake_options import one_line_errors, schema_options, table_options, topic_argument
+from kpybroker.cli.lake_options import one_line_errors, say_all_dead, schema_options, table_options, topic_argument
 from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, plural, show_json
 
 if TYPE_CHECKING:
     from kpybroker.client.client import Client
+    from kpybroker.lake.naming import Rule
     from kpybroker.lake.tables import Origin, Table
     from kpybroker.lake.target import Target
     from kpybroker.lake.topic import Topic
@@ -85,7 +86,11 @@ def _topic(server: str, name: str, contact: Contact, **settings: Any) -> "Iterat
 @click.option("--with-headers", is_flag=True, help="A new table has the headers of records, in the column _headers.")
 @click.option("--with-epoch", is_flag=True, help="A new table has the epoch of their leader, in the column _epoch.")
 @click.option("--read-uncommitted", is_flag=True, help="Also write records of open and aborted transactions.")
-@click.option("--skip-lost", is_flag=True, help="Go on behind offsets that retention or DeleteRecords took away.")
+@click.option(
+    "--skip-lost",
+    is_flag=True,
+    help="Go on behind offsets that retention took away; delete rows that the log has lost.",
+)
 @click.option(
     "--parallel", type=click.IntRange(1, 64), default=2, show_default=True, metavar="N", help="Connections that read."
 )
@@ -121,7 +126,7 @@ def run(
     once: bool,
     mode: str | None,
     kind: str | None,
-    values_of: "Callable[[str], Values]",
+    values_of: "Callable[[str, Rule], Values]",
     backfill: bool,
     new_generation: bool,
     partition_by: tuple[str, ...],
@@ -160,16 +165,20 @@ def run(
         limits = Limits(commit_rows, commit_mib * MIB, commit_ms)
         dead_letters = partial(dead_letters_of, target, origin)
         number = random.getrandbits(62)
-        writer = Writer(topic, topic_id, table, dead_letters, values_of(origin.values), limits, number)
+        writer = Writer(topic, topic_id, table, dead_letters, values_of(origin.values, target.rule), limits, number)
         taken_back = writer.take_over(target.dead_letters().open())
         if taken_back:
             say_line(f"{plural(taken_back, 'dead letter')} of a commit that did not follow were taken back.")
         writer.begin(backfill=backfill)
         commits = (
-            following.once(writer, topic, stop) if once else following.follow(writer, topic, topic_id, stop, say_line)
+            following.once(writer, topic, stop, say_line)
+            if once
+            else following.follow(writer, topic, topic_id, stop, say_line)
         )
         rows = dead = number = 0
         for number, committed in enumerate(commits, 1):
+            if committed.dead and not (committed.rows or rows or dead):
+                say_all_dead(committed, target)
             rows, dead = rows + committed.rows, dead + committed.dead
             say_line(f"Commit {number}: {plural(committed.rows, 'row')}, {plural(committed.dead, 'dead letter')}.")
         click.echo(f"{plural(rows, 'row')} and {plural(dead, 'dead letter')} in {plural(number, 'commit')}")
@@ -196,39 +205,51 @@ def _ending(stop: threading.Event) -> Iterator[None]:
 @topic_argument
 @table_options
 @click.option("--read-uncommitted", is_flag=True, help="As the table was written.")
+@schema_options
 @json_output
 @bootstrap_server
 def check(
     topic_name: str,
     target: "Target",
     read_uncommitted: bool,
+    values_of: "Callable[[str, Rule], Values]",
     as_json: bool,
     server: str,
 ) -> None:
-    """Compare TABLE with TOPIC offset by offset, and print the numbers; exit code 4 if they differ."""
+    """Compare TABLE with TOPIC offset by offset, and print the numbers; exit code 4 if they differ.
+
+    Keys, timestamps and values are compared, too: values of a schema registry or a schema where it is given.
+    """
     with (
         one_line_errors(),
         _topic(server, topic_name, Contact("waiting for it."), committed_only=not read_uncommitted) as topic,
     ):
-        from kpybroker.lake.checking import Check, as_text
+        from kpybroker.lake.checking import NOT_COMPARED, Check, as_text
+        from kpybroker.lake.formats import comparable
 
         table, origin = _existing(target)
         topic_id = topic.find()
         if origin.topic != topic_name or topic_id not in origin.topic_ids:
             raise click.ClickException(f"table {target!r} holds topic {origin.topic} of other ids, not {topic_id}")
-        check = Check(topic, topic_id, table, target.dead_letters().open(), origin.mode)
+        values = comparable(origin.values, lambda: values_of(origin.values, target.rule))
+        check = Check(topic, topic_id, table, target.dead_letters().open(), origin.mode, values)
         counts = list(check.counts())
         holds = all(count.holds for count in counts)
         if as_json:
             found = [finding._asdict() for finding in check.findings]
             partitions = [{**count._asdict(), "holds": count.holds} for count in counts]
-            show_json({"topic": topic_name, "holds": holds, "partitions": partitions, "findings": found})
+            compared = {"values": values is not None}
+            show_json(
+                {"topic": topic_name, "holds": holds, "compared": compared, "partitions": partitions, "findings": found}
+            )
         else:
             for count in counts:
                 click.echo(as_text(origin.mode, count))
             for finding in check.findings:
                 click.echo(f"{topic_name}-{finding.partition}, offset {finding.offset} {finding.what}")
             rows, dead = sum(count.rows for count in counts), sum(count.dead for count in counts)
+            if values is None:
+                click.echo(NOT_COMPARED)
             verdict = "table = topic" if holds else "table != topic"
             click.echo(f"{verdict}: {plural(rows, 'row')} and {plural(dead, 'dead letter')}")
     if not holds:
@@ -243,7 +264,7 @@ def check(
 def replay(
     topic_name: str,
     target: "Target",
-    values_of: "Callable[[str], Values]",
+    values_of: "Callable[[str, Rule], Values]",
     server: str,
 ) -> None:
     """Try the dead letters of TABLE again; those that fit become rows."""
@@ -258,7 +279,7 @@ def replay(
         if dead_letters is None:
             click.echo("There are no dead letters.")
             return
-        done = replayed(table, dead_letters, topic_id, values_of(origin.values), origin.mode, topic)
+        done = replayed(table, dead_letters, topic_id, values_of(origin.values, target.rule), origin.mode, topic)
     parts = [f"{plural(done.rows, 'dead letter')} became rows", f"{done.left} still do not fit"]
     if done.superseded:
         parts.append(f"{done.superseded} had later records of their keys")

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kpybroker.cli import completion
+from kpybroker.cli.contact import say
 
 if TYPE_CHECKING:
+    from kpybroker.lake.naming import Rule
     from kpybroker.lake.target import Target
     from kpybroker.lake.values import Values
+    from kpybroker.lake.writing import Committed
 
 Command = Callable[..., Any]
 
@@ -63,13 +66,16 @@ def _target(text: str, options: dict[str, str], catalog: str) -> "Target":
 
 
 def schema_options(command: Command) -> Command:
-    """The options of schemas; the command gets ``values_of``, which makes a format of values from its name."""
+    """The options of schemas; the command gets ``values_of``, which makes a format of values from its name and the rule
+    for names of columns."""
 
     @wraps(command)
     def with_values(schema_registry: str | None, schema: Path | None, message: str | None, **given: Any) -> Any:
         if message is not None and schema is None:
             raise click.UsageError("--message needs --schema")
-        return command(values_of=cache(lambda kind: _values(kind, schema_registry, schema, message)), **given)
+        return command(
+            values_of=cache(lambda kind, rule: _values(kind, rule, schema_registry, schema, message)), **given
+        )
 
     registry = click.option(
         "--schema-registry",
@@ -87,7 +93,7 @@ def schema_options(command: Command) -> Command:
     return registry(file(name(with_values)))
 
 
-def _values(kind: str, url: str | None, path: Path | None, message: str | None) -> "Values":
+def _values(kind: str, rule: "Rule", url: str | None, path: Path | None, message: str | None) -> "Values":
     from kpybroker.lake.formats import SchemaFile, values_of
     from kpybroker.schemas.registry import Registry
 
@@ -95,7 +101,15 @@ def _values(kind: str, url: str | None, path: Path | None, message: str | None) 
         file = None if path is None else SchemaFile(path.read_bytes(), message)
     except OSError as error:
         raise click.ClickException(f"{path} cannot be read: {error.strerror}") from None
-    return values_of(kind, None if url is None else Registry(url), file)
+    return values_of(kind, None if url is None else Registry(url), file, rule)
+
+
+def say_all_dead(committed: "Committed", target: "Target") -> None:
+    """Say that no record became a row, also where progress is not shown: the format of values is mostly wrong then."""
+    say(
+        f"All records of the first commit are dead letters, one of them since: {committed.reason}. "
+        f"kpybroker lake show {target!r} counts the reasons; after a remedy, kpybroker lake replay tries them again."
+    )
 
 
 @contextmanager

@@ -1,85 +1,97 @@
 """Values in Avro, by fastavro: the columns of a schema and the cells of a record."""
 
-import json
 from typing import Any, Final
 
 import pyarrow as pa
 
-from kpybroker.lake.by_schema import Spot
+from kpybroker.lake.by_schema import JSON_TEXT, Kind, Spot, bounded, same, structure
 from kpybroker.lake.errors import LakeError
-from kpybroker.schemas.avro import AvroSchema
+from kpybroker.lake.naming import Rule
+from kpybroker.lake.texts import text_of
+from kpybroker.schemas.avro import AvroSchema, logical_type
 from kpybroker.schemas.errors import Unknown, one_line
 from kpybroker.schemas.registry import AVRO, FIVE_BYTES, Registry, schema_id
 
-PRIMITIVES: Final[dict[str, pa.DataType]] = {
-    "boolean": pa.bool_(),
-    "int": pa.int64(),
-    "long": pa.int64(),
-    "float": pa.float64(),
-    "double": pa.float64(),
-    "bytes": pa.binary(),
-    "fixed": pa.binary(),
-    "string": pa.string(),
-    "enum": pa.string(),
+TEXT: Final = Kind(JSON_TEXT, text_of)
+"""Unions of several types, maps and records without fields."""
+
+
+def _time_of_day(value: Any) -> int:
+    seconds: int = (value.hour * 60 + value.minute) * 60 + value.second
+    return seconds * 1_000_000 + int(value.microsecond)
+
+
+PRIMITIVES: Final[dict[str, Kind]] = {
+    "boolean": Kind(pa.bool_(), same),
+    "int": Kind(pa.int64(), same),
+    "long": Kind(pa.int64(), same),
+    "float": Kind(pa.float64(), same),
+    "double": Kind(pa.float64(), same),
+    "bytes": Kind(pa.binary(), same),
+    "fixed": Kind(pa.binary(), same),
+    "string": Kind(pa.string(), same),
+    "enum": Kind(pa.string(), same),
 }
-LOGICAL: Final[dict[str, pa.DataType]] = {
-    "date": pa.date32(),
-    "timestamp-millis": pa.timestamp("us", "UTC"),
-    "timestamp-micros": pa.timestamp("us", "UTC"),
-    "local-timestamp-millis": pa.timestamp("us"),
-    "local-timestamp-micros": pa.timestamp("us"),
-    "time-millis": pa.int64(),
-    "time-micros": pa.int64(),
-    "uuid": pa.string(),
+LOGICAL: Final[dict[str, Kind]] = {
+    "date": Kind(pa.date32(), same),
+    "timestamp-millis": Kind(pa.timestamp("us", "UTC"), same),
+    "timestamp-micros": Kind(pa.timestamp("us", "UTC"), same),
+    "local-timestamp-millis": Kind(pa.timestamp("us"), same),
+    "local-timestamp-micros": Kind(pa.timestamp("us"), same),
+    "time-millis": Kind(pa.int64(), _time_of_day),
+    "time-micros": Kind(pa.int64(), _time_of_day),
+    "uuid": TEXT,
 }
-JSON_TEXT: Final = pa.string()
-"""The type of unions of several types, of maps and of records without fields: JSON in a string."""
+MOST_DIGITS: Final = 38
+"""A decimal of more digits is text: neither table format has a type for it."""
 
 
 class AvroForm:
     """A schema of records. An int is a long and a float a double; nested records are structs, lists are lists."""
 
-    def __init__(self, schema: AvroSchema) -> None:
+    def __init__(self, schema: AvroSchema, rule: Rule) -> None:
         """Unknown if the schema has no columns."""
         self.name = schema.name
-        named: dict[str, Any] = {}
+        named: dict[str, Kind] = {}
         try:
             for each in schema.referenced:
-                arrow_type(each, named)
+                kind_of(each, named, rule)
             if schema.parsed.get("type") != "record":
                 raise Unknown(f"{self.name} is not of a record")
-            fields = [pa.field(each["name"], arrow_type(each["type"], named)) for each in schema.parsed["fields"]]
+            kinds = {each["name"]: kind_of(each["type"], named, rule) for each in schema.parsed["fields"]}
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise Unknown(f"{self.name} cannot be used: {one_line(error)}") from None
-        self._read = schema.read
-        self.schema = pa.schema(fields)
+        self._content = schema.read
+        self._reads = [(name, kind.read) for name, kind in kinds.items()]
+        self.schema = pa.schema([pa.field(name, kind.type) for name, kind in kinds.items()])
 
     def cells(self, content: bytes) -> list[Any]:
-        read = self._read(content)
-        return [plain(read.get(field.name), field.type) for field in self.schema]
+        found = self._content(content)
+        return [None if (value := found[name]) is None else read(value) for name, read in self._reads]
 
 
 class RegisteredAvro:
     """Avro with Confluent's five bytes."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, rule: Rule) -> None:
         self._registry = registry
+        self._rule = rule
 
     def spot(self, value: bytes) -> Spot:
         return Spot(schema_id(value), FIVE_BYTES)
 
     def form(self, key: Any) -> AvroForm:
         found = self._registry.schema(key, AVRO)
-        return AvroForm(AvroSchema(f"schema {key}", found.text, [each for _, each in found.references]))
+        return AvroForm(AvroSchema(f"schema {key}", found.text, [each for _, each in found.references]), self._rule)
 
 
 class LocalAvro:
     """Avro of one schema, which a file has, with nothing before a record."""
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, rule: Rule) -> None:
         """LakeError if the schema cannot be used."""
         try:
-            self._form = AvroForm(AvroSchema("the schema", text.decode()))
+            self._form = AvroForm(AvroSchema("the schema", text.decode()), rule)
         except (Unknown, UnicodeDecodeError) as error:
             raise LakeError(one_line(error)) from None
 
@@ -90,54 +102,48 @@ class LocalAvro:
         return self._form
 
 
-def arrow_type(schema: Any, named: dict[str, Any]) -> pa.DataType:
-    """The Arrow type of an Avro schema. Maps, recursive types and unions of several types are JSON text."""
+def kind_of(schema: Any, named: dict[str, Kind], rule: Rule) -> Kind:
+    """The column of an Avro schema. Maps, recursive types and unions of several types are JSON text."""
     if isinstance(schema, list):
         others = [each for each in schema if each != "null"]
-        return arrow_type(others[0], named) if len(others) == 1 else JSON_TEXT
+        return kind_of(others[0], named, rule) if len(others) == 1 else TEXT
     if isinstance(schema, str):
-        if schema in named:
-            return named[schema]
-        return PRIMITIVES.get(schema, JSON_TEXT)
-    kind = schema["type"]
+        return named.get(schema) or PRIMITIVES.get(schema, TEXT)
     if "name" in schema:
-        named[schema["name"]] = JSON_TEXT  # while its own fields are read: a recursive type is text
-    found = _complex(schema, kind, named)
+        named[schema["name"]] = TEXT  # while its own fields are read: a recursive type is text
+    found = _complex(schema, schema["type"], named, rule)
     if "name" in schema:
         named[schema["name"]] = found
     return found
 
 
-def _complex(schema: Any, kind: Any, named: dict[str, Any]) -> pa.DataType:
-    logical = schema.get("logicalType")
+def _complex(schema: Any, kind: Any, named: dict[str, Kind], rule: Rule) -> Kind:
+    logical = logical_type(schema)
     if logical == "decimal":
-        return pa.decimal128(schema["precision"], schema.get("scale", 0))
+        if schema["precision"] > MOST_DIGITS:
+            return TEXT
+        return Kind(pa.decimal128(schema["precision"], schema.get("scale", 0)), same)
     if logical in LOGICAL:
         return LOGICAL[logical]
     if kind == "array":
-        return pa.list_(arrow_type(schema["items"], named))
+        items = kind_of(schema["items"], named, rule)
+        read = items.read
+        return bounded(
+            Kind(pa.list_(items.type), lambda found: [None if each is None else read(each) for each in found]), text_of
+        )
     if kind in ("record", "error"):
-        fields = [pa.field(each["name"], arrow_type(each["type"], named)) for each in schema["fields"]]
-        return pa.struct(fields) if fields else JSON_TEXT  # no file holds a struct without fields
-    return PRIMITIVES[kind] if isinstance(kind, str) and kind in PRIMITIVES else JSON_TEXT
-
-
-def plain(value: Any, kind: pa.DataType) -> Any:
-    """A value of fastavro as Arrow takes it."""
-    if value is None:
-        return None
-    if pa.types.is_string(kind):
-        return value if isinstance(value, str) else _text(value)
-    if pa.types.is_list(kind):
-        return [plain(each, kind.value_type) for each in value]
-    if pa.types.is_struct(kind):
-        return {field.name: plain(value.get(field.name), field.type) for field in kind}
-    if pa.types.is_int64(kind) and not isinstance(value, int):  # a time of day
-        return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
-    return value
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":"))
-    return str(value)
+        fields = {each["name"]: kind_of(each["type"], named, rule) for each in schema["fields"]}
+        if not fields:
+            return TEXT  # no file holds a struct without fields
+        names, struct = structure(fields, rule)
+        reads = [(field, name, each.read) for (field, each), name in zip(fields.items(), names, strict=True)]
+        return bounded(
+            Kind(
+                struct,
+                lambda found: {
+                    name: None if (value := found[field]) is None else read(value) for field, name, read in reads
+                },
+            ),
+            text_of,
+        )
+    return PRIMITIVES[kind] if isinstance(kind, str) and kind in PRIMITIVES else TEXT

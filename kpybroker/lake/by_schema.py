@@ -3,12 +3,12 @@
 A `Language`, such as Avro or Protobuf, knows how a value names its schema and how it is read.
 """
 
-from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from kpybroker.lake.json_schema import RESERVED
+from kpybroker.lake.naming import RESERVED, Names, Rule, struct_names
 from kpybroker.lake.tables import FACTS, VALUE, extra_of, facts_of, with_reasons
 from kpybroker.lake.values import Sorted, assembled
 from kpybroker.schemas.errors import Unknown, one_line
@@ -19,6 +19,46 @@ class Spot(NamedTuple):
 
     key: Hashable
     start: int
+
+
+JSON_TEXT: Final = pa.string()
+"""The type of values that no column of another type holds: JSON in a string."""
+MOST_NESTED: Final = 30
+"""Lists and structs within one another; Arrow, delta-rs and engines follow some more."""
+
+MOST_FORMS: Final = 10_000
+"""The schemas that are remembered, and the names of such that there are not: records may give any number."""
+
+Read = Callable[[Any], Any]
+
+
+class Kind(NamedTuple):
+    """The type of a column, and how one value of a field becomes a cell."""
+
+    type: pa.DataType
+    read: Read
+
+
+def same(value: Any) -> Any:
+    """A value as it is."""
+    return value
+
+
+def structure(fields: Mapping[str, Kind], rule: Rule) -> tuple[list[str], pa.DataType]:
+    """The struct of these fields, and their names in it."""
+    names = struct_names(rule, fields)
+    return names, pa.struct([pa.field(name, kind.type) for name, kind in zip(names, fields.values(), strict=True)])
+
+
+def bounded(kind: Kind, text_of: Callable[[Any], str]) -> Kind:
+    """A kind of lists or structs; text in place of one that is nested too deep for tables."""
+    return Kind(JSON_TEXT, text_of) if _levels(kind.type) > MOST_NESTED else kind
+
+
+def _levels(kind: pa.DataType) -> int:
+    if pa.types.is_list(kind):
+        return 1 + _levels(kind.value_type)
+    return 1 + max(map(_levels, (field.type for field in kind))) if pa.types.is_struct(kind) else 0
 
 
 class Form(Protocol):
@@ -44,31 +84,33 @@ class Language(Protocol):
 class BySchema:
     """Values in a language of schemas. A schema that does not fit the columns of the table makes dead letters."""
 
-    def __init__(self, language: Language) -> None:
+    def __init__(self, language: Language, rule: Rule) -> None:
         self._language = language
-        self._forms: dict[Hashable, Form] = {}
+        self._rule = rule
+        self._forms: dict[Hashable, Form | str] = {}
 
     def first_schema(self, sample: pa.Table) -> pa.Schema:
-        fields = {field.name: field for field in (*FACTS, *extra_of(sample.column_names))}
-        taken = {name.lower() for name in fields}
+        fixed = pa.schema([*FACTS, *extra_of(sample.column_names)])
+        columns = _Columns(fixed, self._rule)
         for value in sample[VALUE].to_pylist():
             try:
-                form = self._form(self._language.spot(value).key)
+                columns.of(self._form(self._language.spot(value).key))
             except Unknown:
                 continue
-            for field in form.schema:
-                if field.name.lower() not in taken:
-                    taken.add(field.name.lower())
-                    fields[field.name] = field
-        return pa.schema(list(fields.values()))
+        return pa.schema([*fixed, *columns.added])
 
     def _form(self, key: Hashable) -> Form:
         form = self._forms.get(key)
         if form is None:
-            form = self._language.form(key)
-            if taken := set(form.schema.names) & {*RESERVED}:
-                raise Unknown(f"{form.name} has a field {min(taken)}, which is a name of the lake's own columns")
+            try:
+                form = self._language.form(key)
+            except Unknown as error:
+                form = str(error)
+            if len(self._forms) >= MOST_FORMS:
+                self._forms.clear()
             self._forms[key] = form
+        if isinstance(form, str):
+            raise Unknown(form)
         return form
 
     def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:
@@ -83,17 +125,16 @@ class BySchema:
             except Unknown as error:
                 lost[row] = str(error)
         found = []
-        columns = {field.name.lower(): field for field in table}
+        columns = _Columns(table, self._rule)
         for key, rows in groups.items():
             try:
                 form = self._form(key)
-                _require_fit(form, columns)
+                fields = columns.of(form)
             except Unknown as error:
                 lost.update(dict.fromkeys(rows, str(error)))
                 continue
-            columns.update({field.name.lower(): field for field in form.schema})
             part = raw.take(pa.array(rows, pa.int64()))
-            found.append(_read(part, form, [values[row][starts[row] :] for row in rows]))
+            found.append(_read(part, form, fields, [values[row][starts[row] :] for row in rows]))
         order = sorted(lost)
         dead = with_reasons(raw.take(pa.array(order, pa.int64())), pa.array([lost[row] for row in order], pa.string()))
         empty = facts_of(raw.slice(0, 0))
@@ -101,16 +142,35 @@ class BySchema:
         return Sorted(rows_of, pa.concat_tables([dead, *(each.dead for each in found)]))
 
 
-def _require_fit(form: Form, columns: dict[str, pa.Field]) -> None:
-    for field in form.schema:
-        known = columns.get(field.name.lower(), field)
-        if known.name != field.name:
-            raise Unknown(f"{form.name}: field {field.name} and column {known.name} differ in case alone")
-        if known.type != field.type:
-            raise Unknown(f"{form.name}: field {field.name} is {field.type}, and the column is {known.type}")
+class _Columns:
+    """The columns of a table, and those that forms add to it."""
+
+    def __init__(self, table: pa.Schema, rule: Rule) -> None:
+        self._fields = {field.name: field for field in table}
+        own = [name for name in table.names if name not in RESERVED]
+        self._names = Names(rule, own, (), conflicts=False)
+        self.added: list[pa.Field] = []
+
+    def of(self, form: Form) -> pa.Schema:
+        """The columns of a form, in the order of its fields. Unknown if one does not fit; then none is added."""
+        found: list[pa.Field] = []
+        fresh: list[pa.Field] = []
+        for field in form.schema:
+            name = self._names.column(field.name)
+            known = self._fields.get(name)
+            if known is None:
+                self._names.take(name)
+                fresh.append(field.with_name(name))
+            elif known.type != field.type:
+                self._names.drop(each.name for each in fresh)
+                raise Unknown(f"{form.name}: field {field.name} is {field.type}, and the column is {known.type}")
+            found.append(field.with_name(name))
+        self._fields.update((each.name, each) for each in fresh)
+        self.added += fresh
+        return pa.schema(found)
 
 
-def _read(raw: pa.Table, form: Form, contents: list[bytes]) -> Sorted:
+def _read(raw: pa.Table, form: Form, fields: pa.Schema, contents: list[bytes]) -> Sorted:
     documents: list[Any] = []
     reasons: list[str | None] = []
     for content in contents:
@@ -122,9 +182,9 @@ def _read(raw: pa.Table, form: Form, contents: list[bytes]) -> Sorted:
             reasons.append(_not_of(form, error))
 
     def columns(good: list[int]) -> pa.Table:
-        cells = [[documents[number][column] for number in good] for column in range(len(form.schema))]
-        arrays = [pa.array(each, field.type) for each, field in zip(cells, form.schema, strict=True)]
-        return pa.table(arrays, schema=form.schema)
+        cells = [[documents[number][column] for number in good] for column in range(len(fields))]
+        arrays = [pa.array(each, field.type) for each, field in zip(cells, fields, strict=True)]
+        return pa.table(arrays, schema=fields)
 
     try:
         return assembled(raw, reasons, columns)

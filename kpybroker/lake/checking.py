@@ -1,7 +1,8 @@
 """The identity table = topic, partition by partition: rows and dead letters = offsets - gaps of the log.
 
 For upsert: rows and dead letters hold the last record of each key, and nothing else. Offsets before the start of the
-log are counted apart: the topic does not have them any more.
+log are counted apart: the topic does not have them any more. Whether the rows of these offsets have the contents of
+their records, `kpybroker.lake.comparing` finds out.
 """
 
 from collections.abc import Iterator
@@ -11,11 +12,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kpybroker.lake.comparing import Comparison
 from kpybroker.lake.coverage import Lane, Step, ranges
 from kpybroker.lake.tables import UPSERT, Table
+from kpybroker.lake.values import Bytes, Values
 
 NO_END: Final = (1 << 63) - 1
 MOST_NAMED: Final = 10
+NOT_COMPARED: Final = (
+    "Keys and timestamps were compared, but no values: --schema-registry or --schema lets the check read them."
+)
 
 Offsets = NDArray[np.int64]
 
@@ -59,21 +65,34 @@ class Count(NamedTuple):
     missing: int
     extra: int
     twice: int
+    different: int
+    """Rows and dead letters that have other contents than their records."""
 
     @property
     def holds(self) -> bool:
-        return not (self.missing or self.extra or self.twice)
+        return not (self.missing or self.extra or self.twice or self.different)
 
 
 class Check:
     """Compares a table with its topic."""
 
-    def __init__(self, log: Log, topic_id: str, table: Table, dead_letters: Table | None, mode: str) -> None:
+    def __init__(
+        self,
+        log: Log,
+        topic_id: str,
+        table: Table,
+        dead_letters: Table | None,
+        mode: str,
+        values: Values | None = None,
+    ) -> None:
+        """``values`` is the format of values, without which the columns of the table that hold them are not compared;
+        keys, timestamps and values of dead letters are in any case."""
         self._log = log
         self._topic_id = topic_id
         self._table = table
         self._dead_letters = dead_letters
         self._mode = mode
+        self._values = values
         self.findings: list[Finding] = []
         """Rows that are wrong: the first ones of each partition and kind."""
 
@@ -104,6 +123,7 @@ class Check:
         if may_be_compacted:
             is_covered = _within(extra, there)
             compacted, extra = int(is_covered.sum()), extra[~is_covered]
+        different = self._different(partition, there, np.setdiff1d(rows, twice), np.setdiff1d(dead, twice))
         self._name(partition, missing, "is in the topic, and neither a row nor a dead letter")
         self._name(partition, twice, "is there more than once")
         self._name(partition, extra, self._why_extra(there))
@@ -120,7 +140,23 @@ class Check:
             len(missing),
             len(extra),
             int((times - 1).sum()),
+            different,
         )
+
+    def _different(self, partition: int, there: list[Lane], rows: Offsets, dead: Offsets) -> int:
+        """Compare the contents of rows and dead letters with their records; return how many differ."""
+        number = 0
+        for table, offsets in ((self._table, rows), (self._dead_letters, dead)):
+            if table is None or not len(offsets):
+                continue
+            values = self._values if table is self._table else Bytes()
+            for offset, names in Comparison(self._log, self._topic_id, table, values).different(
+                partition, there, offsets
+            ):
+                number += 1
+                if number <= MOST_NAMED:
+                    self.findings.append(Finding(partition, offset, f"has another {' and '.join(names)} in the topic"))
+        return number
 
     def _why_extra(self, there: list[Lane]) -> str:
         last = "the last record of its key" if self._mode == UPSERT else "a committed record of the topic"
@@ -180,6 +216,11 @@ def as_text(mode: str, count: Count) -> str:
         text += f" - {count.compacted} compacted since"
     if count.gone:
         text += f"; {count.gone} more from before the start of the log"
-    parts = [(count.missing, "missing"), (count.extra, "too many"), (count.twice, "there more than once")]
+    parts = [
+        (count.missing, "missing"),
+        (count.extra, "too many"),
+        (count.twice, "there more than once"),
+        (count.different, "different"),
+    ]
     wrong = ", ".join(f"{number} {what}" for number, what in parts if number)
     return f"{text}: {wrong}" if wrong else text

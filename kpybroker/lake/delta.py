@@ -16,7 +16,7 @@ from deltalake import Schema as DeltaSchema
 from deltalake.transaction import AddAction
 
 from kpybroker.lake.coverage import Coverage, Covered, Lane, ranges, to_json
-from kpybroker.lake.delta_files import DeltaFiles
+from kpybroker.lake.delta_files import DeltaFiles, refusal
 from kpybroker.lake.errors import LakeError, NotCommitted, told
 from kpybroker.lake.tables import (
     KEY,
@@ -70,7 +70,30 @@ class Delta:
             self._table = DeltaTable(self.name, storage_options=self._options)
 
     def origin(self) -> Origin | None:
-        return origin_of(self._table.metadata().description)
+        return origin_of(self._table.metadata().description) or self._lost_origin()
+
+    def is_described(self) -> bool:
+        return origin_of(self._table.metadata().description) is not None
+
+    def _lost_origin(self) -> Origin | None:
+        """The origin that the table had before a merge with new columns took its description away, as kpybroker's own
+        merges did once."""
+        with told(LakeError, f"table {self.name} cannot be read"):
+            commits = {each["version"]: each for each in self._table.history()}
+        low, high = min(commits, default=0), max(commits, default=0)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._origin_at(middle) else (low, middle)
+        commit = commits.get(high, {})
+        is_ours = commit.get("operation") == "MERGE" and "kpybroker.offsets" in commit
+        return self._origin_at(low) if is_ours else None
+
+    def _origin_at(self, version: int) -> Origin | None:
+        try:
+            table = DeltaTable(self.name, version=version, storage_options=self._options)
+        except Exception:  # its log is deleted, or something else that the library does not read
+            return None
+        return origin_of(table.metadata().description)
 
     def set_origin(self, origin: Origin) -> None:
         with told(NotCommitted, f"table {self.name}"):
@@ -133,6 +156,9 @@ class Delta:
             raise LakeError(f"table {self.name} has partitions, and files for it cannot be written apart")
         return DeltaFiles(self.name, self._options)
 
+    def refusal(self, rows: pa.Table) -> str | None:
+        return refusal(rows)
+
     def append_files(self, files: Sequence[AddAction], covered: Covered) -> None:
         with self._committing():
             self._table.create_write_transaction(
@@ -140,6 +166,16 @@ class Delta:
             )
 
     def upsert(self, rows: pa.Table, gone: pa.Table, covered: Covered) -> None:
+        if not rows.num_rows and not gone.num_rows:
+            self.append(rows, covered)
+            return
+        # A merge that adds columns would take the table's description away.
+        known = set(self.schema().names)
+        if further := [field for field in rows.schema if field.name not in known]:
+            self.add_columns(pa.schema(further))
+        for field in self.schema():
+            if field.name not in rows.column_names:
+                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
         flagged = pa.concat_tables(
             [
                 rows.append_column(GONE, pa.repeat(pa.scalar(value=False), rows.num_rows)),
@@ -147,10 +183,8 @@ class Delta:
             ],
             promote_options="default",
         )
-        if not flagged.num_rows:
-            self.append(rows, covered)
-            return
-        columns = {f'"{name}"': f's."{name}"' for name in rows.column_names}
+        columns = {_quoted(name): f"s.{_quoted(name)}" for name in rows.column_names}
+        before = self._table.version()
         with self._committing():
             (
                 self._table.merge(
@@ -158,7 +192,6 @@ class Delta:
                     SAME_ROW,
                     source_alias="s",
                     target_alias="t",
-                    merge_schema=True,
                     commit_properties=self._properties(covered),
                 )
                 .when_matched_delete(f"s.{GONE} AND {IS_LATER}")
@@ -166,6 +199,7 @@ class Delta:
                 .when_not_matched_insert(columns, f"NOT s.{GONE}")
                 .execute()
             )
+            self._commit_nothing(before, covered)
 
     def delete(self, places: Mapping[int, list[int]], topic_id: str, covered: Covered) -> None:
         self._delete(
@@ -188,9 +222,16 @@ class Delta:
 
     def _delete(self, conditions: list[str], topic_id: str, covered: Covered) -> None:
         if conditions:
+            before = self._table.version()
             with self._committing():
                 condition = f"{TOPIC_ID} = '{topic_id}' AND ({' OR '.join(conditions)})"
                 self._table.delete(condition, commit_properties=self._properties(covered))
+                self._commit_nothing(before, covered)
+
+    def _commit_nothing(self, before: int, covered: Covered) -> None:
+        """Commit offsets alone where the library has made no commit, since no row changed."""
+        if self._table.version() == before:
+            self.append(self.schema().empty_table(), covered)
 
     @contextmanager
     def _committing(self) -> Iterator[None]:
@@ -200,6 +241,12 @@ class Delta:
             self._known.clear()
 
     def places(self, topic_id: str, partition: int, start: int, end: int) -> pa.Array:
+        return self._between(topic_id, partition, start, end, [OFFSET])[OFFSET].combine_chunks()
+
+    def rows_between(self, topic_id: str, partition: int, start: int, end: int) -> pa.Table:
+        return self._between(topic_id, partition, start, end, None)
+
+    def _between(self, topic_id: str, partition: int, start: int, end: int, columns: list[str] | None) -> pa.Table:
         field = ds.field
         chosen = (
             (field(TOPIC_ID) == topic_id)
@@ -208,8 +255,7 @@ class Delta:
             & (field(OFFSET) < end)
         )
         with told(LakeError, f"table {self.name} cannot be read"):
-            found = self._table.to_pyarrow_dataset().to_table(columns=[OFFSET], filter=chosen)
-        return found[OFFSET].combine_chunks()
+            return self._table.to_pyarrow_dataset().to_table(columns=columns, filter=chosen)
 
     def rows(self, topic_id: str) -> Iterator[pa.RecordBatch]:
         with told(LakeError, f"table {self.name} cannot be read"):
@@ -231,6 +277,11 @@ class Delta:
             )
             self._table.cleanup_metadata()
         return f"{len(gone)} files that no version of the last {retention_hours:g} h needs were deleted"
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
 
 
 def _writer(topic_id: str) -> str:

@@ -1,6 +1,7 @@
 """Parquet files for a Delta table, written by other processes than the one that commits them."""
 
 import json
+import tempfile
 import time
 import uuid
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
+from deltalake import DeltaTable, write_deltalake
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
 
@@ -35,6 +37,21 @@ class DeltaFiles(NamedTuple):
                 pq.write_table(rows, output, compression="zstd")
             size = place.get_file_info(name).size
         return [AddAction(name, size, {}, int(time.time() * 1000), data_change=True, stats=_stats(rows))]
+
+    def refusal(self, rows: pa.Table) -> str | None:
+        return refusal(rows)
+
+
+def refusal(rows: pa.Table) -> str | None:
+    """Why a new Delta table does not take rows, or does not give them back; None if it does."""
+    with tempfile.TemporaryDirectory(prefix="kpybroker-lake-") as directory:
+        try:
+            with told(LakeError, "Delta"):
+                write_deltalake(directory, rows)
+                DeltaTable(directory).to_pyarrow_table()
+        except LakeError as error:
+            return str(error)
+    return None
 
 
 def _stats(rows: pa.Table) -> str:

@@ -6,6 +6,9 @@ from contextlib import contextmanager
 
 from kpybroker.schemas.errors import one_line
 
+PANIC = "PanicException"
+"""The class by which libraries in Rust report their own mistakes; it is no Exception, and cannot be imported."""
+
 
 class LakeError(Exception):
     """The work on a table cannot go on."""
@@ -28,5 +31,7 @@ def told(kind: type[LakeError], what: str) -> Iterator[None]:
             yield
     except LakeError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+            raise
         raise kind(f"{what}: {one_line(error)}") from None

@@ -25,9 +25,11 @@ class Stop(Protocol):
     def wait(self, timeout: float) -> bool: ...
 
 
-def once(writer: Writer, topic: Topic, stop: Stop) -> Iterator[Committed]:
+def once(writer: Writer, topic: Topic, stop: Stop, say: Callable[[str], object] = print) -> Iterator[Committed]:
     """The commits up to the ends of the partitions as they are now."""
     ends = topic.ends()
+    for line in writer.require_log(ends):
+        say(line)
     while not stop.is_set():
         committed = writer.write(ends)
         if committed is None:
@@ -50,6 +52,8 @@ def follow(
             ends = topic.ends()
             if ends.keys() - writer.coverage.keys():
                 writer.begin(backfill=False)
+            for line in writer.require_log(ends):
+                say(line)
             waiting = writer.pending(ends)
             if not waiting:
                 since_s = asked_s

@@ -7,12 +7,14 @@ import pyarrow as pa
 
 from kpybroker.lake.coverage import Step
 from kpybroker.lake.errors import LakeError, TableChanged
+from kpybroker.lake.naming import Rule
 from kpybroker.lake.tables import DEAD_LETTERS, Origin, Table
 from kpybroker.lake.target import Target
 from kpybroker.lake.values import Values, raw_of
 from kpybroker.lake.writing import Source
 
 SAMPLE_OFFSETS = 10_000
+SAMPLE_BYTES = 32 * 1024 * 1024
 
 
 class Wish(NamedTuple):
@@ -48,20 +50,31 @@ def origin_for(found: Origin | None, wish: Wish, topic: str, topic_id: str, name
     return found._replace(topic_ids=(*found.topic_ids, topic_id))
 
 
-def opened(target: Target, source: Source, topic_id: str, wish: Wish, values: Callable[[str], Values]) -> Table:
-    """The table of a topic, made if there is none. ``values`` gives the format of a name. LakeError."""
+def opened(target: Target, source: Source, topic_id: str, wish: Wish, values: Callable[[str, Rule], Values]) -> Table:
+    """The table of a topic, made if there is none. ``values`` gives the format of a name and a rule. LakeError."""
     table = target.open()
     if table is None:
         origin = Origin(source.name, (topic_id,), wish.mode or "append", wish.values or "bytes")
-        schema = values(origin.values).first_schema(sample(source, topic_id))
+        schema = values(origin.values, target.rule).first_schema(sample(source, topic_id))
         return target.create(schema, origin, wish.partition_by)
     if missing := sorted({*wish.extra} - {*table.schema().names}):
         raise LakeError(f"table {table.name} was made without column {missing[0]}, and stays so")
     found = table.origin()
+    if found is None and table.covered(topic_id).coverage:
+        found = _origin_again(table.name, wish, source.name, topic_id)
     origin = origin_for(found, wish, source.name, topic_id, table.name)
-    if origin != found:
+    if origin != found or not table.is_described():
         table.set_origin(origin)
     return table
+
+
+def _origin_again(name: str, wish: Wish, topic: str, topic_id: str) -> Origin:
+    """The origin of a table that has this topic's offsets, and none of whose versions says how it was written."""
+    if wish.mode is None or wish.values is None:
+        raise LakeError(
+            f"table {name} has lost how it was made; --mode and --values, as they were given first, write it down again"
+        )
+    return Origin(topic, (topic_id,), wish.mode, wish.values)
 
 
 def dead_letters_of(target: Target, origin: Origin) -> Table:
@@ -79,5 +92,6 @@ def sample(source: Source, topic_id: str) -> pa.Table:
         for partition, start in starts.items()
         if ends[partition] > start
     ]
-    raw = raw_of(source.read(steps), topic_id)
+    records, _ = source.read(steps, SAMPLE_BYTES)
+    raw = raw_of(records, topic_id)
     return raw.filter(raw["value"].is_valid())

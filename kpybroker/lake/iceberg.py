@@ -34,7 +34,7 @@ from pyiceberg.table import Transaction
 
 from kpybroker.lake.coverage import Covered, of_json, ranges, to_json
 from kpybroker.lake.errors import LakeError, NotCommitted, told
-from kpybroker.lake.iceberg_files import IcebergFiles
+from kpybroker.lake.iceberg_files import IcebergFiles, refusal
 from kpybroker.lake.tables import KEY, OFFSET, PARTITION, TOPIC_ID, Origin, origin_of, origin_text
 
 ORIGIN: Final = "kpybroker.origin"
@@ -87,6 +87,9 @@ class Iceberg:
     def origin(self) -> Origin | None:
         return origin_of(self._table.properties.get(ORIGIN))
 
+    def is_described(self) -> bool:
+        return self.origin() is not None
+
     def set_origin(self, origin: Origin) -> None:
         with self._committing() as transaction:
             transaction.set_properties({ORIGIN: origin_text(origin)})
@@ -127,6 +130,9 @@ class Iceberg:
 
     def files(self) -> IcebergFiles:
         return IcebergFiles(self._table.metadata.model_dump_json(), self._table.io.properties, self._table.location())
+
+    def refusal(self, rows: pa.Table) -> str | None:
+        return refusal(rows)
 
     def append_files(self, files: Sequence[DataFile], covered: Covered) -> None:
         text = to_json(covered)
@@ -178,13 +184,18 @@ class Iceberg:
             yield transaction
 
     def places(self, topic_id: str, partition: int, start: int, end: int) -> pa.Array:
+        return self._between(topic_id, partition, start, end, (OFFSET,))[OFFSET].combine_chunks()
+
+    def rows_between(self, topic_id: str, partition: int, start: int, end: int) -> pa.Table:
+        return self._between(topic_id, partition, start, end, ("*",))
+
+    def _between(self, topic_id: str, partition: int, start: int, end: int, columns: tuple[str, ...]) -> pa.Table:
         chosen = And(
             And(EqualTo(TOPIC_ID, topic_id), EqualTo(PARTITION, partition)),
             And(GreaterThanOrEqual(OFFSET, start), LessThan(OFFSET, end)),
         )
         with told(LakeError, f"table {self.name} cannot be read"):
-            found = self._table.scan(row_filter=chosen, selected_fields=(OFFSET,)).to_arrow()
-        return found[OFFSET].combine_chunks()
+            return self._table.scan(row_filter=chosen, selected_fields=columns).to_arrow()
 
     def rows(self, topic_id: str) -> Iterator[pa.RecordBatch]:
         with told(LakeError, f"table {self.name} cannot be read"):

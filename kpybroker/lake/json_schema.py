@@ -6,10 +6,10 @@ Null is missing. Objects and lists in fields are JSON text. A value that does no
 """
 
 import json
-import re
-import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+
+from kpybroker.lake.naming import DELTA, Names, Rule
 
 BOOLEAN: Final = "boolean"
 LONG: Final = "long"
@@ -18,12 +18,7 @@ STRING: Final = "string"
 JSON: Final = "json"
 """Objects and lists, as text. It is a string in a table; a table's string column takes both."""
 
-CONFLICT: Final = "__str"
-RESERVED: Final = (
-    "_topic_id", "_partition", "_offset", "_timestamp", "_key", "_headers", "_epoch", "_reason", "_gone",
-)  # fmt: skip
 MOST_COLUMNS: Final = 1_000
-_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.\-]+")
 LEAST: Final = -(1 << 63)
 MOST: Final = (1 << 63) - 1
 _LONGS: Final = range(LEAST, MOST + 1)
@@ -69,13 +64,13 @@ def text_of(value: Any) -> str:
 class Columns:
     """The columns by name, and the column of each field."""
 
-    def __init__(self, types: Mapping[str, str] | None = None) -> None:
-        """Begin with the columns that a table has."""
+    def __init__(self, types: Mapping[str, str] | None = None, rule: Rule = DELTA, others: Iterable[str] = ()) -> None:
+        """Begin with the columns that a table has; ``others`` are columns of it that take no field's values."""
         self.types: dict[str, str] = dict(types or {})
-        self._taken = {name.lower(): name for name in self.types}
-        self._names: dict[str, str] = {}
+        self._names = Names(rule, self.types, others, conflicts=True)
         self._usual: dict[str, type | None] = {}
         """Python's type of values of a field that fit its column without a closer look."""
+        self.column = self._names.column
 
     def declare(self, types: Mapping[str, str]) -> None:
         """Add columns for fields whose types a schema declares, as far as a table may have as many."""
@@ -85,12 +80,15 @@ class Columns:
             self._add(self.column(field), kind)
 
     def learn(self, documents: Iterable[Document]) -> None:
-        """Infer from a sample: columns are added and widened."""
+        """Infer from a sample: columns are added and widened. Documents with too many fields add none."""
         for document in documents:
+            before = dict(self.types)
             for field, value in document.items():
                 seen = type_of(value)
                 if seen is not None:
                     self._learn(self.column(field), seen, value)
+            if len(self.types) > max(MOST_COLUMNS, len(before)):
+                self._take_back(before)
 
     def _learn(self, name: str, seen: str, value: Any) -> None:
         known = self.types.get(name)
@@ -99,51 +97,43 @@ class Columns:
         elif (wider := widened(known, seen)) is not None:
             self.types[name] = wider
         elif not fits(value, known):
-            self._add(name + CONFLICT, STRING)
+            self._add(self._names.conflict(name), STRING)
 
-    def add(self, documents: Iterable[Document]) -> None:
-        """Add the columns that these documents need; those that exist keep their types."""
+    def add(self, document: Document) -> None:
+        """Add the columns that a document needs; those that exist keep their types. TooManyColumns: none is added."""
         usual = self._usual
-        for document in documents:
-            for field, value in document.items():
-                kind = type(value)
-                if kind is usual.get(field) and (kind is not int or LEAST <= value <= MOST):
-                    continue
-                seen = type_of(value)
-                if seen is None:
-                    continue
-                name = self.column(field)
-                known = self.types.get(name)
-                if known is None:
-                    self._add(name, seen)
-                elif known is not seen and not fits(value, known):
-                    self._add(name + CONFLICT, STRING)
-                usual[field] = PYTHON.get(self.types[name])
+        count = len(self.types)
+        for field, value in document.items():
+            kind = type(value)
+            if kind is usual.get(field) and (kind is not int or LEAST <= value <= MOST):
+                continue
+            seen = type_of(value)
+            if seen is None:
+                continue
+            name = self.column(field)
+            known = self.types.get(name)
+            if known is None:
+                self._add(name, seen)
+            elif known is not seen and not fits(value, known):
+                self._add(self._names.conflict(name), STRING)
+            usual[field] = PYTHON.get(self.types[name])
+        if len(self.types) > MOST_COLUMNS and len(self.types) > count:
+            self._take_back(dict(list(self.types.items())[:count]))
+            raise TooManyColumns(f"the table would have more than {MOST_COLUMNS} columns of fields")
+
+    def _take_back(self, before: dict[str, str]) -> None:
+        self._names.drop(self.types.keys() - before.keys())
+        self.types = before
+        self._usual.clear()
 
     def _add(self, name: str, kind: str) -> None:
         if name not in self.types:
-            if len(self.types) >= MOST_COLUMNS:
-                raise TooManyColumns(f"field {name!r} would be a column more than {MOST_COLUMNS}")
             self.types[name] = kind
-            self._taken[name.lower()] = name
+            self._names.take(name)
 
     def fields(self) -> dict[str, str]:
         """The types of the columns that are named like the field whose values they have."""
         return {name: kind for name, kind in self.types.items() if self.column(name) == name}
-
-    def column(self, field: str) -> str:
-        """The name of a field's column: its own, or with eight digits behind it where tables cannot have that one."""
-        name = self._names.get(field)
-        if name is None:
-            name = self._names[field] = self._named(field)
-        return name
-
-    def _named(self, field: str) -> str:
-        is_plain = _PLAIN_NAME.fullmatch(field) and field not in RESERVED and not field.endswith(CONFLICT)
-        if is_plain and self._taken.setdefault(field.lower(), field) == field:
-            return field
-        digits = zlib.crc32(field.encode("utf-8", "surrogatepass"))
-        return f"{re.sub(r'[^A-Za-z0-9_]', '_', field)[:60]}__{digits:08x}"
 
     def values(self, documents: list[Document]) -> dict[str, list[Any]]:
         """The values of each column, None where a document has none. `add` has seen the documents."""
@@ -165,7 +155,7 @@ class Columns:
                 elif fits(value, kind):
                     found[name][row] = value
                 else:
-                    found[name + CONFLICT][row] = text_of(value)
+                    found[self._names.conflict(name)][row] = text_of(value)
         return found
 
 

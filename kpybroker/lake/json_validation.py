@@ -23,7 +23,11 @@ class JsonForm:
     """A schema of documents, with the types of the fields that it declares with one."""
 
     def __init__(self, schema: JsonSchema) -> None:
-        self.types = declared(schema.parsed)
+        """Unknown for a schema whose types are nested too deep."""
+        try:
+            self.types = declared(schema.parsed)
+        except RecursionError:
+            raise Unknown(f"{schema.name} cannot be used: nested too deep") from None
         self.reason = schema.reason
 
 
@@ -55,15 +59,21 @@ class RegisteredJson:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._forms: dict[int, JsonForm] = {}
+        self._forms: dict[int, JsonForm | str] = {}
 
     def form(self, value: bytes) -> JsonForm:
         """The schema of a value. Unknown."""
         number = schema_id(value)
         form = self._forms.get(number)
         if form is None:
-            schema = self._registry.schema(number, JSON)
-            form = self._forms[number] = JsonForm(JsonSchema(f"schema {number}", schema))
+            try:
+                schema = self._registry.schema(number, JSON)
+                form = JsonForm(JsonSchema(f"schema {number}", schema))
+            except Unknown as error:
+                form = str(error)
+            self._forms[number] = form
+        if isinstance(form, str):
+            raise Unknown(form)
         return form
 
 

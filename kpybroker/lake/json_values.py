@@ -1,12 +1,16 @@
 """Values that are JSON objects, one in each record."""
 
 import json
+import math
+import re
+import sys
 from typing import Any, Final, NoReturn, Protocol
 
 import pyarrow as pa
 
 from kpybroker.lake.json_columns import TYPES, parsed
-from kpybroker.lake.json_schema import BOOLEAN, DOUBLE, LONG, RESERVED, STRING, Columns, Document, TooManyColumns
+from kpybroker.lake.json_schema import BOOLEAN, DOUBLE, LONG, STRING, Columns, Document, TooManyColumns
+from kpybroker.lake.naming import DELTA, RESERVED, Rule
 from kpybroker.lake.tables import FACTS, VALUE, extra_of, facts_of
 from kpybroker.lake.values import Sorted, assembled, none_of
 from kpybroker.schemas.errors import Unknown
@@ -14,6 +18,10 @@ from kpybroker.schemas.errors import Unknown
 MOST_AT_ONCE: Final = 8192
 LEAST_AT_ONCE: Final = 256
 """The number of documents that Arrow parses at once: few where one of many does not fit."""
+MOST_DEEP: Final = 200
+"""Objects and lists within one another; Python, Arrow and engines follow some more."""
+DEEP: Final = f"not JSON: nested more than {MOST_DEEP} deep"
+MOST_SHOWN: Final = 40
 NAMES: Final = {pa.bool_(): BOOLEAN, pa.int64(): LONG, pa.float64(): DOUBLE, pa.string(): STRING}
 
 
@@ -39,26 +47,24 @@ class Schemas(Protocol):
 class JsonValues:
     """JSON objects, valid by their schemas if there are any."""
 
-    def __init__(self, schemas: Schemas | None = None) -> None:
+    def __init__(self, schemas: Schemas | None = None, rule: Rule = DELTA) -> None:
         self._schemas = schemas
+        self._rule = rule
 
     def first_schema(self, sample: pa.Table) -> pa.Schema:
-        columns = Columns()
+        columns = Columns(rule=self._rule)
         for value in sample[VALUE].to_pylist():
             document, form, reason = self._document(value)
             if reason is None:
-                try:
-                    if form is not None:
-                        columns.declare(form.types)
-                    columns.learn([document])
-                except TooManyColumns:
-                    break
+                if form is not None:
+                    columns.declare(form.types)
+                columns.learn([document])
         inferred = [pa.field(name, TYPES[kind]) for name, kind in columns.types.items()]
         return pa.schema([*FACTS, *extra_of(sample.column_names), *inferred])
 
     def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:
-        known = {field.name: NAMES[field.type] for field in table if field.type in NAMES}
-        columns = Columns({name: kind for name, kind in known.items() if name not in RESERVED})
+        known = {each.name: NAMES[each.type] for each in table if each.type in NAMES and each.name not in RESERVED}
+        columns = Columns(known, self._rule, [name for name in table.names if name not in known])
         declared: set[int] = set()
         if self._schemas is not None or not raw.num_rows:
             return self._one_by_one(raw, columns, declared)
@@ -91,7 +97,7 @@ class JsonValues:
                     if form is not None and id(form) not in declared:
                         declared.add(id(form))
                         columns.declare(form.types)
-                    columns.add([document])
+                    columns.add(document)
                 except TooManyColumns as error:
                     reason = str(error)
             documents.append(document)
@@ -116,28 +122,57 @@ class JsonValues:
 def document_of(value: bytes) -> tuple[Document, str | None]:
     """The fields of a JSON object, or why it is none."""
     try:
-        found = _READ(value.decode())
+        found = (_READ_LARGE if _MAY_BE_LARGE.search(value) else _READ)(value.decode())
     except UnicodeDecodeError as error:
         return {}, f"not UTF-8 at byte {error.start}"
     except json.JSONDecodeError as error:
         return {}, f"not JSON at character {error.pos}: {error.msg}"
-    except ValueError as error:
+    except _NotANumber as error:
         return {}, f"not JSON: {error}"
+    except ValueError:
+        return {}, f"a number has more than {sys.get_int_max_str_digits()} digits"
     except RecursionError:
-        return {}, "not JSON: nested too deeply"
+        return {}, DEEP
     if not isinstance(found, dict):
         return {}, f"not a JSON object but {_KINDS.get(type(found), 'null')}"
+    if value.count(b"[") + value.count(b"{") > MOST_DEEP and not _is_shallow(found):
+        return {}, DEEP
     if b"\\u" in value and not _is_unicode(found):
         return {}, "a string has half a surrogate pair"
     return found, None
 
 
+class _NotANumber(ValueError):
+    """A number that JSON or a double does not have."""
+
+
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")
+    raise _NotANumber(f"{name} is not a number of JSON")
+
+
+def _finite(text: str) -> float:
+    found = float(text)
+    if math.isinf(found):
+        raise _NotANumber(f"the number {text[:MOST_SHOWN]} is beyond a double")
+    return found
 
 
 _READ: Final = json.JSONDecoder(parse_constant=_no_constant).decode
+_READ_LARGE: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite).decode
+_MAY_BE_LARGE: Final = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{200}")
+"""Found in every document with a number beyond a double, and in few others."""
 _KINDS: Final = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+
+
+def _is_shallow(found: Any) -> bool:
+    """Whether no value is nested deeper than `MOST_DEEP`: JSON text of it can be written, and read by others."""
+    level = [found]
+    for _ in range(MOST_DEEP):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for values in inner for each in values if isinstance(each, dict | list)]
+        if not level:
+            return True
+    return False
 
 
 def _is_unicode(document: dict[str, Any]) -> bool:

@@ -96,3 +96,38 @@ def tasks(steps: Iterable[Step], most_offsets: int) -> list[Step]:
         for step in steps
         for start in range(step.start, step.end, most_offsets)
     ]
+
+
+def reached(steps: Iterable[Step], ends: Mapping[Step, int]) -> list[Step]:
+    """The steps as far as their pieces were read in a row; ``ends`` has how far each of `tasks` was read."""
+    found = []
+    for step in steps:
+        end = step.start
+        for piece, until in sorted(ends.items()):
+            if (piece.partition, piece.lane, piece.start) == (step.partition, step.lane, end) and piece.end <= step.end:
+                end = until
+        if end > step.start:
+            found.append(step._replace(end=end))
+    return found
+
+
+def lost(coverage: Mapping[int, Lanes], log_ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """The partitions whose logs end below what is covered: the end of the table's offsets, and that of the log."""
+    ends = {partition: max(lane.end for lane in lanes) for partition, lanes in coverage.items() if lanes}
+    return {
+        partition: (end, log_ends[partition])
+        for partition, end in sorted(ends.items())
+        if log_ends.get(partition, end) < end
+    }
+
+
+def cut(coverage: Mapping[int, Lanes], log_ends: Mapping[int, int]) -> Coverage:
+    """The coverage without offsets behind the ends of the logs."""
+    return {
+        partition: tuple(
+            Lane(min(lane.start, end), min(lane.end, end))
+            for lane in lanes
+            for end in (log_ends.get(partition, lane.end),)
+        )
+        for partition, lanes in coverage.items()
+    }

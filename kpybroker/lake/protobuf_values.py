@@ -1,25 +1,27 @@
 """Values in Protobuf: the columns of a message and the cells of a record."""
 
-import base64
 import json
-import math
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 from google.protobuf import descriptor_pb2, json_format, wrappers_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from kpybroker.lake.by_schema import Spot
+from kpybroker.lake.by_schema import JSON_TEXT, Kind, Read, Spot, bounded, same, structure
 from kpybroker.lake.errors import LakeError
+from kpybroker.lake.naming import Rule
+from kpybroker.lake.texts import text_of
 from kpybroker.schemas.errors import Unknown, one_line
 from kpybroker.schemas.protobuf import Message, NotDescriptors, ProtobufFile, message_at, message_path, pool_of
 from kpybroker.schemas.registry import FIVE_BYTES, PROTOBUF, Registry, schema_id
 
-JSON_TEXT: Final = pa.string()
-"""The type of maps, of messages without fields, of messages in themselves, and of ``google.protobuf.Struct``."""
 UNSIGNED_64: Final = pa.decimal128(20)
 MICROSECONDS: Final = 1_000_000
+FIRST_S: Final = -62_135_596_800
+LAST_S: Final = 253_402_300_799
+"""The seconds of timestamps from the year 1 to the year 9999, as the type itself has them."""
+MOST_FIELDS: Final = 10_000
+"""The most fields of a message and of those within: types that have one another twice have more."""
 
 _BYTES, _ENUM, _MESSAGE, _GROUP = 12, 14, 11, 10
 _SCALARS: Final[dict[int, pa.DataType]] = {
@@ -45,27 +47,21 @@ _TEXTS: Final = ("google.protobuf.Struct", "google.protobuf.Value", "google.prot
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
 _WRAPPERS: Final = frozenset(f"google.protobuf.{name}" for name in wrappers_pb2.DESCRIPTOR.message_types_by_name)
 
-Read = Callable[[Any], Any]
-
-
-class Kind(NamedTuple):
-    """The type of a column, and how one value of a field becomes a cell."""
-
-    type: pa.DataType
-    read: Read
-
 
 class MessageForm:
     """A message: each field is a column. Numbers are longs and doubles, enumerations the names of their values."""
 
-    def __init__(self, name: str, pool: DescriptorPool, message: str) -> None:
-        """Unknown if there is no such message."""
+    def __init__(self, name: str, pool: DescriptorPool, message: str, rule: Rule) -> None:
+        """Unknown if there is no such message, or none that has columns."""
         found = Message(name, pool, message)
         self.name = found.name
         self._read = found.read
-        fields = [(field, _kind(field, (found.descriptor.full_name,))) for field in found.descriptor.fields]
-        self.schema = pa.schema([pa.field(field.name, kind.type) for field, kind in fields])
-        self._cells = [_cell(field, kind) for field, kind in fields]
+        try:
+            fields = _Kinds(pool, rule).of_fields(found.descriptor, ())
+        except (RecursionError, _TooMany):
+            raise Unknown(f"{self.name} has more than {MOST_FIELDS} fields, or is nested too deep") from None
+        self.schema = pa.schema([pa.field(name, kind.type) for name, kind in fields.items()])
+        self._cells = [_cell(found.descriptor.fields_by_name[name], kind) for name, kind in fields.items()]
 
     def cells(self, content: bytes) -> list[Any]:
         message = self._read(content)
@@ -80,42 +76,75 @@ def _cell(field: Any, kind: Kind) -> Read:
     return lambda message: read(getattr(message, name)) if message.HasField(name) else None
 
 
-def _kind(field: Any, within: tuple[str, ...]) -> Kind:
-    """The kind of a field; ``within`` has the names of the messages around it."""
-    if field.is_repeated:
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            return Kind(JSON_TEXT, lambda found: _text({_name(key): _json(found[key]) for key in found}))
-        each = _one(field, within)
-        return Kind(pa.list_(each.type), lambda found: [each.read(value) for value in found])
-    return _one(field, within)
+class _TooMany(Exception):
+    """A message has too many fields."""
 
 
-def _one(field: Any, within: tuple[str, ...]) -> Kind:
-    if field.type in (_MESSAGE, _GROUP):
-        return _of_message(field.message_type, within)
-    if field.type == _ENUM:
-        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
-        return Kind(pa.string(), lambda number: names.get(number, str(number)))
-    return Kind(_SCALARS[field.type], _unicode if field.type == 9 else _same)
+class _Kinds:
+    """The kinds of the fields of one message, and of those within it."""
 
+    def __init__(self, pool: DescriptorPool, rule: Rule) -> None:
+        self._pool = pool
+        self._rule = rule
+        self._left = MOST_FIELDS
 
-def _of_message(descriptor: Any, within: tuple[str, ...]) -> Kind:
-    name = descriptor.full_name
-    if name == _TIMESTAMP:
-        return Kind(pa.timestamp("us", "UTC"), _microseconds)
-    if name in _WRAPPERS:
-        kind = _one(descriptor.fields_by_name["value"], within)
-        return Kind(kind.type, lambda message: kind.read(message.value))
-    if name in _TEXTS or name in within or not descriptor.fields:
-        return Kind(JSON_TEXT, lambda message: _text(_json(message)))
-    fields = [(field, _kind(field, (*within, name))) for field in descriptor.fields]
-    cells = [(field.name, _cell(field, kind)) for field, kind in fields]
-    struct = pa.struct([pa.field(field.name, kind.type) for field, kind in fields])
-    return Kind(struct, lambda message: {name: cell(message) for name, cell in cells})
+    def of_fields(self, descriptor: Any, within: tuple[str, ...]) -> dict[str, Kind]:
+        """The kinds of a message's fields; ``within`` has the names of the messages around it. _TooMany."""
+        self._left -= len(descriptor.fields)
+        if self._left < 0:
+            raise _TooMany
+        return {field.name: self._of(field, (*within, descriptor.full_name)) for field in descriptor.fields}
 
+    def _of(self, field: Any, within: tuple[str, ...]) -> Kind:
+        if field.is_repeated:
+            if field.message_type is not None and field.message_type.GetOptions().map_entry:
+                read = self._map_value(field.message_type.fields_by_name["value"])
+                return Kind(JSON_TEXT, lambda found: text_of({_name(key): read(found[key]) for key in found}))
+            each = self._one(field, within)
+            of_each = each.read
+            return bounded(
+                Kind(pa.list_(each.type), lambda found: [of_each(value) for value in found]),
+                lambda found: text_of([self._json(value) for value in found]),
+            )
+        return self._one(field, within)
 
-def _same(value: Any) -> Any:
-    return value
+    def _map_value(self, field: Any) -> Read:
+        if field.message_type is not None:
+            return self._json
+        return self._one(field, ()).read
+
+    def _one(self, field: Any, within: tuple[str, ...]) -> Kind:
+        if field.type in (_MESSAGE, _GROUP):
+            return self._message(field.message_type, within)
+        if field.type == _ENUM:
+            names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+            return Kind(pa.string(), lambda number: names.get(number, str(number)))
+        return Kind(_SCALARS[field.type], _unicode if field.type == 9 else same)
+
+    def _message(self, descriptor: Any, within: tuple[str, ...]) -> Kind:
+        name = descriptor.full_name
+        if name == _TIMESTAMP:
+            return Kind(pa.timestamp("us", "UTC"), _microseconds)
+        if name in _WRAPPERS:
+            kind = self._one(descriptor.fields_by_name["value"], within)
+            return Kind(kind.type, lambda message: kind.read(message.value))
+        if name in _TEXTS or name in within or not descriptor.fields:
+            return Kind(JSON_TEXT, self._text)
+        fields = self.of_fields(descriptor, within)
+        names, struct = structure(fields, self._rule)
+        cells = [
+            (named, _cell(field, kind))
+            for named, field, kind in zip(names, descriptor.fields, fields.values(), strict=True)
+        ]
+        return bounded(Kind(struct, lambda message: {name: cell(message) for name, cell in cells}), self._text)
+
+    def _text(self, message: Any) -> str:
+        return text_of(self._json(message))
+
+    def _json(self, value: Any) -> Any:
+        if not hasattr(value, "DESCRIPTOR"):
+            return value
+        return json_format.MessageToDict(value, preserving_proto_field_name=True, descriptor_pool=self._pool)
 
 
 def _unicode(value: str | bytes) -> str:
@@ -124,6 +153,8 @@ def _unicode(value: str | bytes) -> str:
 
 
 def _microseconds(timestamp: Any) -> int:
+    if not FIRST_S <= timestamp.seconds <= LAST_S:
+        raise ValueError(f"the timestamp of {timestamp.seconds} s lies outside the years 1 to 9999")
     found: int = timestamp.seconds * MICROSECONDS + timestamp.nanos // 1_000
     return found
 
@@ -132,25 +163,12 @@ def _name(key: Any) -> str:
     return json.dumps(key) if isinstance(key, bool) else str(key)
 
 
-def _json(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if hasattr(value, "DESCRIPTOR"):
-        return json_format.MessageToDict(value, preserving_proto_field_name=True)
-    return value
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
 class RegisteredProtobuf:
     """Protobuf with Confluent's five bytes and the path of the message."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, rule: Rule) -> None:
         self._registry = registry
+        self._rule = rule
         self._files: dict[int, ProtobufFile] = {}
 
     def spot(self, value: bytes) -> Spot:
@@ -163,7 +181,7 @@ class RegisteredProtobuf:
         if number not in self._files:
             self._files[number] = self._file(number)
         file = self._files[number]
-        return MessageForm(file.name, file.pool, file.message_at(path))
+        return MessageForm(file.name, file.pool, file.message_at(path), self._rule)
 
     def _file(self, number: int) -> ProtobufFile:
         schema = self._registry.schema(number, PROTOBUF)
@@ -177,7 +195,7 @@ class RegisteredProtobuf:
 class LocalProtobuf:
     """Protobuf of one message, which a file of descriptors has, with nothing before it."""
 
-    def __init__(self, content: bytes, message: str | None) -> None:
+    def __init__(self, content: bytes, message: str | None, rule: Rule) -> None:
         """The file is of ``protoc --descriptor_set_out=FILE --include_imports``. LakeError."""
         found = descriptor_pb2.FileDescriptorSet()
         try:
@@ -192,7 +210,8 @@ class LocalProtobuf:
                 raise LakeError(f"--message names one of {', '.join(messages) or 'no messages'}")
             (message,) = messages
         try:
-            self._form = MessageForm("the file", pool_of({file.name: file for file in found.file}, "the file"), message)
+            pool = pool_of({file.name: file for file in found.file}, "the file")
+            self._form = MessageForm("the file", pool, message, rule)
         except Unknown as error:
             raise LakeError(one_line(error)) from None
 

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 
 from kpybroker.lake.checking import NO_END, Log, Offsets, last_of_keys
 from kpybroker.lake.coverage import Covered, ranges
+from kpybroker.lake.errors import NotCommitted
+from kpybroker.lake.refusing import without_refused
 from kpybroker.lake.tables import BYTES, FACTS, KEY, OFFSET, PARTITION, UPSERT, Table, extra_of
 from kpybroker.lake.values import Values, sort
 
@@ -47,17 +49,29 @@ def replay(table: Table, dead_letters: Table, topic_id: str, values: Values, mod
         is_last = _are_last(log, covered, dead)
         superseded, dead = dead.filter(pc.invert(is_last)), dead.filter(is_last)
     found = sort(values, dead, table.schema())
-    if found.rows.num_rows:
-        if mode == UPSERT:
-            table.upsert(found.rows, found.rows.slice(0, 0).select(FACTS.names), covered)
-        else:
-            table.append(found.rows, covered)
+    try:
+        _commit(table, found.rows, mode, covered)
+    except NotCommitted:
+        left_over = without_refused(found, dead, table)
+        if left_over is None:
+            raise
+        found = left_over
+        _commit(table, found.rows, mode, covered)
     dead_covered = dead_letters.covered(topic_id)
     for rows in (already, superseded, found.rows):
         for first in range(0, rows.num_rows, PLACES_IN_ONE_COMMIT):
             dead_letters.delete(_places(rows.slice(first, PLACES_IN_ONE_COMMIT)), topic_id, dead_covered)
     left = found.dead.num_rows + keyless.num_rows
     return Replayed(found.rows.num_rows, superseded.num_rows, already.num_rows, left)
+
+
+def _commit(table: Table, rows: pa.Table, mode: str, covered: Covered) -> None:
+    if not rows.num_rows:
+        return
+    if mode == UPSERT:
+        table.upsert(rows, rows.slice(0, 0).select(FACTS.names), covered)
+    else:
+        table.append(rows, covered)
 
 
 def _places(rows: pa.Table) -> dict[int, list[int]]:

@@ -62,6 +62,9 @@ class Files(Protocol):
     def write(self, rows: pa.Table) -> list[Any]:
         """Write files that are no part of the table yet; `Table.append_files` takes what is returned. LakeError."""
 
+    def refusal(self, rows: pa.Table) -> str | None:
+        """See `Table.refusal`."""
+
 
 class Table(Protocol):
     """A table of one format. Errors of commits are NotCommitted, others LakeError; both have one line.
@@ -76,6 +79,9 @@ class Table(Protocol):
 
     def origin(self) -> Origin | None:
         """The topic behind the table; None for a table that kpybroker did not make."""
+
+    def is_described(self) -> bool:
+        """Whether the newest state of the table has its origin, too, and not an older one alone."""
 
     def set_origin(self, origin: Origin) -> None:
         """Write another origin, as for a topic that was created again."""
@@ -95,6 +101,9 @@ class Table(Protocol):
     def files(self) -> Files:
         """A writer of files with the present columns."""
 
+    def refusal(self, rows: pa.Table) -> str | None:
+        """Why a new table of this format does not take these rows; None if it does."""
+
     def append_files(self, files: Sequence[Any], covered: Covered) -> None:
         """Commit files that `files` wrote, and the offsets that are covered with them."""
 
@@ -109,6 +118,9 @@ class Table(Protocol):
 
     def places(self, topic_id: str, partition: int, start: int, end: int) -> pa.Array:
         """The offsets of the rows of a partition in ``start .. end``, in any order."""
+
+    def rows_between(self, topic_id: str, partition: int, start: int, end: int) -> pa.Table:
+        """The rows of a partition in ``start .. end``, in any order."""
 
     def rows(self, topic_id: str) -> Iterator[pa.RecordBatch]:
         """All rows of a topic id."""

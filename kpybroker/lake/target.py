@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kpybroker.lake import naming
 from kpybroker.lake.errors import LakeError
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ class Target(NamedTuple):
 
     def __repr__(self) -> str:
         return f"{self.format}:{self.name}"
+
+    @property
+    def rule(self) -> naming.Rule:
+        """The names that its columns may have."""
+        return naming.DELTA if self.format == DELTA else naming.ICEBERG
 
     def dead_letters(self) -> "Target":
         """The table of its dead letters."""

@@ -5,15 +5,23 @@ and the columns of the table alone.
 """
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kpybroker.lake.errors import LakeError
 from kpybroker.lake.tables import BYTES, EPOCH, EXTRA, HEADERS, VALUE, extra_of, facts_of, with_reasons
+from kpybroker.schemas.errors import SchemaError, one_line
 
 SOURCES: Final = {HEADERS: "headers", EPOCH: "leaderEpoch"}
 """The column of a scan behind each of `EXTRA`."""
+
+
+FIRST_TIME: Final = pa.scalar(datetime(1, 1, 1, tzinfo=UTC), pa.timestamp("us", "UTC"))
+LAST_TIME: Final = pa.scalar(datetime.max.replace(tzinfo=UTC), pa.timestamp("us", "UTC"))
+"""The times that every engine and language has."""
 
 
 class Sorted(NamedTuple):
@@ -40,7 +48,7 @@ def raw_of(records: pa.Table, topic_id: str) -> pa.Table:
             pa.repeat(pa.scalar(topic_id), records.num_rows),
             records["partition"],
             records["offset"],
-            records["timestamp"],
+            times_of(records["timestamp"]),
             records["key"],
             records["value"],
         ],
@@ -50,6 +58,12 @@ def raw_of(records: pa.Table, topic_id: str) -> pa.Table:
         if SOURCES[field.name] in records.column_names:
             raw = raw.append_column(field, records[SOURCES[field.name]])
     return raw
+
+
+def times_of(timestamps: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The timestamps of records, null for those outside of the years 1 to 9999: producers may give any number."""
+    are_within = pc.and_(pc.greater_equal(timestamps, FIRST_TIME), pc.less_equal(timestamps, LAST_TIME))
+    return timestamps if pc.all(are_within).as_py() is not False else pc.if_else(are_within, timestamps, None)
 
 
 def sources(names: Iterable[str]) -> tuple[str, ...]:
@@ -70,11 +84,30 @@ class Bytes:
 def sort(values: Values, raw: pa.Table, table: pa.Schema) -> Sorted:
     """Sort records; one without a value is a row of its facts alone."""
     if isinstance(values, Bytes) or not raw[VALUE].null_count:
-        return values.columns(raw, table)
+        return _columns(values, raw, table)
     is_null = pc.is_null(raw[VALUE])
-    found = values.columns(raw.filter(pc.invert(is_null)), table)
+    found = _columns(values, raw.filter(pc.invert(is_null)), table)
     tombstones = facts_of(raw.filter(is_null))
     return Sorted(pa.concat_tables([found.rows, tombstones], promote_options="default"), found.dead)
+
+
+def _columns(values: Values, raw: pa.Table, table: pa.Schema) -> Sorted:
+    """Sort records; one over which a library fails in a way that its format does not expect is a dead letter."""
+    try:
+        return values.columns(raw, table)
+    except (LakeError, SchemaError, MemoryError):
+        raise
+    except Exception as error:
+        if raw.num_rows == 1:
+            reason = pa.array([f"cannot be read: {one_line(error)}"])
+            return Sorted(facts_of(raw.slice(0, 0)), with_reasons(raw, reason))
+    half = raw.num_rows // 2
+    first = _columns(values, raw.slice(0, half), table)
+    known = set(table.names)
+    further = [field for field in first.rows.schema if field.name not in known]
+    second = _columns(values, raw.slice(half), pa.schema([*table, *further]))
+    rows = pa.concat_tables([first.rows, second.rows], promote_options="default")
+    return Sorted(rows, pa.concat_tables([first.dead, second.dead]))
 
 
 def none_of(raw: pa.Table) -> pa.Table:

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from kpybroker.lake import planning
 from kpybroker.lake.coverage import Coverage, Covered, Step, advanced, is_within
 from kpybroker.lake.errors import LakeError, NotCommitted, TableChanged
-from kpybroker.lake.tables import ATTEMPTS, FACTS, KEY, OFFSET, PARTITION, UPSERT, VALUE, Table, with_reasons
+from kpybroker.lake.refusing import without_refused
+from kpybroker.lake.tables import ATTEMPTS, FACTS, KEY, OFFSET, PARTITION, REASON, UPSERT, VALUE, Table, with_reasons
 from kpybroker.lake.values import Sorted, Values, raw_of, sort
 
 NO_KEY = "the record has no key"
@@ -24,22 +25,31 @@ class Source(Protocol):
     """The topic, as a writer needs it."""
 
     name: str
+    fails_on_data_loss: bool
 
     def starts(self) -> dict[int, int]: ...
 
     def ends(self) -> dict[int, int]: ...
 
-    def read(self, steps: Iterable[Step]) -> pa.Table: ...
+    def log_ends(self) -> dict[int, int]:
+        """The ends of the partitions, with records that are not committed yet."""
+
+    def read(self, steps: Iterable[Step], most_bytes: int) -> tuple[pa.Table, list[Step]]:
+        """The records of these steps up to about ``most_bytes``, and the steps as far as they were read."""
 
 
 class Taken(NamedTuple):
     """The records of some steps, sorted: dead letters, and the change of the table that the others make."""
 
+    steps: list[Step]
+    """The steps as far as their records were taken."""
     rows: int
     dead: pa.Table
     bytes: int
     """The size of keys and values."""
     change: Callable[[Covered], None]
+    without: "Callable[[], Taken | None]"
+    """The same without the rows that the table refuses, which are the dead letters then; None if it refuses none."""
 
 
 class Committed(NamedTuple):
@@ -49,6 +59,8 @@ class Committed(NamedTuple):
     rows: int
     dead: int
     bytes: int
+    reason: str = ""
+    """Why the first of the dead letters is one."""
 
 
 class Writer:
@@ -121,6 +133,33 @@ class Writer:
         """The offsets below ``ends`` that are not covered."""
         return planning.pending(self.coverage, ends)
 
+    def require_log(self, ends: dict[int, int]) -> list[str]:
+        """Compare the ends of the logs with the table. If a log ends below what the table covers, records were lost:
+        LakeError, or the rows behind its end are deleted if lost records are to be skipped. Return lines about that."""
+        if not planning.lost(self.coverage, ends):
+            return []
+        log_ends = self._source.log_ends()  # an open transaction may hold committed records back
+        lines = [
+            f"{self._source.name}-{partition}: the table has offsets up to {covered}, and the log ends at {end}"
+            for partition, (covered, end) in planning.lost(self.coverage, log_ends).items()
+        ]
+        if not lines:
+            return []
+        if self._source.fails_on_data_loss:
+            raise LakeError(
+                f"{'; '.join(lines)}: the topic has lost records; --skip-lost deletes their rows and goes on"
+            )
+        target = planning.cut(self.coverage, log_ends)
+        self._commit(self._table, self.coverage, target, self._table.delete_uncovered)
+        self.coverage = target
+        self._commit(self._table, target, target, lambda covered: self._table.append(self._nothing(), covered))
+        if self._dead_letters is not None:
+            self._take_dead_letters(self._dead_letters)
+        return [f"{line}; rows behind it were deleted." for line in lines]
+
+    def _nothing(self) -> pa.Table:
+        return self._table.schema().empty_table()
+
     def is_due(self, waiting: list[Step], waited_ms: int) -> bool:
         """Whether these are worth a commit now."""
         return planning.is_due(waiting, self._limits, self._bytes_per_offset, waited_ms)
@@ -130,22 +169,38 @@ class Writer:
         steps = planning.plan(self.coverage, ends, self._limits, self._bytes_per_offset)
         if not steps:
             return None
-        target = advanced(self.coverage, steps)
         taken = self._taken(steps)
-        if taken.dead.num_rows:
-            self._commit_dead(taken.dead, target)
-        self._commit(self._table, self.coverage, target, taken.change)
+        target = advanced(self.coverage, taken.steps)
+        self._commit_dead(taken.dead, target)
+        try:
+            self._commit(self._table, self.coverage, target, taken.change)
+        except NotCommitted:
+            left = taken.without()
+            if left is None:
+                raise
+            known = _among(left.dead, _spots(taken.dead))
+            self._commit_dead(left.dead.filter(pc.invert(known)), target)
+            self._commit(self._table, self.coverage, target, left.change)
+            taken = left
         self.coverage = target
-        offsets = sum(step.offsets for step in steps)
+        offsets = sum(step.offsets for step in taken.steps)
         if offsets:
             self._bytes_per_offset = max(taken.bytes / offsets, 1.0)
-        return Committed(steps, taken.rows, taken.dead.num_rows, taken.bytes)
+        reason = taken.dead[REASON][0].as_py() if taken.dead.num_rows else ""
+        return Committed(taken.steps, taken.rows, taken.dead.num_rows, taken.bytes, reason)
 
     def _taken(self, steps: list[Step]) -> Taken:
         """Read and sort the records of these steps."""
-        raw = raw_of(self._source.read(steps), self._topic_id)
-        found = sorted_for(self._mode, self._values, raw, self._table.schema())
-        return Taken(found.rows.num_rows, found.dead, size_of(raw), self._move(found, raw))
+        records, done = self._source.read(steps, self._limits.bytes)
+        raw = raw_of(records, self._topic_id)
+        return self._sorted(done, sorted_for(self._mode, self._values, raw, self._table.schema()), raw)
+
+    def _sorted(self, steps: list[Step], found: Sorted, raw: pa.Table) -> Taken:
+        def without() -> Taken | None:
+            left = without_refused(found, raw, self._table)
+            return None if left is None else self._sorted(steps, left, raw)
+
+        return Taken(steps, found.rows.num_rows, found.dead, size_of(raw), self._move(found, raw), without)
 
     def _move(self, found: Sorted, raw: pa.Table) -> "Callable[[Covered], None]":
         """The change of the table: rows to append, or the last record of each key."""
@@ -155,6 +210,8 @@ class Writer:
         return lambda covered: self._table.upsert(rows, gone, covered)
 
     def _commit_dead(self, dead: pa.Table, target: Coverage) -> None:
+        if not dead.num_rows:
+            return
         if self._dead_letters is None:
             self._take_dead_letters(self._open_dead_letters())
         assert self._dead_letters is not None

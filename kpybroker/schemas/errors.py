@@ -11,5 +11,5 @@ class Unknown(Exception):
 
 def one_line(error: BaseException) -> str:
     """An exception of a library as one line."""
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()
     return text[:400] or type(error).__name__

@@ -38,9 +38,12 @@ class JsonSchema:
 
     def reason(self, document: Any) -> str | None:
         """Why a document is not valid, in one line; None for one that is."""
-        if self._validator.is_valid(document):
+        try:
+            error = None if self._validator.is_valid(document) else next(self._validator.iter_errors(document), None)
+        except Exception as failure:  # a document that is nested deeper than the library follows, or beyond its numbers
+            return f"cannot be compared with {self.name}: {one_line(failure)}"
+        if error is None:
             return None
-        error = next(self._validator.iter_errors(document))
         place = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in error.instance_path)
         return f"not valid by {self.name}: {place.lstrip('.') or 'the document'}: {error.message[:MOST_CHARACTERS]}"
 

@@ -16,6 +16,11 @@ FIVE_BYTES: Final = 5
 MOST_BYTES: Final = 16 * 1024 * 1024
 DEEPEST: Final = 32
 """References to references are followed this far."""
+MOST_REFERENCES: Final = 500
+"""The most schemas that are asked for because of one: references that double at each level are not followed."""
+
+MOST_KNOWN: Final = 10_000
+"""The ids that are remembered: records may name any number that do not exist."""
 
 AVRO: Final = "AVRO"
 JSON: Final = "JSON"
@@ -71,7 +76,9 @@ class Registry:
         self.address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
         self._load = load or self._get
         self._timeout_s = timeout_s
-        self._known: dict[int, tuple[str, Schema] | None] = {}
+        self._known: dict[int, tuple[str, Schema] | str] = {}
+        """The schemas by id, or why one cannot be used."""
+        self._left = 0
 
     def __repr__(self) -> str:
         return f"Registry({self.address!r})"
@@ -89,16 +96,26 @@ class Registry:
 
     def _found(self, number: int, kind: str | None) -> tuple[str, Schema]:
         if number not in self._known:
-            self._known[number] = self._ask(f"schemas/ids/{number}", kind, DEEPEST)
+            self._left = MOST_REFERENCES
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            try:
+                asked = self._ask(f"schemas/ids/{number}", kind, DEEPEST)
+                self._known[number] = asked or f"schema {number} is not in the registry"
+            except Unknown as error:
+                self._known[number] = f"schema {number} cannot be used: {error}"
         found = self._known[number]
-        if found is None:
-            raise Unknown(f"schema {number} is not in the registry")
+        if isinstance(found, str):
+            raise Unknown(found)
         return found
 
     def _ask(self, path: str, kind: str | None, depth: int) -> tuple[str, Schema] | None:
         """The schema at a path, with those that it refers to if it is of this kind; None for any kind."""
         if not depth:
-            raise SchemaError(f"schema registry {self.address}: references are nested more than {DEEPEST} deep")
+            raise Unknown(f"references are nested more than {DEEPEST} deep")
+        self._left -= 1
+        if self._left < 0:
+            raise Unknown(f"there are more than {MOST_REFERENCES} references")
         form = "?format=serialized" if kind == PROTOBUF else ""
         try:
             answer: Any = json.loads(self._load(f"{self.address}/{path}{form}"))
@@ -124,7 +141,7 @@ class Registry:
         """A schema that another one refers to."""
         found = self._ask(f"subjects/{quote(subject, safe='')}/versions/{version}", kind, depth)
         if found is None:
-            raise SchemaError(f"schema registry {self.address} does not have version {version} of {subject}")
+            raise Unknown(f"the registry does not have version {version} of {subject}")
         return found[1]
 
     def _get(self, url: str) -> bytes:

@@ -13,14 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kpybroker.lake import following
-from kpybroker.lake.checking import Check, as_text
+from kpybroker.lake.checking import NOT_COMPARED, Check, as_text
 from kpybroker.lake.errors import LakeError
-from kpybroker.lake.formats import values_of
+from kpybroker.lake.formats import comparable, values_of
 from kpybroker.lake.generations import Wish, dead_letters_of, opened
+from kpybroker.lake.naming import Rule
 from kpybroker.lake.planning import Limits
 from kpybroker.lake.target import Target, target_of
 from kpybroker.lake.topic import Topic
-from kpybroker.lake.values import Values
+from kpybroker.lake.values import Values, sources
 from kpybroker.lake.writing import Committed
 from kpybroker.scan.connecting import client_of
 from kpybroker.scan.options import read_options
@@ -64,10 +65,10 @@ class Lake:
         self._limits = limits
         self._registry_url = schema_registry
 
-    def once(self) -> Iterator[Committed]:
+    def once(self, say: Callable[[str], object] = print) -> Iterator[Committed]:
         """The commits up to the ends of the partitions as they are now."""
         with self._topic() as topic:
-            yield from following.once(self._writer(topic, topic.find()), topic, _Never())
+            yield from following.once(self._writer(topic, topic.find()), topic, _Never(), say)
 
     def follow(self, stop: following.Stop, say: Callable[[str], object] = print) -> Iterator[Committed]:
         """The commits until ``stop``, a ``threading.Event``, is set."""
@@ -82,10 +83,15 @@ class Lake:
             origin = None if table is None else table.origin()
             if table is None or origin is None:
                 raise LakeError(f"{self._target!r} is no table that kpybroker lake made")
-            check = Check(topic, topic.find(), table, self._target.dead_letters().open(), origin.mode)
+            kind = origin.values
+            values = comparable(kind, lambda: self._values(kind, self._target.rule))
+            dead_letters = self._target.dead_letters().open()
+            check = Check(topic, topic.find(), table, dead_letters, origin.mode, values)
             counts = list(check.counts())
         lines = [as_text(origin.mode, count) for count in counts]
         lines += [f"{self._name}-{each.partition}, offset {each.offset} {each.what}" for each in check.findings]
+        if values is None:
+            lines.append(NOT_COMPARED)
         return all(count.holds for count in counts), lines
 
     @contextmanager
@@ -105,15 +111,16 @@ class Lake:
             topic.close()
             client.close()
 
-    def _values(self, kind: str) -> Values:
-        return values_of(kind, None if self._registry_url is None else Registry(self._registry_url))
+    def _values(self, kind: str, rule: Rule) -> Values:
+        return values_of(kind, None if self._registry_url is None else Registry(self._registry_url), rule=rule)
 
     def _writer(self, topic: Topic, topic_id: str) -> SparkWriter:
+        topic.extra = sources(self._wish.extra)
         table = opened(self._target, topic, topic_id, self._wish, self._values)
         origin = table.origin()
         assert origin is not None
         limits = self._limits or (LIMITS if origin.mode == "append" else Limits())
-        reading = Reading(self._options, origin, topic_id, self._registry_url)
+        reading = Reading(self._options, origin, topic_id, self._registry_url, self._target.rule)
         dead_letters = partial(dead_letters_of, self._target, origin)
         writer = SparkWriter(self._spark, reading, topic, table, dead_letters, limits, random.getrandbits(62))
         writer.take_over(self._target.dead_letters().open())

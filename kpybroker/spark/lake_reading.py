@@ -1,7 +1,7 @@
 """The task of a Spark job for a lake table: a range of offsets read and sorted on an executor, its rows in a file."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -9,9 +9,11 @@ from kpybroker.client.connection import Unreachable
 from kpybroker.errors import KafkaError
 from kpybroker.lake.errors import LakeError
 from kpybroker.lake.formats import values_of
+from kpybroker.lake.naming import Rule
+from kpybroker.lake.refusing import without_refused
 from kpybroker.lake.tables import FACTS, UPSERT, Files, Origin
 from kpybroker.lake.topic import COLUMNS
-from kpybroker.lake.values import Values, raw_of
+from kpybroker.lake.values import Values, raw_of, sources
 from kpybroker.lake.writing import latest, size_of, sorted_for
 from kpybroker.scan.borrowing import Borrowed
 from kpybroker.scan.connecting import transport_of
@@ -25,6 +27,9 @@ from kpybroker.spark.zip_directories import keep_zip_directories
 from kpywire import error_codes
 from kpywire.columns.schema import schema_of
 
+MOST_BYTES: Final = 128 * 1024 * 1024
+"""The most bytes of a task, and one batch more."""
+
 
 class Outcome(NamedTuple):
     """The records of a range, sorted."""
@@ -32,6 +37,8 @@ class Outcome(NamedTuple):
     part: Range
     schema: pa.Schema
     """The columns that its rows have."""
+    end: int
+    """The offset up to which the range was read."""
     dead: pa.Table
     rows: int
     bytes: int
@@ -56,23 +63,31 @@ class Reading(NamedTuple):
     origin: Origin
     topic_id: str
     registry_url: str | None
+    rule: Rule
 
     def __repr__(self) -> str:
         return f"Reading({self.options!r}, {self.origin!r})"
 
     def values(self) -> Values:
         """The format of values. LakeError."""
-        return values_of(self.origin.values, None if self.registry_url is None else Registry(self.registry_url))
+        return values_of(
+            self.origin.values, None if self.registry_url is None else Registry(self.registry_url), rule=self.rule
+        )
 
     def task(
-        self, schema: pa.Schema, files: Files | None, lent: Borrowed | None
+        self, schema: pa.Schema, files: Files | None, lent: Borrowed | None, most_bytes: float
     ) -> Callable[[Range], Outcome | Failed]:
-        """A function for executors. ``schema`` is the table's; ``files`` is None for an upsert."""
+        """A function for executors. ``schema`` is the table's; ``files`` writes rows that are appended; for an
+        upsert, it finds out which rows are refused, or is None. A range is read up to
+        ``most_bytes`` for each of its offsets."""
 
         def run(part: Range) -> Outcome | Failed:
             keep_zip_directories()
             try:
-                return self._outcome(part, schema, files, None if lent is None else lent.only([part]))
+                columns = COLUMNS + sources(schema.names)
+                mine = None if lent is None else lent.only([part])
+                records, end = self._records(part, columns, mine, int(min(part.offsets * most_bytes, MOST_BYTES)))
+                return self._outcome(part, end, raw_of(records, self.topic_id), schema, files)
             except (Unreachable, KafkaError) as error:
                 return Failed(str(error), isinstance(error, Unreachable) or error_codes.retriable(error.code))
             except (LakeError, SchemaError, ScanError) as error:
@@ -80,24 +95,45 @@ class Reading(NamedTuple):
 
         return run
 
-    def _outcome(self, part: Range, schema: pa.Schema, files: Files | None, lent: Borrowed | None) -> Outcome:
-        raw = raw_of(self._records(part, lent), self.topic_id)
+    def _outcome(self, part: Range, end: int, raw: pa.Table, schema: pa.Schema, files: Files | None) -> Outcome:
         found = sorted_for(self.origin.mode, self.values(), raw, schema)
-        outcome = Outcome(part, found.rows.schema, found.dead, found.rows.num_rows, size_of(raw), [])
+        if self.origin.mode == UPSERT and files is not None:
+            found = without_refused(found, raw, files) or found
+        outcome = Outcome(part, found.rows.schema, end, found.dead, found.rows.num_rows, size_of(raw), [])
         if further(outcome.schema, schema):
             return outcome
         if self.origin.mode == UPSERT:
             return outcome._replace(latest=latest(found, raw))
         assert files is not None
-        return outcome._replace(files=files.write(found.rows)) if found.rows.num_rows else outcome
-
-    def _records(self, part: Range, lent: Borrowed | None) -> pa.Table:
-        wanted = Wanted(COLUMNS, self.options.wanted.committed_only, self.options.wanted.fails_on_data_loss)
-        transport = transport_of(self.options, lent)
+        if not found.rows.num_rows:
+            return outcome
         try:
-            return pa.Table.from_batches(rows_of(transport, part, wanted), schema_of(COLUMNS))
+            return outcome._replace(files=files.write(found.rows))
+        except LakeError:
+            left = without_refused(found, raw, files)
+            if left is None:
+                raise
+            written = files.write(left.rows) if left.rows.num_rows else []
+            return outcome._replace(files=written, dead=left.dead, rows=left.rows.num_rows)
+
+    def _records(
+        self, part: Range, columns: tuple[str, ...], lent: Borrowed | None, most_bytes: int
+    ) -> tuple[pa.Table, int]:
+        """The records of a range, and the offset up to which it was read: its end, or where enough bytes were."""
+        wanted = Wanted(columns, self.options.wanted.committed_only, self.options.wanted.fails_on_data_loss)
+        transport = transport_of(self.options, lent)
+        found: list[pa.RecordBatch] = []
+        end, size = part.end_offset, 0
+        try:
+            for batch in rows_of(transport, part, wanted):
+                found.append(batch)
+                size += batch.nbytes
+                if size >= most_bytes:
+                    end = batch["offset"][-1].as_py() + 1
+                    break
         finally:
             transport.close()
+        return pa.Table.from_batches(found, schema_of(columns)), end
 
 
 def further(found: pa.Schema, table: pa.Schema) -> list[pa.Field]:

@@ -5,6 +5,7 @@ task runs again.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -12,8 +13,10 @@ import pyarrow as pa
 from kpybroker.client.connection import Unreachable
 from kpybroker.lake.coverage import Covered, Step
 from kpybroker.lake.errors import LakeError, NotCommitted, told
-from kpybroker.lake.planning import Limits, budget_offsets, tasks
-from kpybroker.lake.tables import ATTEMPTS, UPSERT, Table
+from kpybroker.lake.formats import WITHOUT_FORMS
+from kpybroker.lake.json_schema import MOST_COLUMNS
+from kpybroker.lake.planning import Limits, budget_offsets, reached, tasks
+from kpybroker.lake.tables import ATTEMPTS, FACTS, UPSERT, Table
 from kpybroker.lake.writing import Source, Taken, Writer, newest
 from kpybroker.scan.connecting import client_of
 from kpybroker.scan.lent_files import borrowed
@@ -49,40 +52,45 @@ class SparkWriter(Writer):
         self._spark = spark
         self._reading = reading
 
-    def _taken(self, steps: list[Step]) -> Taken:
-        waiting = self._ranges(steps)
-        done: list[Outcome] = []
+    def _taken(self, steps: list[Step], *, is_careful: bool = False) -> Taken:
+        """Read and sort the records of these steps; carefully, without rows of an upsert that the table refuses."""
+        ranges = self._ranges(steps)
+        most_bytes = 2 * self._limits.bytes / max(sum(step.offsets for step in steps), 1)
+        waiting = list(ranges.values())
+        done: dict[Range, Outcome] = {}
         for _ in range(MOST_ROUNDS):
             schema = self._table.schema()
-            outcomes = self._run(waiting, schema)
+            outcomes = self._run(waiting, schema, most_bytes, is_careful=is_careful)
             lacking = [each for each in outcomes if further(each.schema, schema)]
-            done += [each for each in outcomes if not further(each.schema, schema)]
+            done |= {each.part: each for each in outcomes if not further(each.schema, schema)}
             if not lacking:
-                return self._put_together(done)
+                return self._put_together(steps, {piece: done[part] for piece, part in ranges.items()})
             self._add_columns(lacking, schema)
             waiting = [each.part for each in lacking]
         raise LakeError(f"table {self._table.name}: records have new columns again and again")
 
-    def _ranges(self, steps: Sequence[Step]) -> list[Range]:
+    def _ranges(self, steps: Sequence[Step]) -> dict[Step, Range]:
+        """The range of each piece of the steps."""
         cores = self._spark.sparkContext.defaultParallelism
         each = -(-sum(step.offsets for step in steps) // cores)
         most = budget_offsets(Limits(TASK_OFFSETS, TASK_BYTES), self._bytes_per_offset)
         topic_id = from_string(self._topic_id)
-        return [
-            Range(self._source.name, topic_id, step.partition, step.start, step.end)
+        return {
+            step: Range(self._source.name, topic_id, step.partition, step.start, step.end)
             for step in tasks(steps, min(max(each, LEAST_OFFSETS), most))
-        ]
+        }
 
-    def _run(self, parts: list[Range], schema: pa.Schema) -> list[Outcome]:
+    def _run(self, parts: list[Range], schema: pa.Schema, most_bytes: float, *, is_careful: bool) -> list[Outcome]:
+        """Run a task for each range; it reads up to ``most_bytes`` for each offset."""
         options = self._reading.options
-        files = None if self._mode == UPSERT else self._table.files()
+        files = None if self._mode == UPSERT and not is_careful else self._table.files()
         client = client_of(options)
         try:
             sizes = {part.spot: self._bytes_per_offset for part in parts}
             lent = borrowed(options, client, parts, sizes)
         finally:
             client.close()
-        task = self._reading.task(schema, files, lent)
+        task = self._reading.task(schema, files, lent, most_bytes)
         try:
             with told(LakeError, "the job of Spark failed"):
                 found = self._spark.sparkContext.parallelize(parts, len(parts)).map(task).collect()
@@ -98,12 +106,16 @@ class SparkWriter(Writer):
 
     def _add_columns(self, outcomes: Sequence[Outcome], schema: pa.Schema) -> None:
         """Give the table the columns that these have; the first of a name decides on its type."""
+        rule = self._reading.rule
         wanted: dict[str, pa.Field] = {}
         for outcome in outcomes:
             for field in further(outcome.schema, schema):
-                wanted.setdefault(field.name, field)
+                wanted.setdefault(rule.key(field.name), field)
         for attempt in range(ATTEMPTS):
-            missing = [field for name, field in wanted.items() if name not in self._table.schema().names]
+            known = self._table.schema().names
+            missing = [field for field in wanted.values() if field.name not in known]
+            if self._reading.origin.values in WITHOUT_FORMS:
+                missing = missing[: max(MOST_COLUMNS + len(FACTS) - len(known), 1)]
             try:
                 if missing:
                     self._table.add_columns(pa.schema(missing))
@@ -113,10 +125,18 @@ class SparkWriter(Writer):
                     raise
                 self._table.refresh()
 
-    def _put_together(self, done: Sequence[Outcome]) -> Taken:
+    def _put_together(self, steps: list[Step], found: dict[Step, Outcome]) -> Taken:
+        reached_steps = reached(steps, {piece: outcome.end for piece, outcome in found.items()})
+        ends = {(step.partition, step.lane): step.end for step in reached_steps}
+        done = [
+            outcome
+            for piece, outcome in sorted(found.items(), key=lambda item: item[0])
+            if piece.start < ends.get((piece.partition, piece.lane), 0)
+        ]
         dead = pa.concat_tables([each.dead for each in done])
         rows, size = sum(each.rows for each in done), sum(each.bytes for each in done)
-        return Taken(rows, dead, size, self._change(done))
+        careful = partial(self._taken, steps, is_careful=True) if self._mode == UPSERT else lambda: None
+        return Taken(reached_steps, rows, dead, size, self._change(done), careful)
 
     def _change(self, done: Sequence[Outcome]) -> Callable[[Covered], None]:
         if self._mode != UPSERT:

@@ -27,6 +27,7 @@ class MemoryTopic:
     """Partitions of keys and values by offset; an offset that is not there is a gap."""
 
     name = "flights"
+    fails_on_data_loss = True
 
     def __init__(self, partitions: int = 1, *, compacted: bool = False) -> None:
         self.logs: list[dict[int, Content]] = [{} for _ in range(partitions)]
@@ -34,6 +35,9 @@ class MemoryTopic:
         self.first = dict.fromkeys(range(partitions), 0)
         self.compacted = compacted
         self.extra: tuple[str, ...] = ()
+        self.times_us: dict[int, int] = {}
+        """The timestamps of offsets that have another one than the usual."""
+        self.headers: dict[int, list[tuple[str, bytes | None]]] = {}
 
     def put(self, partition: int, *content: Content | None) -> None:
         """Append records; None for an offset without one."""
@@ -51,9 +55,13 @@ class MemoryTopic:
     def is_compacted(self) -> bool:
         return self.compacted
 
-    def read(self, steps: Iterable[Step]) -> pa.Table:
-        columns = COLUMNS + self.extra
-        return pa.Table.from_batches([b for step in steps for b in self.batches(step, columns)], schema_of(columns))
+    def log_ends(self) -> dict[int, int]:
+        return self.ends()
+
+    def read(self, steps: Iterable[Step], most_bytes: int) -> tuple[pa.Table, list[Step]]:  # noqa: ARG002
+        steps, columns = list(steps), COLUMNS + self.extra
+        batches = [batch for step in steps for batch in self.batches(step, columns)]
+        return pa.Table.from_batches(batches, schema_of(columns)), steps
 
     def batches(self, step: Step, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         log = self.logs[step.partition]
@@ -63,11 +71,15 @@ class MemoryTopic:
             "value": [log[offset][1] for offset in offsets],
             "partition": [step.partition] * len(offsets),
             "offset": offsets,
-            "timestamp": [1_700_000_000_000_000 + offset for offset in offsets],
-            "headers": [[{"key": "at", "value": b"%d" % offset}] if offset % 2 else None for offset in offsets],
+            "timestamp": [self.times_us.get(offset, 1_700_000_000_000_000 + offset) for offset in offsets],
+            "headers": [self._headers(offset) for offset in offsets],
             "leaderEpoch": [offset // 2 for offset in offsets],
         }
         yield pa.record_batch([pa.array(cells[name], schema_of([name])[0].type) for name in columns], columns)
+
+    def _headers(self, offset: int) -> list[dict[str, Any]] | None:
+        usual = [("at", b"%d" % offset)] if offset % 2 else []
+        return [{"key": key, "value": value} for key, value in self.headers.get(offset, usual)] or None
 
 
 def target_in(directory: Path, kind: str) -> Target:

@@ -17,7 +17,7 @@ from kpybroker.lake.errors import LakeError
 from kpybroker.lake.formats import SchemaFile, values_of
 from kpybroker.lake.tables import BYTES, FACTS, OFFSET
 from kpybroker.schemas.errors import SchemaError
-from kpybroker.schemas.registry import Registry
+from kpybroker.schemas.registry import MOST_REFERENCES, Registry
 
 FLIGHT = {
     "type": "record",
@@ -124,11 +124,33 @@ def test_types_of_other_schemas_are_known_by_reference() -> None:
     assert found.rows["seat"].to_pylist() == [{"row": 7}]
 
 
-def test_references_without_end_stop_the_writer() -> None:
-    references = [{"name": "a", "subject": "a", "version": 1}]
-    answer = json.dumps({"schema": "{}", "references": references}).encode()
-    with pytest.raises(SchemaError, match="nested more than"):
-        Registry("http://registry", lambda _: answer).schema(1, "AVRO")
+@pytest.mark.parametrize("count", [1, 2])
+def test_references_without_end_make_a_dead_letter_after_a_bounded_number_of_requests(count: int) -> None:
+    asked: list[str] = []
+    references = [{"name": "a", "subject": "a", "version": 1}] * count
+
+    def answer(url: str) -> bytes:
+        asked.append(url)
+        return json.dumps({"schema": "{}", "references": references}).encode()
+
+    avro = values_of("avro", Registry("http://registry", answer))
+    raw = raw_of([b"\0\0\0\0\x01x"] * 3)
+    found = avro.columns(raw, avro.first_schema(raw))
+    assert found.dead.num_rows == 3
+    assert "references" in found.dead["_reason"][0].as_py()
+    assert len(asked) <= MOST_REFERENCES
+
+
+def test_a_reference_that_the_registry_does_not_have_makes_a_dead_letter() -> None:
+    def answer(url: str) -> bytes:
+        if "subjects" in url:
+            raise urllib.error.HTTPError(url, 404, "Not Found", {}, None)  # type: ignore[arg-type]
+        return json.dumps({"schema": "{}", "references": [{"name": "a", "subject": "a", "version": 1}]}).encode()
+
+    avro = values_of("avro", Registry("http://registry", answer))
+    raw = raw_of([b"\0\0\0\0\x01x"])
+    found = avro.columns(raw, avro.first_schema(raw))
+    assert found.dead["_reason"][0].as_py() == "schema 1 cannot be used: the registry does not have version 1 of a"
 
 
 def test_a_schema_of_a_file_takes_records_without_a_prefix() -> None:

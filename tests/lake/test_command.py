@@ -89,6 +89,54 @@ def test_documents_of_a_schema_in_a_file_with_headers_and_epochs(broker: Broker,
     assert "write KEY=VALUE" in lake(broker, *words, "--option", "a=1", "--option", "x", code=2)
 
 
+def test_a_run_of_dead_letters_alone_gives_a_reason_and_how_to_count_them(broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("junk", 1)
+    broker.produce("junk", (None, b"\xff"), (None, b"[]"))
+    table = f"delta:{tmp_path}/junk"
+    done = CliRunner().invoke(
+        main, ["lake", "run", "junk", table, "--once", "-q", "--values", "json", "-b", broker.bootstrap_servers]
+    )
+    assert (done.exit_code, done.stdout) == (0, "0 rows and 2 dead letters in 1 commit\n")
+    assert "All records of the first commit are dead letters, one of them since: not UTF-8 at byte 0." in done.stderr
+    assert f"kpybroker lake show {table} counts the reasons" in done.stderr
+    broker.produce("junk", (None, b'{"n": 1}'))
+    assert "dead letters, one" not in lake(broker, "run", "junk", table, "--once")
+
+
+def test_the_check_reads_values_with_their_schema_or_says_that_it_does_not(broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("plain", 1)
+    broker.produce("plain", (b"k", b"\x02"), (b"k", b"\x04"))
+    schema = tmp_path / "schema.avsc"
+    schema.write_text('{"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}')
+    table = f"delta:{tmp_path}/plain"
+    lake(broker, "run", "plain", table, "--once", "-q", "--values", "avro", "--schema", str(schema))
+    from deltalake import DeltaTable
+
+    DeltaTable(f"{tmp_path}/plain").update({"n": "9"}, predicate="_offset = 1")
+    without = lake(broker, "check", "plain", table).splitlines()
+    assert without[-2].startswith("Keys and timestamps were compared, but no values: --schema-registry or --schema")
+    assert without[-1].startswith("table = topic: 2 rows")
+    found = lake(broker, "check", "plain", table, "--schema", str(schema), code=4)
+    assert "plain-0, offset 1 has another n in the topic" in found
+    assert json.loads(lake(broker, "check", "plain", table, "--json"))["compared"] == {"values": False}
+
+
+def test_rows_behind_the_end_of_a_log_are_named_by_a_run(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(broker, "behind", 1)
+    table = f"delta:{tmp_path}/behind"
+    lake(broker, "run", "behind", table, "--once", "-q")
+    from kpybroker.lake.topic import Topic
+
+    monkeypatch.setattr(Topic, "ends", lambda _: {0: 20})
+    monkeypatch.setattr(Topic, "log_ends", lambda _: {0: 20})
+    found = lake(broker, "run", "behind", table, "--once", code=1)
+    assert "behind-0: the table has offsets up to 21, and the log ends at 20" in found
+    assert lake(broker, "run", "behind", table, "--once", "--skip-lost").startswith("0 rows")
+    assert "[0, 20)" in lake(None, "show", table)
+
+
 def test_a_wrong_table_has_exit_code_4(broker: Broker, tmp_path: Path) -> None:
     filled(broker, "wrong", 1)
     table = f"delta:{tmp_path}/wrong"

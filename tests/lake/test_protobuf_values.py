@@ -14,8 +14,10 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import hostile
 from kpybroker.lake.errors import LakeError
 from kpybroker.lake.formats import SchemaFile, values_of
+from kpybroker.lake.naming import with_digits
 from kpybroker.lake.tables import BYTES, OFFSET
 from kpybroker.schemas.protobuf import message_path
 from kpybroker.schemas.registry import Registry
@@ -168,6 +170,66 @@ def test_messages_become_columns() -> None:
     }
     absent = {"gate": None, "to": None, "at": None, "delay": None, "next": None}
     assert two == {"number": 0, "seats": Decimal(0), "kind": "9", "stops": [], "tags": "{}", **absent}
+
+
+def hostile_message(**fields: Any) -> tuple[Any, Any]:
+    """The format of a message with fields of every kind, and one of it."""
+    files = descriptor_pb2.FileDescriptorSet.FromString(hostile.protobuf_files())
+    pool = DescriptorPool()
+    for each in files.file:
+        pool.Add(each)
+    made = GetMessageClass(pool.FindMessageTypeByName("h.Outer"))(**fields)
+    return values_of("protobuf", None, SchemaFile(files.SerializeToString(), "h.Outer")), made
+
+
+def test_fields_alike_but_for_case_or_like_columns_of_the_lake_have_columns_of_their_own() -> None:
+    values, message = hostile_message(a="x", A=7, _offset=8, _OFFSET=b"y", x__str="z")
+    found = values.columns(raw_of([message.SerializeToString()]), values.first_schema(raw_of([b""])))
+    row = found.rows.to_pylist()[0]
+    assert [row["a"], row["x__str"], row["_offset"]] == ["x", "z", 0]
+    assert [row[with_digits(name)] for name in ("A", "_offset", "_OFFSET")] == [7, 8, b"y"]
+
+
+def test_maps_are_json_that_every_parser_reads() -> None:
+    values, message = hostile_message()
+    message.m["a"], message.m["b"] = float("nan"), float("-inf")
+    message.n[True] = b"\xff"
+    message.o[-5].a = "inner"
+    message.p["k"] = 1
+    message.q["large"] = -(1 << 63)
+    message.r["any"].Pack(timestamp_pb2.Timestamp(seconds=1))
+    found = values.columns(raw_of([message.SerializeToString()]), values.first_schema(raw_of([b""])))
+    row = found.rows.to_pylist()[0]
+    assert {name: json.loads(row[name], parse_constant=pytest.fail) for name in "mnopqr"} == {
+        "m": {"a": "NaN", "b": "-Infinity"},
+        "n": {"true": "/w=="},
+        "o": {"-5": {"a": "inner"}},
+        "p": {"k": "ONE"},
+        "q": {"large": -(1 << 63)},
+        "r": {"any": {"@type": "type.googleapis.com/google.protobuf.Timestamp", "value": "1970-01-01T00:00:01Z"}},
+    }
+
+
+@pytest.mark.parametrize("seconds", [253_402_300_800, -62_135_596_801, (1 << 63) - 1, -(1 << 63)])
+def test_a_timestamp_that_its_type_does_not_allow_is_a_dead_letter(seconds: int) -> None:
+    values, message = hostile_message()
+    message.timestamp.seconds = seconds
+    found = values.columns(raw_of([message.SerializeToString()]), values.first_schema(raw_of([b""])))
+    assert "lies outside the years 1 to 9999" in found.dead["_reason"][0].as_py()
+
+
+def test_messages_that_double_at_each_level_make_dead_letters() -> None:
+    found = descriptor_pb2.FileDescriptorSet()
+    file = found.file.add(name="bomb.proto", package="b", syntax="proto3")
+    field(file.message_type.add(name="M0"), 1, "x", "string")
+    for level in range(1, 40):
+        made = file.message_type.add(name=f"M{level}")
+        for number, name in enumerate("lr", 1):
+            field(made, number, name, "message", f".b.M{level - 1}")
+    with pytest.raises(LakeError, match="more than 10000 fields"):
+        values_of("protobuf", None, SchemaFile(found.SerializeToString(), "b.M39"))
+    deep = values_of("protobuf", None, SchemaFile(found.SerializeToString(), "b.M5"))
+    assert deep.first_schema(raw_of([b""])).names[-2:] == ["l", "r"]
 
 
 def test_the_path_behind_the_five_bytes_chooses_the_message() -> None:

@@ -28,14 +28,14 @@ def record(key: str, number: Any) -> Content:
     return key.encode(), json.dumps({"n": number}).encode()
 
 
-def checked(target: Target, topic: MemoryTopic, mode: str = "append") -> Check:
+def checked(target: Target, topic: MemoryTopic, mode: str = "append", *, has_schema: bool = False) -> Check:
     table = target.open()
     assert table is not None
-    return Check(topic, ID, table, target.dead_letters().open(), mode)
+    return Check(topic, ID, table, target.dead_letters().open(), mode, None if has_schema else JsonValues())
 
 
-def assert_equal(target: Target, topic: MemoryTopic, mode: str = "append") -> None:
-    check = checked(target, topic, mode)
+def assert_equal(target: Target, topic: MemoryTopic, mode: str = "append", *, has_schema: bool = False) -> None:
+    check = checked(target, topic, mode, has_schema=has_schema)
     counts = list(check.counts())
     assert all(count.holds for count in counts), (counts, check.findings)
 
@@ -289,14 +289,14 @@ def test_headers_and_epochs_are_columns_of_rows_and_of_dead_letters_that_are_rep
     target, topic = target_in(tmp_path, kind), MemoryTopic()
     topic.extra = ("headers", "leaderEpoch")
     topic.put(0, record("a", 1), (b"b", b"junk"), (b"c", None), (b"d", b"junk"))
-    table = opened(target, topic, ID, Wish(values="json", extra=(HEADERS, EPOCH)), lambda _: JsonValues())
+    table = opened(target, topic, ID, Wish(values="json", extra=(HEADERS, EPOCH)), lambda *_: JsonValues())
     for _ in range(2):
         writer = writer_of(target, topic, table)
         writer.take_over(target.dead_letters().open())
         writer.begin(backfill=False)
         assert written(writer, topic) == 1
         topic.put(0, record("e", 5), (b"f", b"junk"))
-        table = opened(target, topic, ID, Wish(), lambda _: JsonValues())
+        table = opened(target, topic, ID, Wish(), lambda *_: JsonValues())
     topic.last[0] -= 2
     fitting(target, topic, 3, b'{"n": 13}')
     dead = target.dead_letters().open()
@@ -313,7 +313,7 @@ def test_a_table_without_headers_stays_without(tmp_path: Path, kind: str) -> Non
     target, topic = target_in(tmp_path, kind), MemoryTopic()
     made(target, topic)
     with pytest.raises(LakeError, match="made without column _headers"):
-        opened(target, topic, ID, Wish(extra=(HEADERS,)), lambda _: JsonValues())
+        opened(target, topic, ID, Wish(extra=(HEADERS,)), lambda *_: JsonValues())
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
@@ -335,7 +335,7 @@ def test_nested_columns_keep_their_types_from_commit_to_commit(tmp_path: Path, k
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), document)
     for number in range(3):
         topic.put(0, (b"%d" % (number % 2), out.getvalue()))
-        table = opened(target, topic, ID, Wish(mode=mode, values="avro"), lambda _: values)
+        table = opened(target, topic, ID, Wish(mode=mode, values="avro"), lambda *_: values)
         writer = writer_of(target, topic, table, values=values)
         writer.take_over(target.dead_letters().open())
         writer.begin(backfill=False)
@@ -343,7 +343,7 @@ def test_nested_columns_keep_their_types_from_commit_to_commit(tmp_path: Path, k
         assert done is not None
         assert (done.rows, done.dead) == (1, 0)
     assert {row["within"][0]["name"] for row in rows_of(target)} == {"b"}
-    assert_equal(target, topic, mode)
+    assert_equal(target, topic, mode, has_schema=True)
 
 
 def test_a_table_of_others_or_of_another_topic_is_refused(tmp_path: Path, kind: str) -> None:  # noqa: ARG001

@@ -13,7 +13,9 @@ from kpybroker.client.client import Client, Spot
 from kpybroker.client.offset_requests import delete_records
 from kpybroker.lake.errors import LakeError, NotCommitted
 from kpybroker.lake.generations import Wish
+from kpybroker.lake.naming import with_digits
 from kpybroker.lake.planning import Limits
+from kpybroker.lake.tables import EPOCH, HEADERS
 from kpybroker.lake.target import Target, target_of
 from kpybroker.spark import lake_writer
 from kpybroker.spark.lake import Lake
@@ -176,6 +178,67 @@ def test_files_of_a_job_that_failed_and_a_lost_answer_leave_each_record_once(
     monkeypatch.setattr(type(table), "append_files", lost)
     list(lake_of(broker, topic, target, spark).once())
     assert [row["n"] for row in rows_in(target)] == list(range(6))
+    assert lake_of(broker, topic, target, spark).check()[0]
+
+
+@FORMATS
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_headers_and_epochs_are_columns_as_in_the_tables_of_one_process(
+    broker: Broker, tmp_path: Path, kind: str, mode: str
+) -> None:
+    topic, target, spark = f"headers-{kind}-{mode}", target_in(tmp_path, kind), Spark()
+    wish = Wish(mode=mode, values="json", extra=(HEADERS, EPOCH))
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    for number in range(2):
+        producer.send(topic, b'{"n": %d}' % number, b"k", [("at", b"%d" % number)], 0).get(10)
+        list(lake_of(broker, topic, target, spark, wish if not number else Wish()).once())
+    producer.close()
+    found = [(row["n"], row["_headers"], row["_epoch"]) for row in rows_in(target)]
+    of_both = [(number, [{"key": "at", "value": b"%d" % number}], 0) for number in range(2)]
+    assert found == (of_both if mode == "append" else of_both[1:])
+    assert lake_of(broker, topic, target, spark).check()[0]
+
+
+@FORMATS
+def test_tasks_whose_fields_differ_in_case_alone_agree_on_two_columns(
+    broker: Broker, tmp_path: Path, kind: str
+) -> None:
+    topic, target, spark = f"case-{kind}", target_in(tmp_path, kind), Spark()
+    produce(broker, topic, ("a", {"n": 0}))
+    list(lake_of(broker, topic, target, spark).once())
+    produce(broker, topic, ("b", {"x": 1}), ("c", {"n": 1}), ("d", {"X": 2}), ("e", {"n": 2, "_OFFSET": 3}))
+    list(lake_of(broker, topic, target, spark).once())
+    found = [(row["x"], row[with_digits("X")], row[with_digits("_OFFSET")]) for row in rows_in(target)]
+    assert found == [(None, None, None), (1, None, None), (None, None, None), (None, 2, None), (None, None, 3)]
+    assert lake_of(broker, topic, target, spark).check()[0]
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_task_reads_a_bounded_number_of_bytes_and_later_commits_have_the_rest(
+    broker: Broker, tmp_path: Path, mode: str
+) -> None:
+    topic, target, spark = f"large-{mode}", target_in(tmp_path, "delta"), Spark()
+    produce(broker, topic, *((str(n), b"x" * 300_000) for n in range(30)))
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+    session: Any = spark
+    lake = Lake(session, options, topic, target, Wish(mode=mode), Limits(bytes=1_000_000))
+    commits = list(lake.once())
+    assert len(commits) > 1
+    assert max(commit.bytes for commit in commits) <= 7_000_000
+    assert len(rows_in(target)) == 30
+    assert lake.check()[0]
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_row_over_which_the_library_of_a_table_fails_is_a_dead_letter(
+    broker: Broker, tmp_path: Path, mode: str
+) -> None:
+    topic, target, spark = f"refused-{mode}", target_in(tmp_path, "iceberg"), Spark()
+    bad = json.dumps({"s": "x" * 15 + "\ud7ff" + "y"}).encode()
+    produce(broker, topic, ("a", {"s": "a"}), ("b", b"junk"), ("c", bad), ("d", {"s": "d"}), ("e", b"junk"))
+    (committed,) = lake_of(broker, topic, target, spark, Wish(mode=mode, values="json")).once()
+    assert (committed.rows, committed.dead) == (2, 3)
+    assert [row["s"] for row in rows_in(target)] == ["a", "d"]
     assert lake_of(broker, topic, target, spark).check()[0]
 
 
