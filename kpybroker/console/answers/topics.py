@@ -111,7 +111,7 @@ async def topic(node: NodeParts, viewer: Viewer, query: Query) -> TopicPage:
         len(found.partitions),
         configs,
         hidden,
-        await readers_of(node.sources, viewer, found.name),
+        *await readers_of(node, viewer, found.name),
         node.is_writable and may[Operation.ALTER_CONFIGS],
         may[Operation.READ],
         node.is_writable and may[Operation.WRITE],

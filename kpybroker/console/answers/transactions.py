@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.console.asking import refuse
 from kpybroker.console.node_parts import NodeParts
 from kpybroker.console.pace import paced
@@ -67,15 +68,17 @@ async def _pins(node: NodeParts, viewer: Viewer) -> tuple[PinRow, ...]:
         if not viewer.may_see_topic(replica.topic.name):
             continue
         for producer_id, first_offset, last_ms in leader.log.producers.open_transactions():
-            name = transactional_id_of(node.broker, producer_id)
+            name = transactional_id_of(node, viewer, producer_id)
             end = leader.high_watermark.offset
             rows.append(PinRow(replica.topic.name, replica.index, producer_id, name, first_offset, end, last_ms))
     return tuple(sorted(rows, key=lambda row: row.last_write_ms)[:MOST_PINS])
 
 
-def transactional_id_of(broker: "Broker", producer_id: int) -> str | None:
-    """The transactional id of a producer, if this node coordinates it."""
-    return next((name for name, found in _known(broker) if found == producer_id), None)
+def transactional_id_of(node: NodeParts, viewer: Viewer, producer_id: int) -> str | None:
+    """The transactional id of a producer, if this node coordinates it and the viewer may know its name."""
+    name = next((name for name, found in _known(node.broker) if found == producer_id), None)
+    may_know = name is not None and viewer.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name)
+    return name if may_know else None
 
 
 def _known(broker: "Broker") -> Iterator[tuple[str, int]]:

@@ -89,7 +89,10 @@ class TopicReader:
     name: str
     is_group: bool
     partitions: int
-    lag: int
+    lag: int | None
+    """None where a group has committed nothing."""
+    unknown: int
+    """The partitions that members of the group read, and for which it has committed nothing."""
     lag_s: float | None
 
 
@@ -108,6 +111,7 @@ class TopicPage:
     configs_hidden: str | None
     """Why the configs are not shown; None if they are."""
     readers: tuple[TopicReader, ...]
+    readers_left_out: int
     may_configure: bool
     may_read: bool
     may_write: bool
