@@ -18,6 +18,7 @@ from kpybroker.console import rendering, searches
 from kpybroker.console.pages import ACTIONS, PAGES, match
 from kpybroker.console.record_tasks import Answer, Task, work
 from kpystorage.disk import Disk
+from kpywire.record import Record
 from waiting import eventually
 
 TEMPLATES = Path(rendering.__file__).with_name("templates")
@@ -55,6 +56,7 @@ FORMS = {
         {"key": "k", "value": "by hand", "headers": "a=b"}, "/records", "by hand"
     ),
     Kind("post", "/searches", "Search"): Expected({"text": "LX2"}, "/searches/", "Search of flights"),
+    Kind("post", "/searches/{search}/more", "Search on"): Expected({}, "/searches/", "Search of crowded"),
     Kind("post", "/searches/{search}/cancel", "Cancel"): Expected({}, "/searches/", "Cancelled"),
     Kind("post", "/transactions/abort", "Abort, and fence the producer"): Expected({}, "/transactions", "payments"),
 }
@@ -129,10 +131,19 @@ def running(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         may_end.set()
 
 
+def full(stage: Stage) -> str:
+    """The address of a search that has found enough."""
+    stage.node.create("crowded")
+    stage.node.produce("crowded", [Record(value=b"same", timestamp=1)] * 500)
+    see: str = stage.node.post("/searches", topic="crowded", text="same").json["see"]
+    eventually(lambda: stage.node.get(f"/api{see}").json["may_go_on"], "the search has found enough")
+    return see
+
+
 def test_a_browser_can_send_every_form(stage: Stage, browser: Browser, running: str) -> None:
     open_transaction(stage.node, "payments", "flights")
     here = f"http://127.0.0.1:{stage.node.node.http_port}"
-    pages = [*(stage.address(page, page.path) for page in PAGES if page.template), running]
+    pages = [*(stage.address(page, page.path) for page in PAGES if page.template), running, full(stage)]
     sent: set[Kind] = set()
     for page in pages:
         browser.open(here + page, theme="light")

@@ -280,7 +280,7 @@ async def found(node: NodeParts, viewer: Viewer, query: Query) -> SearchPage:
     made = node.searches.find(query.text("search"), str(viewer.principal))
     _readable(node, viewer, made.title["topic"])
     is_over = made.state == "done" and not made.reason
-    read_bytes = made.total_bytes if is_over else made.progress.read_bytes
+    read_bytes = made.progress.read_bytes
     form = query.text("form") or made.title["form"]
     form = form if form in FORMS else AUTO
     hits = list(made.found)
@@ -298,10 +298,26 @@ async def found(node: NodeParts, viewer: Viewer, query: Query) -> SearchPage:
         made.progress.records,
         tuple([row_of(each, form, shown.values) async for each in paced(hits)]),
         gaps_of(made.unreadable),
+        max(0, made.gaps - len(made.unreadable)),
+        made.is_full,
         round(made.passed_s, 1),
         form,
         shown.notes,
     )
+
+
+async def more(node: NodeParts, viewer: Viewer, query: Query) -> str:
+    """Go on behind the end of a search that has found enough. Returns the page of the new search. Raises Refused."""
+    before = node.searches.find(query.text("search"), str(viewer.principal))
+    topic = _readable(node, viewer, before.title["topic"])
+    if not before.is_full:
+        raise bad("this search did not end because it had found enough")
+    places = before.places_left
+    roles = _here(topic, _held(node, topic, places[0].partition if len(places) == 1 else -1))
+    total = max(0, before.total_bytes - before.progress.read_bytes)
+    made = Search(before.task._replace(places=places), before.title, before.owner, total)
+    node.searches.start(next(iter(roles.values())).log.directory.disk, made)
+    return f"/searches/{made.id}"
 
 
 async def cancel(node: NodeParts, viewer: Viewer, query: Query) -> str:

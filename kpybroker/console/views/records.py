@@ -18,6 +18,8 @@ class Header:
     """A header of a record."""
 
     name: str
+    name_is_cut: bool
+    """Whether only the beginning of the name is here."""
     value: Content
 
 
@@ -32,6 +34,7 @@ class RecordRow:
     key: Content
     value: Content
     headers: tuple[Header, ...]
+    headers_left_out: int
     is_transactional: bool
     control: str | None
     """The kind of a marker of a transaction; None for a record of a client."""
@@ -91,6 +94,9 @@ class SearchPage:
     records_seen: int
     records: tuple[RecordRow, ...]
     gaps: tuple[Gap, ...]
+    gaps_left_out: int
+    may_go_on: bool
+    """Whether it ended because it had found enough, so that another search can go on behind it."""
     passed_s: float
     form: str
     notes: tuple[str, ...]
@@ -129,7 +135,8 @@ def row_of(found: Found, form: str, by_schema: Mapping[bytes, BySchema] = NO_SCH
         "LogAppendTime" if found.is_append_time else "CreateTime",
         content_of(found.key, found.key_bytes, form, by_schema.get(found.key or b"")),
         content_of(found.value, found.value_bytes, form, by_schema.get(found.value or b"")),
-        tuple(Header(name, content_of(value, size, form)) for name, value, size in found.headers),
+        tuple(Header(name, is_cut, content_of(value, size, form)) for name, is_cut, value, size in found.headers),
+        found.headers_left_out,
         found.is_transactional,
         found.control,
         found.producer_id,
