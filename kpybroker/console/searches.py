@@ -40,12 +40,22 @@ Told = Callable[[Any], object]
 class Search:
     """One search, as far as it is."""
 
-    def __init__(self, task: Task, title: dict[str, str], owner: str, total_bytes: int) -> None:
+    def __init__(
+        self,
+        task: Task,
+        title: dict[str, str],
+        owner: str,
+        total_bytes: int,
+        elsewhere: tuple[int, ...] = (),
+        partitions_left_out: int = 0,
+    ) -> None:
         self.id = secrets.token_urlsafe(9)
         self.task = task
         self.title = title
         self.owner = owner
         self.total_bytes = total_bytes
+        self.elsewhere = elsewhere
+        self.partitions_left_out = partitions_left_out
         self.started_ms = int(monotonic() * 1000)
         self.state = "running"
         self.reason = ""

@@ -59,6 +59,8 @@ class Download(NamedTuple):
 class _Held(NamedTuple):
     roles: dict[int, Role]
     elsewhere: tuple[int, ...]
+    left_out: int
+    """Partitions of a topic with too many."""
 
 
 async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
@@ -69,9 +71,8 @@ async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
     most, committed = query.number("most", USUAL, lowest=1, highest=MOST), query.flag("committed")
     name = query.text("topic")
     if not name:
-        may_read = (each for each in sorted(node.broker.image.topics) if _may_read(viewer, each))
-        topics = tuple(each for each, _ in zip(may_read, range(MOST_TOPICS), strict=False))
-        return nothing_chosen(topics, form)
+        topics = [each async for each in paced(sorted(node.broker.image.topics)) if _may_read(viewer, each)]
+        return nothing_chosen(tuple(topics[:MOST_TOPICS]), max(0, len(topics) - MOST_TOPICS), form)
     topic = _readable(node, viewer, name)
     index = query.number("partition", -1, lowest=-1, highest=2**31 - 1)
     held = _held(node, topic, index)
@@ -91,7 +92,9 @@ async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
     return RecordsPage(
         topic.name,
         (),
+        0,
         len(topic.partitions),
+        held.left_out,
         index if index >= 0 else None,
         start,
         offset if start == OFFSET else None,
@@ -157,14 +160,15 @@ def _held(node: NodeParts, topic: Topic, index: int) -> _Held:
         refuse(error_codes.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{index}")
     roles: dict[int, Role] = {}
     elsewhere: list[int] = []
-    for number in [index] if index >= 0 else sorted(topic.partitions)[:MOST_PARTITIONS]:
+    numbers = [index] if index >= 0 else sorted(topic.partitions)
+    for number in numbers[:MOST_PARTITIONS]:
         try:
             roles[number] = node.broker.replicas.find(topic.name, number).held()
         except KafkaError:
             elsewhere.append(number)
         except StorageError as error:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
-    return _Held(roles, tuple(elsewhere))
+    return _Held(roles, tuple(elsewhere), max(0, len(numbers) - MOST_PARTITIONS))
 
 
 def _here(topic: Topic, held: _Held) -> dict[int, Role]:
@@ -242,14 +246,15 @@ async def search(node: NodeParts, viewer: Viewer, query: Query) -> str:
     text, where = query.needed("text"), _chosen(query, "where", WHERE)
     needle = needle_in(text, where, ignores_case=query.flag("ignore_case"), kind=query.text("kind", "text"))
     index = query.number("partition", -1, lowest=-1, highest=2**31 - 1)
-    roles = _here(topic, _held(node, topic, index))
+    held = _held(node, topic, index)
+    roles = _here(topic, held)
     since = query.text("since")
     start = TIME if since else OLDEST
     places = [_place(number, role, start, (0, since, 0)) for number, role in roles.items()]
     task = Task(_not_empty(places), MOST_FOUND, needle=needle)
     total = sum(role.log.size for role in roles.values())
     title = {"topic": topic.name, "text": text, "where": where, "form": _chosen(query, "form", FORMS)}
-    made = Search(task, title, str(viewer.principal), total)
+    made = Search(task, title, str(viewer.principal), total, held.elsewhere, held.left_out)
     node.searches.start(next(iter(roles.values())).log.directory.disk, made)
     return f"/searches/{made.id}"
 
@@ -300,6 +305,8 @@ async def found(node: NodeParts, viewer: Viewer, query: Query) -> SearchPage:
         gaps_of(made.unreadable),
         max(0, made.gaps - len(made.unreadable)),
         made.is_full,
+        made.elsewhere,
+        made.partitions_left_out,
         round(made.passed_s, 1),
         form,
         shown.notes,
@@ -315,7 +322,8 @@ async def more(node: NodeParts, viewer: Viewer, query: Query) -> str:
     places = before.places_left
     roles = _here(topic, _held(node, topic, places[0].partition if len(places) == 1 else -1))
     total = max(0, before.total_bytes - before.progress.read_bytes)
-    made = Search(before.task._replace(places=places), before.title, before.owner, total)
+    task = before.task._replace(places=places)
+    made = Search(task, before.title, before.owner, total, before.elsewhere, before.partitions_left_out)
     node.searches.start(next(iter(roles.values())).log.directory.disk, made)
     return f"/searches/{made.id}"
 

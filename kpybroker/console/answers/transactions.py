@@ -43,7 +43,9 @@ async def transactions(node: NodeParts, viewer: Viewer, query: Query) -> Transac
     described = await node.ask(viewer, DescribeTransactionsRequest(transactional_ids=wanted)) if wanted else None
     now_ms = node.broker.scheduler.now_ms()
     rows = () if described is None else tuple(_row(each, now_ms) for each in described.transaction_states)
-    return Transactions(search, page, pages, len(names), rows, await _pins(node, viewer), node.is_writable)
+    pins = await _pins(node, viewer)
+    left_out = max(0, len(pins) - MOST_PINS)
+    return Transactions(search, page, pages, len(names), rows, pins[:MOST_PINS], left_out, node.is_writable)
 
 
 def _row(found: Any, now_ms: int) -> TransactionRow:
@@ -63,7 +65,7 @@ async def _pins(node: NodeParts, viewer: Viewer) -> tuple[PinRow, ...]:
     rows: list[PinRow] = []
     async for replica in paced(list(node.broker.replicas)):
         leader = replica.leader
-        if leader is None or len(rows) >= MOST_PINS or leader.log.producers.first_unstable is None:
+        if leader is None or leader.log.producers.first_unstable is None:
             continue
         if not viewer.may_see_topic(replica.topic.name):
             continue
@@ -71,7 +73,7 @@ async def _pins(node: NodeParts, viewer: Viewer) -> tuple[PinRow, ...]:
             name = transactional_id_of(node, viewer, producer_id)
             end = leader.high_watermark.offset
             rows.append(PinRow(replica.topic.name, replica.index, producer_id, name, first_offset, end, last_ms))
-    return tuple(sorted(rows, key=lambda row: row.last_write_ms)[:MOST_PINS])
+    return tuple(sorted(rows, key=lambda row: row.last_write_ms))
 
 
 def transactional_id_of(node: NodeParts, viewer: Viewer, producer_id: int) -> str | None:

@@ -57,7 +57,10 @@ class RecordsPage:
     topic: str
     topics: tuple[str, ...]
     """The topics to choose from, while none is chosen."""
+    topics_left_out: int
     partitions: int
+    partitions_left_out: int
+    """Partitions whose records are not shown, since there are too many."""
     partition: int | None
     start: str
     offset: int | None
@@ -97,18 +100,24 @@ class SearchPage:
     gaps_left_out: int
     may_go_on: bool
     """Whether it ended because it had found enough, so that another search can go on behind it."""
+    elsewhere: tuple[int, ...]
+    """The partitions that are not searched, since no replica of them is on this node."""
+    partitions_left_out: int
+    """Partitions that are not searched, since there are too many."""
     passed_s: float
     form: str
     notes: tuple[str, ...]
     """The same lines as on the page of records."""
 
 
-def nothing_chosen(topics: tuple[str, ...], form: str) -> RecordsPage:
+def nothing_chosen(topics: tuple[str, ...], left_out: int, form: str) -> RecordsPage:
     """The page before a topic is chosen."""
     return RecordsPage(
         topic="",
         topics=topics,
+        topics_left_out=left_out,
         partitions=0,
+        partitions_left_out=0,
         partition=None,
         start=NEWEST,
         offset=None,
