@@ -229,8 +229,8 @@ def _is_hosts_text(host: str) -> bool:
 
 
 def partitions(found: Iterable[PartitionHealth], away: Collection[int]) -> Iterator[Finding]:
-    """Partitions without a leader, and partitions with fewer replicas in sync than they have. ``away``: brokers that are
-    not alive."""
+    """Partitions without a leader, and those with fewer replicas in sync than they have. ``away``: brokers that are not
+    alive."""
     every = list(found)
     offline = [each for each in every if each.leader < 0]
     behind = [each for each in every if each.leader >= 0 and each.missing]
