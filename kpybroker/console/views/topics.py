@@ -8,6 +8,7 @@ from typing import Final
 from kpybroker.console.views.retention import Deletion
 from kpybroker.metadata.topic import Topic
 from kpybroker.metadata.topic_name import INTERNAL
+from kpywire.uuid import to_string
 
 PER_PAGE: Final = 100
 TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
@@ -139,7 +140,7 @@ def topic_row(topic: Topic, sizes: Callable[[str], tuple[int, int]]) -> TopicRow
     stored_bytes, records = sizes(topic.name)
     return TopicRow(
         topic.name,
-        topic.id.hex(),
+        to_string(topic.id),
         is_internal(topic.name),
         len(partitions),
         max((len(each.replicas) for each in partitions), default=0),
