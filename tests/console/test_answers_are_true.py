@@ -1,5 +1,7 @@
 """Every value of the answers below ``/api/`` and the key metrics are compared with a node whose contents are known.
-A wrong value is found: each is altered once."""
+
+A wrong value is found: each is altered once.
+"""
 
 import html
 import json
