@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from known_node import Known, known
 from shown_tables import Shown, tables_of
-from test_answers_are_true import Known, known
 
 from kpybroker.console.pages import PAGES
 
