@@ -13,12 +13,11 @@ MOST_GROUPS: Final = 50
 SAMPLES: Final = 200
 LEAST_MS: Final = 1_500
 """Looks that follow each other sooner add no value."""
-PACE_MS: Final = 60_000
+PACE_MS: Final = 30_000
 """The recent time over which the pace is measured."""
 
-Spots = Mapping[tuple[str, int], tuple[int, int, int]]
-"""How far a group has read each partition, the end of that partition, and the position that the group has committed, or
-has only fetched."""
+Spots = Mapping[tuple[str, int], tuple[int, int]]
+"""The position of a group in each partition, which it has committed or only fetched, and the end of that partition."""
 
 
 class Sample(NamedTuple):
@@ -53,7 +52,7 @@ class _Group:
         if known.keys() != spots.keys():
             self.same_since_ms = now_ms
         self.positions = {}
-        for spot, (_, _, position) in spots.items():
+        for spot, (position, _) in spots.items():
             before = known.get(spot)
             self.positions[spot] = before if before is not None and before[0] == position else (position, now_ms)
 

@@ -214,12 +214,18 @@ PACE = stuck.Pace
     ("changes", "line"),
     [
         ({}, "4 records are left. Whether it catches up shows when this page has watched it for 10 s."),
-        ({"pace": PACE(3, 1, 20)}, "It reads 3.0/s, and 1.0/s are written. 4 records are left: it catches up in 2 s."),
+        (
+            {"pace": PACE(3, 1, 20)},
+            "It commits 3.0 records/s, and 1.0/s are written. 4 records are left: it catches up in 2 s.",
+        ),
         (
             {"pace": PACE(50, 1_200, 20)},
-            "It reads 50/s, and 1,200/s are written: it falls further behind. 4 records are left.",
+            "It commits 50 records/s, and 1,200/s are written: it falls further behind. 4 records are left.",
         ),
-        ({"pace": PACE(11, 11, 20)}, "It reads 11/s, and 11/s are written: its lag stays. 4 records are left."),
+        (
+            {"pace": PACE(11, 11, 20)},
+            "It commits 11 records/s, and 11/s are written: its lag stays. 4 records are left.",
+        ),
         ({"positions": [position(lag=0)]}, "It has read everything."),
         ({"positions": []}, "It has committed no position yet."),
         ({"positions": [], "members": []}, "It has no member."),

@@ -147,10 +147,11 @@ async def position_rows(
 
 
 def watched_spots(rows: Sequence[PositionRow]) -> Spots:
-    """The positions whose movement tells how fast a group reads."""
-    spots: dict[Spot, tuple[int, int, int]] = {}
-    for each in rows:
-        known = [position for position in (each.committed, each.fetched) if position is not None]
-        if known and each.end_offset is not None:
-            spots[each.topic, each.partition] = max(known), each.end_offset, known[0]
-    return spots
+    """The positions whose movement tells how fast a group reads: its commits, and fetches where it has none. Members
+    fetch more than they have processed."""
+    return {
+        (each.topic, each.partition): (position, each.end_offset)
+        for each in rows
+        for position in (each.fetched if each.committed is None else each.committed,)
+        if position is not None and each.end_offset is not None
+    }

@@ -108,7 +108,7 @@ def _speed(facts: Facts, lag: int) -> str:
     pace = facts.pace
     if pace is None:
         return f"{left}. Whether it catches up shows when this page has watched it for {WATCHED_S:.0f} s."
-    rates = f"It reads {_rate(pace.read_per_s)}/s, and {_rate(pace.written_per_s)}/s are written"
+    rates = f"It commits {_rate(pace.read_per_s)} records/s, and {_rate(pace.written_per_s)}/s are written"
     if pace.falls_behind:
         return f"{rates}: it falls further behind. {left}."
     if pace.read_per_s <= pace.written_per_s:
