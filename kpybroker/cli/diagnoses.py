@@ -273,7 +273,7 @@ def dead(registered: Collection[int], holders: Collection[int]) -> Iterator[Find
             PROBLEM,
             f"broker {broker} is registered and not alive",
             f"Start broker {broker}; its log says why it ended. One that will not come back is unregistered, after its "
-            "replicas have moved (kpybroker reassign). What follows from its absence is below.",
+            "replicas have moved (kpybroker topics reassign). What follows from its absence is below.",
         )
     for broker in sorted(set(holders).difference(registered)):
         yield Finding(
@@ -281,7 +281,7 @@ def dead(registered: Collection[int], holders: Collection[int]) -> Iterator[Find
             PROBLEM,
             f"broker {broker} holds replicas and is not alive",
             f"Start broker {broker}; its log says why it ended. If it will not come back, move its replicas to others "
-            "(kpybroker reassign).",
+            "(kpybroker topics reassign).",
         )
 
 
@@ -379,8 +379,8 @@ def damage(found: Mapping[tuple[str, str], int], answers: float) -> Iterator[Fin
         yield Finding(
             "corrupt batches",
             GOOD,
-            "it has read none to its clients since it started; it does not check the last segment of a log, whose "
-            "readers check for themselves",
+            "no reader has met one in a closed segment since it started; the last segment of a log is sent unchecked, "
+            "and only its readers check",
         )
 
 

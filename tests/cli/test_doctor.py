@@ -50,7 +50,7 @@ def test_a_damaged_batch_that_a_reader_met_is_a_problem_with_its_directory(broke
 
     before = corrupt()
     assert before["level"] == GOOD
-    assert "it does not check the last segment of a log" in before["message"]
+    assert "the last segment of a log is sent unchecked" in before["message"]
     with Command(broker.server, "consume", "bent", "-e", "-q") as reading:
         assert reading.end() == 1
     path = broker.directory / "data" / "bent-0"

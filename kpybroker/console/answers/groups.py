@@ -145,7 +145,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     kind, state, generation, protocol = _summary(found)
     shares = await share_rows(node, viewer, name, members) if kind == SHARE else ()
     led = total_of([each.lag for each in positions if each.end_offset is not None])
-    lag = led.records if kind != SHARE else sum(each.unread for each in shares)
+    lag = led.records if kind != SHARE else sum(each.unread for each in shares) if shares else None
     lag_s = max((each.lag_s for each in positions if each.lag_s is not None), default=None)
     watched = node.lags.look((name, str(viewer.principal)), (lag, lag_s), watched_spots(positions))
     found_of_kind = _verdict_of_kind(node, viewer, (coordinator, found), members, shares)

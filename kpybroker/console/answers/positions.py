@@ -12,6 +12,7 @@ from kpybroker.console.views.stuck import TASK
 from kpybroker.errors import KafkaError
 from kpybroker.groups.group import Group
 from kpybroker.groups.offsets.committed import find_committed
+from kpybroker.groups.share.share_group import ShareGroup
 from kpybroker.metrics.lag import Lag, Times, lag_of
 from kpybroker.metrics.readers import Position, Readers, committed_by, name_of
 from kpybroker.partition.leader import Leader
@@ -52,10 +53,11 @@ def fetched_by(node: NodeParts, readers: Readers, name: str, members: Sequence[M
     return found
 
 
-def owners_of(members: Sequence[MemberRow]) -> dict[Spot, str]:
-    """The client id of the member that has each partition. Tasks of Kafka Streams do not name theirs."""
+def owners_of(group: Group, members: Sequence[MemberRow]) -> dict[Spot, str]:
+    """The client id of the member that has each partition. Tasks of Kafka Streams do not name theirs, and members of a
+    share group have no positions."""
     owners: dict[Spot, str] = {}
-    for member in members:
+    for member in () if isinstance(group.membership, ShareGroup) else members:
         for each in member.assigned:
             topic, _, index = each.rpartition("-")
             if not each.startswith(TASK) and index.isdigit():
@@ -103,7 +105,7 @@ async def lag_of_group(node: NodeParts, group: Group, members: Sequence[MemberRo
     lags: list[int | None] = []
     now_ms = node.broker.scheduler.now_ms()
     times: Times = {}
-    async for spot, committed in spots_of(group, owners_of(members)):
+    async for spot, committed in spots_of(group, owners_of(group, members)):
         if len(lags) < MOST_POSITIONS and leader_of(node, *spot) is not None:
             lag = lag_at(node, (group.group_id, spot), committed, now_ms, times)
             lags.append(None if lag is None else lag.records)
@@ -118,7 +120,7 @@ async def position_rows(
     times: Times = {}
     rows: list[PositionRow] = []
     left_out = 0
-    owners, fetches = owners_of(members), fetched_by(node, readers, group.group_id, members)
+    owners, fetches = owners_of(group, members), fetched_by(node, readers, group.group_id, members)
     async for spot, offset in spots_of(group, owners):
         if not viewer.may_see_topic(spot[0]):
             continue
