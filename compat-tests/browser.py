@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +14,9 @@ import pytest
 AXE_VERSION = "4.14.1"
 TOOLS = Path(__file__).parents[1] / "build" / "console"
 AXE = TOOLS / "node_modules" / "axe-core" / "axe.min.js"
+PATIENCE_S = 60
+NAMED = "console.example"
+"""A name for this machine that is not known as loopback."""
 FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -21,6 +25,7 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--no-first-run",
+    f"--host-resolver-rules=MAP {NAMED} 127.0.0.1",
     "--remote-debugging-pipe",
 )
 
@@ -100,6 +105,7 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._read:
+            assert select.select([self._from_browser], [], [], PATIENCE_S)[0], "the browser says nothing more"
             piece = os.read(self._from_browser, 1 << 20)
             assert piece, "the browser has ended"
             self._read += piece
@@ -114,6 +120,18 @@ class Browser:
         self.resize(width, height)
         loader = self.call("Page.navigate", url=address)["loaderId"]
         while not any(_is_loaded(each, loader) for each in self.events):
+            self.events.append(self._next())
+
+    def follow(self, script: str) -> tuple[int, str]:
+        """Run a script that leads to another page. Return the status and the address of that page."""
+        self.events.clear()
+        assert self.run(script), script
+        while True:
+            for each in self.events:
+                found = each.get("params", {})
+                is_answer = each.get("method") == "Network.responseReceived" and found["type"] == "Document"
+                if is_answer and any(_is_loaded(other, found["loaderId"]) for other in self.events):
+                    return found["response"]["status"], found["response"]["url"]
             self.events.append(self._next())
 
     def use_theme(self, theme: str) -> None:

@@ -3,7 +3,7 @@
 As in Kafka's tools. The file is read only where a command connects, and keys without a meaning here are ignored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -12,10 +12,14 @@ from kpybroker.client.bad_property import BadProperty
 
 if TYPE_CHECKING:
     from kpybroker.client.client_configs import Value
+    from kpybroker.config.properties import Property
 
 OPTION = "--command-config"
 SERVERS = "bootstrap.servers"
+VERY_CLOSE = 0.9
+"""How similar a key is that is reported: Kafka's clients have many others, which are ignored as they should be."""
 _PATH = "kpybroker.command_config"
+_IS_CHECKED = "kpybroker.command_config.is_checked"
 
 
 def _remember(context: click.Context, _option: click.Parameter, path: str | None) -> None:
@@ -48,12 +52,30 @@ def properties(context: click.Context) -> dict[str, str]:
     from pathlib import Path
 
     from kpybroker.config.definition import ConfigError
-    from kpybroker.config.properties import read_properties
+    from kpybroker.config.properties import doubts, read_properties
 
     try:
-        return {key: each.value for key, each in read_properties(Path(path)).items()}
+        found = read_properties(Path(path))
     except ConfigError as error:
         raise click.BadParameter(str(error), param_hint=OPTION) from None
+    if not context.meta.get(_IS_CHECKED):
+        context.meta[_IS_CHECKED] = True
+        for line in (*doubts(found, path), *_misspelt(found, path)):
+            click.echo(f"kpybroker: {line}", err=True)
+    return {key: each.value for key, each in found.items()}
+
+
+def _misspelt(found: "Mapping[str, Property]", path: str) -> "Iterator[str]":
+    """A line for each key that is nearly one of Kafka's: without effect, it may leave a connection without TLS."""
+    from difflib import get_close_matches
+
+    from kpybroker.client.client_configs import ELSEWHERE, PROPERTIES
+
+    known = {SERVERS, *ELSEWHERE, *(name for each in PROPERTIES for name in (each.name, *each.also))}
+    for key in found.keys() - known:
+        close = get_close_matches(key, known, 1, VERY_CLOSE)
+        if close:
+            yield f"{path}:{found[key].line}: {key} is not known and has no effect; did you mean {close[0]}?"
 
 
 def values(context: click.Context, command: str) -> "dict[str, Value]":

@@ -3,7 +3,7 @@
 Each function takes the facts about one subject and yields findings, at least one if there are any facts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kpybroker.authorization.resources import WILDCARD, Permission
@@ -57,8 +57,13 @@ class PartitionHealth(NamedTuple):
 
     name: str
     leader: int
-    replicas: int
-    in_sync: int
+    replicas: Collection[int]
+    in_sync: Collection[int]
+
+    @property
+    def missing(self) -> set[int]:
+        """The brokers whose replicas are not in sync."""
+        return set(self.replicas).difference(self.in_sync)
 
 
 def addresses(found: Iterable[Address], cluster_id: str, bootstrap: str) -> Iterator[Finding]:
@@ -71,7 +76,7 @@ def addresses(found: Iterable[Address], cluster_id: str, bootstrap: str) -> Iter
                 f"broker {each.broker} tells clients to connect to {each}, and from here that fails: {each.problem}",
                 f"Set advertised.listeners of broker {each.broker} to an address that clients can reach (this machine "
                 f"reached the cluster by {bootstrap}), or make {each.host} known to the clients. Clients inside and "
-                "outside of a container network need a listener each.",
+                "outside of a container network need a listener each. A broker that has just ended has to be started.",
             )
         elif each.cluster_id is not None and each.cluster_id != cluster_id:
             yield Finding(
@@ -120,7 +125,7 @@ def clock(offset_ms: float, uncertainty_ms: float) -> Iterator[Finding]:
 def files(open_files: float, limit: float) -> Iterator[Finding]:
     """Descriptors of the broker's process."""
     remedy = "Raise it: ulimit -n 100000, LimitNOFILE=100000 for systemd, or ulimits: nofile for a container."
-    said = f"the broker has {open_files:.0f} of at most {limit:.0f} files open"
+    said = f"{open_files:.0f} of at most {limit:.0f} files are open"
     if open_files >= limit * MANY_OPEN_SHARE:
         yield Finding("open files", PROBLEM, said, remedy)
     elif limit < FEW_FILES:
@@ -188,7 +193,8 @@ def configs(given: Iterable[str], honoured: Iterable[str], never: Mapping[str, s
 
 
 def replication_factors(settings: Mapping[str, int], brokers: int) -> Iterator[Finding]:
-    """Replication factors of internal topics, and the default one, that this many brokers cannot provide."""
+    """Replication factors of internal topics, and the default one, that this many brokers cannot provide, be they alive
+    or not."""
     for name, factor in sorted(settings.items()):
         if factor > brokers:
             yield Finding(
@@ -222,38 +228,70 @@ def _is_hosts_text(host: str) -> bool:
     return is_address(host) and java_address(host) == host
 
 
-def partitions(found: Iterable[PartitionHealth]) -> Iterator[Finding]:
-    """Partitions without a leader, and partitions with fewer replicas in sync than they have."""
+def partitions(found: Iterable[PartitionHealth], away: Collection[int]) -> Iterator[Finding]:
+    """Partitions without a leader, and those with fewer replicas in sync than they have. ``away``: brokers that are not
+    alive."""
     every = list(found)
-    offline = [each.name for each in every if each.leader < 0]
-    behind = [each.name for each in every if each.leader >= 0 and each.in_sync < each.replicas]
+    offline = [each for each in every if each.leader < 0]
+    behind = [each for each in every if each.leader >= 0 and each.missing]
     if offline:
+        holders = {broker for each in offline for broker in each.replicas}
         yield Finding(
             "partitions",
             PROBLEM,
-            f"{plural(len(offline), 'partition')} without a leader: {_some(offline)}",
-            "Start the brokers that hold them (kpybroker topics describe TOPIC says which).",
+            f"{plural(len(offline), 'partition')} without a leader: {_some([each.name for each in offline])}",
+            _start(holders & set(away))
+            or "Start the brokers that hold them (kpybroker topics describe TOPIC says which).",
         )
-    if behind:
+    explained = [each for each in behind if each.missing <= set(away)]
+    others = [each for each in behind if each not in explained]
+    if explained:
+        gone = {broker for each in explained for broker in each.missing}
         yield Finding(
             "partitions",
             WARNING,
-            f"{plural(len(behind), 'partition')} with replicas out of sync: {_some(behind)}",
-            "A broker is down, slow, or has a failed log directory; see kpybroker cluster brokers and log-dirs.",
+            f"{plural(len(explained), 'partition')} with replicas out of sync, since {_named(gone)} not alive: "
+            f"{_some([each.name for each in explained])}",
+            _start(gone),
+        )
+    if others:
+        yield Finding(
+            "partitions",
+            WARNING,
+            f"{plural(len(others), 'partition')} with replicas out of sync: {_some([each.name for each in others])}",
+            "A broker is slow, or has a failed log directory; see kpybroker cluster brokers and log-dirs.",
         )
     if not offline and not behind:
         yield Finding("partitions", GOOD, f"{plural(len(every), 'partition')}, all with a leader and in sync")
 
 
-def fenced(ids: Sequence[int]) -> Iterator[Finding]:
-    """Brokers that are registered and not alive."""
-    if ids:
+def dead(registered: Collection[int], holders: Collection[int]) -> Iterator[Finding]:
+    """Brokers that are not alive: those that are registered, and others that hold replicas."""
+    for broker in sorted(registered):
         yield Finding(
             "brokers",
-            WARNING,
-            f"registered and not alive: {', '.join(map(str, sorted(ids)))}",
-            "Start them, or unregister those that will not come back.",
+            PROBLEM,
+            f"broker {broker} is registered and not alive",
+            f"Start broker {broker}; its log says why it ended. One that will not come back is unregistered, after its "
+            "replicas have moved (kpybroker topics reassign). What follows from its absence is below.",
         )
+    for broker in sorted(set(holders).difference(registered)):
+        yield Finding(
+            "brokers",
+            PROBLEM,
+            f"broker {broker} holds replicas and is not alive",
+            f"Start broker {broker}; its log says why it ended. If it will not come back, move its replicas to others "
+            "(kpybroker topics reassign).",
+        )
+
+
+def _start(brokers: Collection[int]) -> str:
+    return f"Start broker {', '.join(map(str, sorted(brokers)))}." if brokers else ""
+
+
+def _named(brokers: Collection[int]) -> str:
+    listed = ", ".join(map(str, sorted(brokers)))
+    return f"broker {listed} is" if len(brokers) == 1 else f"brokers {listed} are"
 
 
 def groups(samples: Sequence[Mapping[str, str]], waited_s: float) -> Iterator[Finding]:
@@ -338,7 +376,12 @@ def damage(found: Mapping[tuple[str, str], int], answers: float) -> Iterator[Fin
             "is damaged.",
         )
     elif not found:
-        yield Finding("corrupt batches", GOOD, "no reader has met one since the broker started")
+        yield Finding(
+            "corrupt batches",
+            GOOD,
+            "no reader has met one in a closed segment since it started; the last segment of a log is sent unchecked, "
+            "and only its readers check",
+        )
 
 
 def _rebalances(state: str) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kpybroker.cli import command_config, examination
+from kpybroker.cli import command_config, diagnoses, examination
 from kpybroker.cli.diagnoses import GOOD, HINT, LEVELS, PROBLEM, UNKNOWN, WARNING, Finding
 from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, json_output, said
@@ -61,7 +61,7 @@ def command(
         has_tls = protection is not None and protection.has_tls
         way = Way(lambda: protection.context, login) if protection is not None and has_tls else Way(login=login)
         findings = [*own_files, *_findings(client, http, way, write=write, patience_s=patience_s)]
-    findings.sort(key=lambda each: LEVELS.index(each.level))
+    findings.sort(key=lambda each: (LEVELS.index(each.level), each.check != "brokers"))
     if as_json:
         show_json([each._asdict() for each in findings])
     else:
@@ -111,6 +111,14 @@ def _findings(client: Client, http: str | None, way: Way, *, write: bool, patien
         return
     client.timeout_s = usual_s
     yield from _examine("advertised address", lambda: examination.advertised(client))
+    registered: set[int] = set()
+    holders: set[int] = set()
+    try:
+        registered, holders = examination.away(client)
+        yield from diagnoses.dead(registered, holders)
+    except (KafkaError, Unreachable) as error:
+        yield _unknown("brokers", error)
+    away = registered | holders
     found: list[examination.Broker] = []
     try:
         found = examination.brokers(client, http, way)
@@ -122,9 +130,9 @@ def _findings(client: Client, http: str | None, way: Way, *, write: bool, patien
         "clients that never come back": lambda: examination.newcomers(found),
         "process": lambda: examination.process(found),
         "log directories": lambda: examination.storage(client),
-        "configs": lambda: examination.configuration(client, found),
+        "configs": lambda: examination.configuration(client, found, away),
         "ACLs": lambda: examination.acls(client),
-        "partitions": lambda: examination.partitions(client),
+        "partitions": lambda: examination.partitions(client, away),
         "corrupt batches": lambda: examination.damage(found),
         "groups": lambda: examination.groups(client, patience_s),
         "metadata requests": lambda: examination.over_time(found, patience_s, way),

@@ -6,7 +6,7 @@ found out is a finding of its own, so that silence never looks like health.
 
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kpybroker.cli import diagnoses, scrape
@@ -243,11 +243,12 @@ def process(found: list[Broker]) -> Iterator[Finding]:
             continue
         opened, limit = broker.page.value("process_open_fds"), broker.page.value("process_max_fds")
         if opened is not None and limit is not None:
-            yield from diagnoses.files(opened, limit)
-        yield from connections(broker.page)
+            yield from _of(broker, diagnoses.files(opened, limit))
+        yield from _of(broker, connections(broker.page))
         if broker.page.date_s is not None:
             # The date has whole seconds, and the page was read within the last few.
-            yield from diagnoses.clock((broker.page.date_s - time.time()) * 1000, 1_000 + CONNECT_TIMEOUT_S * 1000)
+            ahead_ms = (broker.page.date_s - time.time()) * 1000
+            yield from _of(broker, diagnoses.clock(ahead_ms, 1_000 + CONNECT_TIMEOUT_S * 1000))
     if all(broker.page is None for broker in found):
         yield _without_page("open files")
         yield Finding("clock", UNKNOWN, "no metrics page could be read", "Say --write to find out with a record.")
@@ -281,8 +282,8 @@ def storage(client: Client) -> Iterator[Finding]:
             yield from diagnoses.disks(found, names)
 
 
-def configuration(client: Client, found: list[Broker]) -> Iterator[Finding]:
-    """Configs without effect, and replication factors that are impossible."""
+def configuration(client: Client, found: list[Broker], away: Collection[int]) -> Iterator[Finding]:
+    """Configs without effect, and replication factors that are impossible even with the brokers that are away."""
     from kpybroker.config.authorizer_configs import ALLOWS_WITHOUT_ACL, OF_OWN_ZOOKEEPER, SUPER_USERS
     from kpybroker.config.defaults import with_standalone_defaults
     from kpybroker.config.honoured import HONOURED, NEVER
@@ -293,13 +294,13 @@ def configuration(client: Client, found: list[Broker]) -> Iterator[Finding]:
         if broker.is_ours:
             values = _config_values(client, broker.node_id)
             honoured = HONOURED | ZOOKEEPER_CONFIGS.keys() | {*OF_OWN_ZOOKEEPER, SUPER_USERS, ALLOWS_WITHOUT_ACL}
-            yield from diagnoses.configs(dict(values.items() - by_itself), honoured, NEVER)
+            yield from _of(broker, diagnoses.configs(dict(values.items() - by_itself), honoured, NEVER))
     asked = (*FACTORS, NO_SHARE_GROUPS)
     described = config_requests.describe(client, Resource(Kind.BROKER, str(found[0].node_id)), asked) if found else []
     factors = {each.name: int(each.value) for each in described if each.value and each.value.lstrip("-").isdecimal()}
     if any(each.name == NO_SHARE_GROUPS and each.value for each in described):
         factors.pop("share.coordinator.state.topic.replication.factor", None)
-    yield from diagnoses.replication_factors(factors, len(found))
+    yield from diagnoses.replication_factors(factors, len({each.node_id for each in found} | set(away)))
 
 
 def acls(client: Client) -> Iterator[Finding]:
@@ -313,18 +314,22 @@ def acls(client: Client) -> Iterator[Finding]:
     yield from diagnoses.acls(found)
 
 
-def partitions(client: Client) -> Iterator[Finding]:
+def away(client: Client) -> tuple[set[int], set[int]]:
+    """The brokers that are not alive: those that are registered, which only Kafka 4 tells, and all that hold
+    replicas."""
+    registered = {each.broker_id for each in cluster_requests.describe(client).brokers if each.is_fenced}
+    replicas = {broker for topic in client.topics() for each in topic.partitions for broker in each.replica_nodes}
+    return registered, replicas.difference(each.node_id for each in client.nodes())
+
+
+def partitions(client: Client, away: Collection[int]) -> Iterator[Finding]:
     """Leaders and replicas in sync."""
-    yield from diagnoses.fenced(
-        [each.broker_id for each in cluster_requests.describe(client).brokers if each.is_fenced]
-    )
-    yield from diagnoses.partitions(
-        PartitionHealth(
-            f"{topic.name}-{each.partition_index}", each.leader_id, len(each.replica_nodes), len(each.isr_nodes)
-        )
+    found = [
+        PartitionHealth(f"{topic.name}-{each.partition_index}", each.leader_id, each.replica_nodes, each.isr_nodes)
         for topic in client.topics()
         for each in topic.partitions
-    )
+    ]
+    yield from diagnoses.partitions(found, away)
 
 
 def groups(client: Client, patience_s: float) -> Iterator[Finding]:
@@ -361,7 +366,7 @@ def over_time(found: list[Broker], patience_s: float, way: Way) -> Iterator[Find
         rates = _grown(before, after, CLIENT_METADATA, "client_host", "client_id")
         in_all = sum(_grown(before, after, REQUESTS, request="Metadata").values())
         by_client = {(host, client): count / seconds for (host, client), count in rates.items()}
-        yield from diagnoses.metadata_load(by_client, in_all / seconds)
+        yield from _of(broker, diagnoses.metadata_load(by_client, in_all / seconds))
         then, now = (
             {name: value for (name,), value in page.by_labels(GENERATIONS, "consumergroup").items()}
             for page in (before, after)
@@ -386,12 +391,15 @@ def damage(found: list[Broker]) -> Iterator[Finding]:
             continue
         places = broker.page.by_labels(DAMAGED, "logDirectory", "topic", "partition")
         answers = broker.page.by_labels(ERRORS, request="Fetch", error="CORRUPT_MESSAGE")
-        yield from diagnoses.damage(
-            {(directory, f"{topic}-{index}"): int(count) for (directory, topic, index), count in places.items()},
-            sum(answers.values()),
-        )
+        by_place = {(directory, f"{topic}-{index}"): int(count) for (directory, topic, index), count in places.items()}
+        yield from _of(broker, diagnoses.damage(by_place, sum(answers.values())))
     if all(broker.page is None for broker in found):
         yield _without_page("corrupt batches")
+
+
+def _of(broker: Broker, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings about one broker, which each of them names."""
+    return (each._replace(message=f"broker {broker.node_id}: {each.message}") for each in findings)
 
 
 def _without_page(check: str) -> Finding:

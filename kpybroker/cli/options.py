@@ -111,6 +111,7 @@ def said(error: KafkaError, hint: str = "") -> str:
 
 
 _MISSING = re.compile(r"(topic|group) (\S+) does not exist$")
+_UNKNOWN_CONFIG = re.compile(r"Unknown (topic|group)? ?config name: (\S+)")
 _PARTITION = re.compile(r"partition (\S+)-(\d+)")
 
 
@@ -123,6 +124,8 @@ def _hint(client: Client, error: KafkaError) -> str:
                 return _where_to_check(client, error)
             if error.code in (error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.GROUP_ID_NOT_FOUND):
                 return _nearby(client, error)
+            if error.code in (error_codes.INVALID_CONFIG, error_codes.INVALID_REQUEST):
+                return _config_nearby(error)
     except (KafkaError, Unreachable):
         pass
     return ""
@@ -143,11 +146,25 @@ def _nearby(client: Client, error: KafkaError) -> str:
     found = _MISSING.search(str(error))
     if found is None:
         return ""
-    from kpybroker.cli.names_nearby import nearby
     from kpybroker.client.group_requests import list_groups
+    from kpybroker.names_nearby import nearby
 
     names = client.topic_names() if found[1] == "topic" else [each.group_id for each in list_groups(client)]
     return nearby(names, found[2])
+
+
+def _config_nearby(error: KafkaError) -> str:
+    """The question whether a config with a similar name was meant."""
+    found = _UNKNOWN_CONFIG.search(str(error))
+    if found is None:
+        return ""
+    from kpybroker.config.broker_configs import BROKER_CONFIGS
+    from kpybroker.config.group_configs import GROUP_CONFIGS
+    from kpybroker.config.topic_configs import TOPIC_CONFIGS
+    from kpybroker.names_nearby import nearby
+
+    tables: dict[str | None, Iterable[str]] = {"topic": TOPIC_CONFIGS, "group": GROUP_CONFIGS}
+    return nearby(tables.get(found[1], BROKER_CONFIGS), found[2].rstrip("."))
 
 
 def wanted_groups(client: Client, names: Iterable[str], *, every: bool) -> list[str]:

@@ -14,7 +14,6 @@ from kpybroker.cli.command_config import with_file
 from kpybroker.cli.contact import Contact, mute, say
 from kpybroker.cli.delivering import Delivering, left_behind
 from kpybroker.cli.intake import Intake, LineTooLong
-from kpybroker.cli.names_nearby import nearby
 from kpybroker.cli.options import REFUSED, UNREACHABLE, bootstrap_server, connected, json_output
 from kpybroker.cli.progress import Progress
 from kpybroker.cli.property_option import agree, properties
@@ -22,6 +21,7 @@ from kpybroker.cli.tables import duration_text, plural
 from kpybroker.client import client_configs
 from kpybroker.client.client_configs import Value
 from kpybroker.client.sender import Delivery, Placed, Refused, Sender
+from kpybroker.names_nearby import nearby
 from kpywire.compression import NAMES
 from kpywire.record import Header, Record
 

@@ -6,12 +6,12 @@ from typing import Any
 import click
 
 from kpybroker.cli import Commands
-from kpybroker.cli.names_nearby import nearby
 from kpybroker.cli.options import Command, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, show_json
 from kpybroker.client import quota_requests
 from kpybroker.client.quota_requests import KEYS, KINDS, Names, Quotas, described
 from kpybroker.metadata.creator import creator_in, mark_of
+from kpybroker.names_nearby import nearby
 
 HEADERS = ("ENTITY", "QUOTA", "VALUE")
 

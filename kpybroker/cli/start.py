@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -203,10 +204,11 @@ def _run_cluster(
     in_json = settings.get(LOG_FORMAT) == JSON_LOG
     addresses = [f"{shown}:{node.clients.port}" for node in nodes]
 
-    def ready() -> None:
+    def ready(consoles: Mapping[int, str]) -> None:
         serve = "1 broker serves" if count == 1 else f"{count} brokers serve"
-        click.echo(f"kpybroker: {serve} {','.join(addresses)}, data in {directory}")
-        click.echo("\n".join(["", *_paste_next(_program(), addresses[0])]))
+        lines = [f"kpybroker: {serve} {','.join(addresses)}, data in {directory}"]
+        lines += [f"  console of node {node}: {address}" for node, address in sorted(consoles.items())]
+        click.echo("\n".join([*lines, "", *_paste_next(_program(), addresses[0])]))
 
     return RunningCluster(nodes, ("--log-level", log_level), ready, in_json=in_json).run()
 
@@ -253,6 +255,8 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def _announce_member(node: "Running") -> None:
+    if node.http_port is not None:
+        click.echo(f"console: {_console(node.config, node.http_port)}")
     click.echo(_started(node))
 
 

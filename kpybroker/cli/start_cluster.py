@@ -22,7 +22,7 @@ import click
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.properties import read_properties
 from kpybroker.io.signals import HANGUP, let_go_of_output, say, stopping_signals
-from kpybroker.local_cluster.child import READY, Child, fate
+from kpybroker.local_cluster.child import CONSOLE, READY, Child, fate
 from kpybroker.local_cluster.foundation import FoundationRefused, found
 from kpybroker.local_cluster.layout import CONTROLLERS_OF_MANY, OWN_KEYS, PORTS_BETWEEN, Node
 from kpybroker.quorum.formatter import FormatRefused
@@ -82,13 +82,20 @@ class RunningCluster:
     """The processes of a cluster, and their ends."""
 
     def __init__(
-        self, nodes: Sequence[Node], options: Sequence[str], ready: Callable[[], object], *, in_json: bool = False
+        self,
+        nodes: Sequence[Node],
+        options: Sequence[str],
+        ready: Callable[[Mapping[int, str]], object],
+        *,
+        in_json: bool = False,
     ) -> None:
-        """Prepare the processes. ``ready`` is called when every node serves clients. ``options`` are further options of
-        ``kpybroker start``. ``in_json``: nodes write JSON, which is passed on unchanged, and this one does too."""
+        """Prepare the processes. ``ready`` is called with the consoles when every node serves clients. ``options`` are
+        further options of ``kpybroker start``. ``in_json``: nodes write JSON, which is passed on unchanged, and this
+        one does too."""
         self._say: Callable[[str], object] = log.info if in_json else say
         self._nodes = {node.id: node for node in nodes}
         self._ready = ready
+        self._consoles: dict[int, str] = {}
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._children = {
             node.id: Child(node.properties, partial(self._said, node.id), partial(self._ended, node.id), options)
@@ -130,14 +137,16 @@ class RunningCluster:
         self._events.put(Stop(number))
 
     def _line(self, line: Line) -> None:
-        if READY not in line.text:
+        if line.text.startswith(CONSOLE):
+            self._consoles[line.node] = line.text.removeprefix(CONSOLE)
+        elif READY not in line.text:
             say(line.text if line.text.startswith("{") else f"[{line.node}] {line.text}")
         elif line.node in self._not_ready:
             self._not_ready.discard(line.node)
             self._say(f"kpybroker: node {line.node} is ready")
             if not self._not_ready:
                 with suppress(OSError):  # nobody may be left to read it
-                    self._ready()
+                    self._ready(self._consoles)
 
     def _end(self, end: End) -> int:
         self._running.discard(end.node)

@@ -1,12 +1,18 @@
 """Tables for people and JSON for programs: the output of commands. Pure, except for `show_json`."""
 
 import json
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from kpybroker.cli.log_lines import CONTROL
+
+_JOINER = "\u200d"
+_AS_EMOJI = "\ufe0f"
+"""The letter before it is shown as an emoji, which is wide."""
+_SKINS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 
 def show_json(found: Any) -> None:
@@ -56,17 +62,40 @@ def columns(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A table of aligned columns, never cut off. Numbers are aligned to the right, and so is the sign for a missing
     one."""
     cells = [[printable(str(cell)) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    widths = [max(map(width_of, column)) for column in zip(headings, *cells, strict=True)]
     right = [_is_numeric([row[index] for row in rows]) for index in range(len(headings))]
 
     def line(row: Sequence[str]) -> str:
-        padded = (
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, right, strict=True)
-        )
+        padded = []
+        for cell, width, to_right in zip(row, widths, right, strict=True):
+            blank = " " * (width - width_of(cell))
+            padded.append(blank + cell if to_right else cell + blank)
         return "  ".join(padded).rstrip()
 
     return "\n".join(line(row) for row in [headings, *cells])
+
+
+def width_of(text: str) -> int:
+    """The columns of a terminal that a text takes: two for wide letters and emoji, none for what joins the letter
+    before it."""
+    if text.isascii():
+        return len(text)
+    width = last = 0
+    is_joined = False
+    for letter in text:
+        if letter == _JOINER:
+            is_joined = True
+        elif letter == _AS_EMOJI and last == 1:
+            width, last = width + 1, 2
+        elif not _takes_no_room(letter) and not (letter in _SKINS and last == 2):
+            last = 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+            width += 0 if is_joined else last
+            is_joined = False
+    return width
+
+
+def _takes_no_room(letter: str) -> bool:
+    return unicodedata.category(letter) in ("Mn", "Me", "Cf") or "\u1160" <= letter <= "\u11ff"
 
 
 def _is_numeric(column: Sequence[object]) -> bool:

@@ -25,7 +25,7 @@ from kpybroker.config.endpoints import (
     security_protocol,
 )
 from kpybroker.config.own_configs import OWN_CONFIGS
-from kpybroker.config.properties import Property, read_properties
+from kpybroker.config.properties import Property, doubts, read_properties
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.synonyms import broker_synonyms
 from kpybroker.config.topic import TopicConfig
@@ -97,7 +97,9 @@ class BrokerConfig:
         properties = read_properties(path)
         static = {name: entry.value for name, entry in properties.items()}
         try:
-            return cls({**static, **overrides})
+            config = cls({**static, **overrides})
+            config.warnings += doubts(properties, str(path))
+            return config
         except ConfigError as error:
             raise _at_line(error, path, {k: v for k, v in properties.items() if k not in overrides}) from None
 

@@ -19,6 +19,8 @@ class Property(NamedTuple):
 
     value: str
     line: int
+    is_doubled: bool = False
+    """Whether its line has ``==``: the second ``=`` belongs to the value, as in Java."""
 
 
 def read_properties(path: Path) -> dict[str, Property]:
@@ -40,10 +42,20 @@ def parse_properties(text: str, source: str = "properties") -> dict[str, Propert
     for number, line in _logical_lines(text):
         key, value = _split(line)
         try:
-            properties[_unescape(key)] = Property(_unescape(value), number)
+            properties[_unescape(key)] = Property(_unescape(value), number, value.startswith("="))
         except ValueError:
             raise ConfigError(f"{source}:{number}: malformed \\uxxxx escape") from None
     return properties
+
+
+def doubts(properties: Mapping[str, Property], source: str) -> list[str]:
+    """A line for each pair that is probably not meant as it is read."""
+    return [
+        f"{source}:{each.line}: the value of {key} begins with '=', since the line has '=='; where that is meant, "
+        "'=\\=' says so"
+        for key, each in properties.items()
+        if each.is_doubled
+    ]
 
 
 def written_properties(properties: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from kpybroker.console.answers.groups import group, groups
 from kpybroker.console.answers.producing import produce
 from kpybroker.console.answers.quorum import quorum
 from kpybroker.console.answers.quotas import quotas
-from kpybroker.console.answers.records import Download, cancel, found, raw, records, search
+from kpybroker.console.answers.records import Download, cancel, found, more, raw, records, search
 from kpybroker.console.answers.security import security
 from kpybroker.console.answers.segments import partition, segment
 from kpybroker.console.answers.topics import configure, create, topic, topics
@@ -235,6 +235,7 @@ ACTIONS: Final = (
         abort,
         (Parameter("transactional_id", "The transactional id", is_needed=True),),
     ),
+    Action("/searches/{search}/more", "Go on behind a search that has found enough", more, (), is_change=False),
     Action("/searches/{search}/cancel", "Cancel a search", cancel, (), is_change=False),
 )
 

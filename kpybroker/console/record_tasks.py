@@ -65,7 +65,9 @@ class Found(NamedTuple):
     key_bytes: int
     value: bytes | None
     value_bytes: int
-    headers: tuple[tuple[str, bytes | None, int], ...]
+    headers: tuple[tuple[str, bool, bytes | None, int], ...]
+    """The name, whether it is cut, the value and its size."""
+    headers_left_out: int
     is_transactional: bool
     control: str | None
     """The kind of a marker; None for a record of a client."""
@@ -95,6 +97,8 @@ class Ended(NamedTuple):
     reason: str
     next_offsets: tuple[tuple[int, int], ...]
     """For each partition the offset where the next look begins."""
+    read_bytes: int = 0
+    records: int = 0
 
 
 Answer = Found | Unreadable | Progress | Ended
@@ -108,14 +112,14 @@ def work(disk: Disk, task: Task) -> Iterator[Answer]:
         view = LogView(disk, place.path, place.log_start_offset, place.high_watermark)
         try:
             batches = view.batches(place.start_offset, place.end_offset, committed=task.committed)
-            yield from reading.records(place, batches, matches)
+            yield from reading.of_place(place, batches, matches)
         except StorageError as error:
             yield Unreadable(place.partition, reading.next_offsets.get(place.partition, place.start_offset), str(error))
         except OSError as error:
             yield Unreadable(place.partition, place.start_offset, error.strerror or str(error))
         if reading.is_full:
             break
-    yield Ended(reading.reason, tuple(reading.next_offsets.items()))
+    yield Ended(reading.reason, tuple(reading.next_offsets.items()), reading.read_bytes, reading.records)
 
 
 class _Reading:
@@ -124,13 +128,14 @@ class _Reading:
         self.reason = ""
         self.is_full = False
         self._task = task
-        self._found = self._records = self._read_bytes = self._told_bytes = self._shown_bytes = 0
+        self.read_bytes = self.records = 0
+        self._found = self._told_bytes = self._shown_bytes = 0
 
-    def records(self, place: Place, batches: Iterator[StoredBatch], matches: Matcher | None) -> Iterator[Answer]:
+    def of_place(self, place: Place, batches: Iterator[StoredBatch], matches: Matcher | None) -> Iterator[Answer]:
         """The records of one partition, until there are enough."""
         found_here = 0
         for batch in batches:
-            self._read_bytes += len(batch.data)
+            self.read_bytes += len(batch.data)
             header = batch.header
             for found in self._of_batch(place, batch, matches):
                 if isinstance(found, Found):
@@ -144,12 +149,12 @@ class _Reading:
                     self.next_offsets[place.partition] = found.offset + 1
                     return
             self.next_offsets[place.partition] = header.next_offset
-            if self._task.needle is None and self._read_bytes > MOST_READ_BYTES:
+            if self._task.needle is None and self.read_bytes > MOST_READ_BYTES:
                 self.reason, self.is_full = "enough bytes were read", True
                 return
-            if self._read_bytes - self._told_bytes >= PROGRESS_BYTES:
-                self._told_bytes = self._read_bytes
-                yield Progress(self._read_bytes, self._records, place.partition, header.next_offset)
+            if self.read_bytes - self._told_bytes >= PROGRESS_BYTES:
+                self._told_bytes = self.read_bytes
+                yield Progress(self.read_bytes, self.records, place.partition, header.next_offset)
 
     def _has_enough(self, found_here: int) -> bool:
         if self._task.needle is None:
@@ -160,13 +165,14 @@ class _Reading:
 
     def _of_batch(self, place: Place, batch: StoredBatch, matches: Matcher | None) -> Iterator[Answer]:
         header, data = batch
-        self._records += header.record_count
         try:
             if matches is not None:
                 section = section_of(header, data)
                 if not matches.may_be_in(section):
+                    self.records += header.record_count
                     return
             for record in read_batch(data, header, 0, MOST_INFLATED_BYTES):
+                self.records += 1
                 if matches is None or matches(record):
                     yield self._shown(place.partition, header, record)
         except Malformed as error:
@@ -200,9 +206,10 @@ def found_of(partition: int, header: BatchHeader, record: Record, most_bytes: in
         _cut(record.value, most_bytes),
         _size(record.value),
         tuple(
-            (name[:MOST_HEADER_BYTES], _cut(value, MOST_HEADER_BYTES), _size(value))
+            (name[:MOST_HEADER_BYTES], len(name) > MOST_HEADER_BYTES, _cut(value, MOST_HEADER_BYTES), _size(value))
             for name, value in record.headers[:MOST_HEADERS]
         ),
+        max(0, len(record.headers) - MOST_HEADERS),
         bool(header.attributes & TRANSACTIONAL_MASK),
         _control(record.key) if is_control else None,
         header.producer_id,

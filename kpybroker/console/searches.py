@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.console.query import bad
-from kpybroker.console.record_tasks import Answer, Ended, Found, Progress, Task, Unreadable, work
+from kpybroker.console.record_tasks import Answer, Ended, Found, Place, Progress, Task, Unreadable, work
 from kpybroker.http.request import Refused
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpystorage.disk import Disk
@@ -40,21 +40,47 @@ Told = Callable[[Any], object]
 class Search:
     """One search, as far as it is."""
 
-    def __init__(self, task: Task, title: dict[str, str], owner: str, total_bytes: int) -> None:
+    def __init__(
+        self,
+        task: Task,
+        title: dict[str, str],
+        owner: str,
+        total_bytes: int,
+        elsewhere: tuple[int, ...] = (),
+        partitions_left_out: int = 0,
+    ) -> None:
         self.id = secrets.token_urlsafe(9)
         self.task = task
         self.title = title
         self.owner = owner
         self.total_bytes = total_bytes
+        self.elsewhere = elsewhere
+        self.partitions_left_out = partitions_left_out
         self.started_ms = int(monotonic() * 1000)
         self.state = "running"
         self.reason = ""
         self.found: list[Found] = []
         self.unreadable: deque[Unreadable] = deque(maxlen=20)
+        self.gaps = 0
         self.progress = Progress(0, 0, -1, -1)
+        self.next_offsets: dict[int, int] = {}
         self.looked_ms = 0.0
         self.ended_ms: int | None = None
         self.cancel: Callable[[], None] = lambda: None
+
+    @property
+    def places_left(self) -> tuple[Place, ...]:
+        """The places that it has not read."""
+        places = (
+            each._replace(start_offset=self.next_offsets.get(each.partition, each.start_offset))
+            for each in self.task.places
+        )
+        return tuple(each for each in places if each.start_offset < each.end_offset)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it ended since it had found enough, before the end."""
+        return self.state == "done" and bool(self.reason) and bool(self.places_left)
 
     @property
     def passed_s(self) -> float:
@@ -70,9 +96,12 @@ class Search:
                 self.found.append(answer)
             case Unreadable():
                 self.unreadable.append(answer)
+                self.gaps += 1
             case Progress():
                 self.progress = answer
             case Ended():
+                self.progress = self.progress._replace(read_bytes=answer.read_bytes, records=answer.records)
+                self.next_offsets = dict(answer.next_offsets)
                 self._end("done", answer.reason)
             case _:
                 self._end("failed", str(answer))

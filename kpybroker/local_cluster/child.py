@@ -15,6 +15,8 @@ from pathlib import Path
 from threading import Thread
 from typing import IO, Final
 
+CONSOLE: Final = "console: "
+"""The beginning of the line with the address of a node's console, before `READY`."""
 READY: Final = "Kafka Server started"
 """The line that a node prints once it serves clients."""
 _PACKAGES = ("kpybroker", "kpywire", "kpystorage")

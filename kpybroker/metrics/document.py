@@ -138,12 +138,12 @@ Spark's readers:
 - **Lag in seconds** is the age of the oldest record that is not read yet: now less the first timestamp of the batch
   that holds it (with `LogAppendTime`, the time of its append); 0 when all is read. It is read, not estimated,
   and missing where records carry no timestamp.
-- **Readers without a group** appear among the groups: a client that fetches and is no member of a group with commits
-  has its client id there. Java clients without an id of their own are called after their `group.id`, so a query of
-  Spark is its `spark-kafka-source-...`, one series for all executors. Their position is the end of what was sent to
-  them, or where their last fetch began if it could not take everything; of several connections the furthest. A reader
-  that has not fetched for five minutes is left out. Readers that use no fetch session are known for up to 200
-  partitions at a time. `kpybroker_reader_info` has their client ids.
+- **Readers without a group** appear among the groups: a client that fetches and is no member of a group that this
+  node coordinates has its client id there. Java clients without an id of their own are called after their `group.id`,
+  so a query of Spark is its `spark-kafka-source-...`, one series for all executors. Their position is the end of what
+  was sent to them, or where their last fetch began if it could not take everything; of several connections the
+  furthest. A reader that has not fetched for five minutes is left out. Readers that use no fetch session are known
+  for up to 200 partitions at a time. `kpybroker_reader_info` has their client ids.
 - **The event loop** serves everybody, so both of Kafka's idle percentages are its idleness, and
   `kpybroker_loop_lag_seconds` is how long nobody was served. From `kpybroker.loop.lag.warn.ms` on, the log says so
   and names the request that took longest.

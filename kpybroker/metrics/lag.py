@@ -22,10 +22,10 @@ from kpybroker.metrics.readers import (
     GroupFacts,
     Position,
     Readers,
-    clients_of,
     committed_by,
     facts_of,
     groups_of,
+    names_of,
     rebalances_of,
 )
 from kpybroker.metrics.table import (
@@ -199,8 +199,7 @@ class LagTables:
         left_out = 0
         for group in groups_of(self.broker):
             facts.append(facts_of(group))
-            if group.offsets:
-                in_groups |= {group.group_id, *clients_of(group)}
+            in_groups |= names_of(group)
             for position in committed_by(group):
                 if position is None:
                     yield None

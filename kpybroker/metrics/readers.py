@@ -3,8 +3,8 @@
 A reader without a group (Spark, a sink with offsets of its own, a consumer with ``assign``) is known by its client id,
 from its fetch session or, without a session, from its connection's last fetch. A Java client without a configured id
 makes one from its group's: ``consumer-<group>-<number>`` is the reader ``<group>``, so Spark's queries appear as the
-``spark-kafka-source-...`` that their logs show. A reader whose name is a group with commits, or that is a member of
-one, is not listed twice.
+``spark-kafka-source-...`` that their logs show. A reader whose name is a group with commits, or that is a member of a
+group, is not listed: what a member was sent does not say what its group has processed.
 """
 
 import re
@@ -104,6 +104,12 @@ def committed_by(group: Group) -> Iterator[Position | None]:
                 yield None
 
 
+def names_of(group: Group) -> set[str]:
+    """The names of readers that are this group, or its members."""
+    members = clients_of(group)
+    return {group.group_id, *members} if members or group.offsets else set()
+
+
 def clients_of(group: Group) -> set[str]:
     """The names that the group's members have as readers."""
     membership = group.membership
@@ -133,8 +139,8 @@ class Readers:
         self.server = server
         self.furthest: dict[tuple[str, str, int], int] = {}
         self.client_ids: dict[str, set[str]] = {}
-        self.last_ms: dict[str, float] = {}
-        """The time of each reader's last fetch, on the monotonic clock."""
+        self.last_ms: dict[tuple[str, str, int], float] = {}
+        """The time of the last fetch of each partition, on the monotonic clock."""
 
     def gather(self) -> Iterator[None]:
         """Gather the positions. Every step is a place to pause."""
@@ -143,8 +149,8 @@ class Readers:
             topic = self._name(entry.topic)
             if topic is not None:
                 name = name_of(client_id)
-                self.last_ms[name] = max(last_ms, self.last_ms.get(name, 0.0))
                 key = (name, topic, entry.index)
+                self.last_ms[key] = max(last_ms, self.last_ms.get(key, 0.0))
                 self.furthest[key] = max(self._reached(topic, entry), self.furthest.get(key, -1))
                 self.client_ids.setdefault(name, set()).add((client_id or "")[:LONGEST_CHARS])
             if seen % PER_SLICE == 0:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from kpybroker.names_nearby import nearby
 from kpybroker.scan.errors import BadOption
 
 KAFKA: Final = "kafka."
@@ -30,9 +31,10 @@ def properties_of(given: Given, refused: Mapping[str, str], client: str) -> dict
 
 
 def unknown_options(given: Given, known: Collection[str]) -> tuple[str, ...]:
-    """A line for each option that nobody knows."""
-    unknown = sorted(key for key in given if key not in known and not key.startswith(KAFKA))
-    return tuple(f"the option {key} is not known and has no effect" for key in unknown)
+    """A line for each option that nobody knows, with similar ones of those that are ``known``."""
+    in_lower_case = {name.lower() for name in known}
+    unknown = sorted(key for key in given if key not in in_lower_case and not key.startswith(KAFKA))
+    return tuple(f"the option {key} is not known and has no effect{nearby(known, key, 1)}" for key in unknown)
 
 
 def flag(given: Given, option: str, *, default: bool) -> bool:

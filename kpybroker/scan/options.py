@@ -47,15 +47,13 @@ _IGNORED_IN_BATCHES: Final = (
     "maxtriggerdelay",
     "maxbytespertrigger",
 )
-_KNOWN: Final = frozenset(
-    (
-        *SUBSCRIPTIONS, "startingoffsets", "endingoffsets", "startingoffsetsbytimestamp", "endingoffsetsbytimestamp",
-        "startingtimestamp", "endingtimestamp", "startingoffsetsbytimestampstrategy", "failondataloss",
-        "minpartitions", "maxrecordsperpartition", *_IGNORED_IN_BATCHES, "includeheaders", "columns", "filter",
-        "taskbytes", "transport", "secondports", "leasems", "pushfilters", "startingoffsetsfromcheckpoint",
-        "groupidprefix",
-        "kafkaconsumer.polltimeoutms", "fetchoffset.numretries", "fetchoffset.retryintervalms", "path",
-    )
+_KNOWN: Final = (
+    "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp", "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "maxOffsetsPerTrigger", "minOffsetsPerTrigger",
+    "maxTriggerDelay", "maxBytesPerTrigger", "includeHeaders", "columns", "filter", "taskBytes", "transport",
+    "secondPorts", "leaseMs", "pushFilters", "startingOffsetsFromCheckpoint", "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "path",
 )  # fmt: skip
 """All options but those of the client. Some are for Spark's own source alone, and have no effect here."""
 

@@ -19,11 +19,9 @@ _REFUSED: Final = {
     "partitioner.class": "Instead add a column 'partition'.",
     "interceptor.classes": "There is no Java client here.",
 }
-_KNOWN: Final = frozenset(
-    (
-        "topic", "includeheaders", "exactlyonce", "transactionalid", "transactionalidprefix", "txnappid", "txnversion",
-        "checkpointlocation", "path", "queryname",
-    )
+_KNOWN: Final = (
+    "topic", "includeHeaders", "exactlyOnce", "transactionalId", "transactionalIdPrefix", "txnAppId", "txnVersion",
+    "checkpointLocation", "path", "queryName",
 )  # fmt: skip
 
 

@@ -106,20 +106,38 @@ def test_replication_factors_that_cannot_be_had() -> None:
 
 def test_partitions_without_a_leader_are_worse_than_those_behind() -> None:
     good, behind, offline = (
-        PartitionHealth("t-0", 1, 2, 2),
-        PartitionHealth("t-1", 1, 2, 1),
-        PartitionHealth("t-2", -1, 2, 0),
+        PartitionHealth("t-0", 1, [1, 2], [1, 2]),
+        PartitionHealth("t-1", 1, [1, 2], [1]),
+        PartitionHealth("t-2", -1, [2, 3], []),
     )
-    assert levels(diagnoses.partitions([good])) == [GOOD]
-    assert levels(diagnoses.partitions([good, behind])) == [WARNING]
-    assert levels(diagnoses.partitions([good, behind, offline])) == [PROBLEM, WARNING]
-    (many,) = diagnoses.partitions([PartitionHealth(f"t-{number}", -1, 1, 0) for number in range(50)])
+    assert levels(diagnoses.partitions([good], ())) == [GOOD]
+    assert levels(diagnoses.partitions([good, behind], ())) == [WARNING]
+    assert levels(diagnoses.partitions([good, behind, offline], ())) == [PROBLEM, WARNING]
+    (many,) = diagnoses.partitions([PartitionHealth(f"t-{number}", -1, [1], []) for number in range(50)], ())
     assert many.message.endswith("and 45 more")
 
 
-def test_brokers_that_do_not_live_are_named() -> None:
-    assert levels(diagnoses.fenced([3, 1])) == [WARNING]
-    assert levels(diagnoses.fenced([])) == []
+def test_partitions_name_the_broker_whose_absence_explains_them() -> None:
+    by_two, by_three = PartitionHealth("t-1", 1, [1, 2], [1]), PartitionHealth("t-2", 1, [1, 3], [1])
+    explained, other = diagnoses.partitions([by_two, by_three], {2})
+    assert (explained.message, explained.remedy) == (
+        "1 partition with replicas out of sync, since broker 2 is not alive: t-1",
+        "Start broker 2.",
+    )
+    assert other.message == "1 partition with replicas out of sync: t-2"
+    (offline,) = diagnoses.partitions([PartitionHealth("t-3", -1, [2, 3], [])], {2})
+    assert offline.remedy == "Start broker 2."
+
+
+def test_brokers_that_do_not_live_are_problems_of_their_own() -> None:
+    found = list(diagnoses.dead({3, 1}, {1, 7}))
+    assert [each.message for each in found] == [
+        "broker 1 is registered and not alive",
+        "broker 3 is registered and not alive",
+        "broker 7 holds replicas and is not alive",
+    ]
+    assert set(levels(found)) == {PROBLEM}
+    assert levels(diagnoses.dead([], [])) == []
 
 
 def test_a_group_that_rebalances_twice_in_a_row_is_stuck() -> None:

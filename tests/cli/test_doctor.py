@@ -48,7 +48,9 @@ def test_a_damaged_batch_that_a_reader_met_is_a_problem_with_its_directory(broke
     def corrupt() -> dict[str, Any]:
         return next(each for each in findings(broker, "--patience", "0") if each["check"] == "corrupt batches")
 
-    assert corrupt()["level"] == GOOD
+    before = corrupt()
+    assert before["level"] == GOOD
+    assert "the last segment of a log is sent unchecked" in before["message"]
     with Command(broker.server, "consume", "bent", "-e", "-q") as reading:
         assert reading.end() == 1
     path = broker.directory / "data" / "bent-0"
@@ -56,7 +58,7 @@ def test_a_damaged_batch_that_a_reader_met_is_a_problem_with_its_directory(broke
     assert f"What is damaged says: kpybroker check {path}" in broker.said()
     found = corrupt()
     assert found["level"] == PROBLEM
-    assert found["message"] == f"readers of bent-0 have met 1 damaged place in {path}"
+    assert found["message"] == f"broker 1: readers of bent-0 have met 1 damaged place in {path}"
     assert f"kpybroker check {path}" in found["remedy"]
 
 

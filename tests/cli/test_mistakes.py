@@ -4,6 +4,7 @@ import json
 import socket
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -36,6 +37,11 @@ def invoke(broker: Broker, *words: str) -> Result:
             ("configs", "describe", "--broker", "1", "log.retention"),
             "has no config log.retention; did you mean log.retention.ms",
         ),
+        (
+            ("topics", "create", "new", "-c", "retention.mss=5"),
+            "Unknown topic config name: retention.mss; did you mean retention.ms",
+        ),
+        (("configs", "alter", "-t", "orders", "--set", "retention.mss=5"), "retention.mss; did you mean retention.ms"),
         (("cluster", "log-dirs", "--broker", "9"), "there is no broker 9 (BROKER_NOT_AVAILABLE)"),
         (("offsets", "committed", "nobody"), "group nobody does not exist (GROUP_ID_NOT_FOUND)"),
         (("groups", "remove-members", "nobody", "--member", "m"), "Error: m: "),
@@ -106,6 +112,18 @@ def test_an_option_that_stands_too_early_is_told_its_place(words: tuple[str, ...
     result = CliRunner().invoke(main, list(words), prog_name="kpybroker")
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_lines_of_a_file_that_are_probably_meant_otherwise_are_said_once(broker: Broker, tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("securty.protocol=SSL\nclient.id==me\nmetadata.max.age.ms=5000\nclient.rack=r\n")
+    result = invoke(broker, "consume", "orders", "-e", "-q", "--command-config", str(path))
+    assert result.exit_code == 0
+    doubled, misspelt = result.stderr.splitlines()
+    assert misspelt == (
+        f"kpybroker: {path}:1: securty.protocol is not known and has no effect; did you mean security.protocol?"
+    )
+    assert doubled.startswith(f"kpybroker: {path}:2: the value of client.id begins with '=', since the line has '=='")
 
 
 def test_without_a_name_all_topics_are_described(broker: Broker) -> None:

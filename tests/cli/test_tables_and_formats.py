@@ -4,7 +4,7 @@ import pytest
 
 from kpybroker.cli.progress import progress_text
 from kpybroker.cli.record_format import formatter, simple_layout
-from kpybroker.cli.tables import bytes_text, columns, duration_text, plural
+from kpybroker.cli.tables import bytes_text, columns, duration_text, plural, width_of
 from kpybroker.client.client import Spot
 from kpybroker.client.reader import Found
 from kpywire.aborted import Aborted
@@ -20,6 +20,36 @@ def test_numbers_stand_to_the_right_also_beside_missing_ones() -> None:
 
 def test_words_stand_to_the_left_and_lines_end_without_spaces() -> None:
     assert columns(("A", "B"), [("x", ""), ("yy", "z")]) == "A   B\nx\nyy  z"
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [
+        ("plain", 5),
+        ("größe", 5),
+        ("gro\u0308ße", 5),
+        ("住所", 4),
+        ("주소", 4),
+        ("\u1112\u1161\u11ab", 2),
+        ("ｱﾄﾞﾚｽ", 5),
+        ("ＡＢ", 4),
+        ("👍", 2),
+        ("👍🏽", 2),
+        ("❤", 1),
+        ("❤\ufe0f", 2),
+        ("👩\u200d🚀", 2),
+        ("🇨🇭", 2),
+        ("नी", 2),
+    ],
+)
+def test_letters_take_the_columns_that_a_terminal_gives_them(text: str, width: int) -> None:
+    assert width_of(text) == width
+
+
+def test_columns_are_aligned_behind_wide_letters() -> None:
+    table = columns(("NAME", "KIND", "COUNT"), [("住所", "👍🏽", 5), ("a", "gro\u0308ße", 1000)]).splitlines()
+    assert table == ["NAME  KIND   COUNT", "住所  👍🏽         5", "a     gro\u0308ße   1000"]
+    assert {width_of(line) for line in table} == {18}
 
 
 @pytest.mark.parametrize(

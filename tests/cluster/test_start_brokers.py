@@ -1,5 +1,6 @@
 """``kpybroker start --brokers``: one command, a whole cluster; what becomes of it is said in lines."""
 
+import json
 import os
 import re
 import signal
@@ -10,12 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
 from threading import Thread
+from urllib.request import urlopen
 
 import pytest
 from click.testing import CliRunner
 
 from kpybroker.cli import main
 from kpybroker.testing.cluster import _free_ports
+from waiting import eventually
 
 WAIT_S = 60
 
@@ -79,6 +82,13 @@ def cli(*arguments: str, given: str = "") -> str:
     return result.output
 
 
+def first_finding(*server: str) -> str:
+    found = json.loads(CliRunner().invoke(main, ["doctor", "--patience", "0", "--json", *server]).stdout)
+    assert not [each for each in found if each["check"] == "replication factors"], "a broker that is away counts"
+    message: str = found[0]["message"]
+    return message
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_cluster_starts_survives_a_node_stops_and_starts_again(tmp_path: Path) -> None:
@@ -106,6 +116,7 @@ def test_a_cluster_starts_survives_a_node_stops_and_starts_again(tmp_path: Path)
         os.kill(cluster.pid_of_node(2), signal.SIGKILL)
         cluster.wait_for("^kpybroker: node 2 was ended by SIGKILL; the others go on$")
         cli("produce", "kept", *server, given="after\n")
+        eventually(lambda: first_finding(*server) == "broker 2 is registered and not alive", "the doctor names it")
         assert cluster.end(signal.SIGINT) == 1
         assert any(line == "kpybroker: stopping 2 nodes" for line in cluster.said)
         assert sum("This node has stopped" in line for line in cluster.said) == 2
@@ -119,8 +130,12 @@ def test_a_cluster_starts_survives_a_node_stops_and_starts_again(tmp_path: Path)
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_no_node_outlives_who_started_it(tmp_path: Path) -> None:
     port = str(_free_ports(1)[0])
-    with started("--brokers", "1", "--data-dir", str(tmp_path), "--port", port, "--http", "off") as cluster:
+    http = ("--override", "kpybroker.http.listener=127.0.0.1:0")
+    with started("--brokers", "1", "--data-dir", str(tmp_path), "--port", port, *http) as cluster:
         cluster.wait_for("1 broker serves")
+        console = cluster.wait_for("console of node 1").removeprefix("  console of node 1: ")
+        with urlopen(f"{console}api/cluster", timeout=WAIT_S) as answer:
+            assert json.load(answer)["node_id"] == 1
         pid = cluster.pid_of_node(1)
         cluster.process.kill()
         cluster.process.wait()

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
-from kpybroker.config.properties import parse_properties, read_properties, written_properties
+from kpybroker.config.properties import doubts, parse_properties, read_properties, written_properties
 from oracle.configs import ask
 
 
@@ -43,6 +44,28 @@ def named(pairs: dict[str, str]) -> dict[str, str]:
 )
 def test_pairs_are_read(text, expected):
     assert values(text) == expected
+
+
+def test_a_second_sign_belongs_to_the_value_as_in_java_and_is_doubted():
+    found = parse_properties("a==b\nc=\\=d\ne = = f\ng=h=i\nj:=k\n")
+    assert {key: each.value for key, each in found.items()} == {"a": "=b", "c": "=d", "e": "= f", "g": "h=i", "j": "=k"}
+    assert [line.partition(";")[0] for line in doubts(found, "server.properties")] == [
+        f"server.properties:{line}: the value of {key} begins with '=', since the line has '=='"
+        for line, key in ((1, "a"), (3, "e"), (5, "j"))
+    ]
+
+
+def test_a_doubtful_line_is_a_warning_of_the_node(tmp_path):
+    path = tmp_path / "server.properties"
+    path.write_text("process.roles=broker,controller\nnode.id=1\nbroker.rack==r1\nlog.dirs=/d\n")
+    listeners = {
+        "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "1@127.0.0.1:9093",
+    }
+    config = BrokerConfig.load(path, listeners)
+    assert config["broker.rack"] == "=r1"
+    assert [line for line in config.warnings if line.startswith(f"{path}:3: the value of broker.rack begins with")]
 
 
 def test_lines_are_counted_from_where_a_pair_begins():

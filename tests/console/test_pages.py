@@ -192,6 +192,7 @@ def test_a_share_group_has_members_and_no_positions(stage: Stage) -> None:
     assert (page["type"], page["state"], page["is_stuck"]) == ("share", "Stable", False)
     assert page["verdict"] == "Nobody reads in it on this node; the leaders of its partitions know more."
     assert [each["assigned"] for each in page["members"]] == [["flights-0", "flights-1"]]
+    assert (page["positions"], page["lag"], page["unknown"]) == ([], None, 0)
     assert ("sharers", "share", 1) in [
         (each["id"], each["type"], each["members"]) for each in stage.node.get("/api/groups").json["groups"]
     ]

@@ -169,7 +169,41 @@ def test_a_search_that_matches_everything_ends_when_enough_was_found(node: Conso
     node.create("crowded")
     node.produce("crowded", [record(b"same", n) for n in range(1000)])
     result = searched(node, topic="crowded", text="same")
-    assert (len(result["records"]), result["reason"]) == (200, "200 records were found")
+    assert (len(result["records"]), result["reason"], result["records_seen"]) == (200, "200 records were found", 200)
+    assert result["read_bytes"] > 0
+    offsets_found = [each["offset"] for each in result["records"]]
+    while result["may_go_on"]:
+        see = node.post(f"/searches/{result['id']}/more").json["see"]
+        eventually(lambda see=see: node.get(f"/api{see}").json["state"] == "done", "the search ends")  # type: ignore[misc]
+        result = node.get(f"/api{see}").json
+        offsets_found += [each["offset"] for each in result["records"]]
+    assert offsets_found == list(range(1000)), "searching on finds each record once"
+    assert node.post(f"/searches/{result['id']}/more").status == 400
+
+
+def test_a_search_counts_what_it_read_of_a_small_topic(node: ConsoleNode) -> None:
+    node.create("small", 2)
+    for partition in (0, 1):
+        node.produce("small", [record(b"v%d" % n, n) for n in range(9)], partition)
+    for text, hits in (("v3", 2), ("none", 0)):
+        result = searched(node, topic="small", text=text)
+        assert (result["state"], len(result["records"]), result["records_seen"]) == ("done", hits, 18)
+        assert 0 < result["read_bytes"] <= result["total_bytes"]
+        assert result["share"] == 1.0
+
+
+def test_headers_that_are_left_out_or_cut_are_counted(node: ConsoleNode) -> None:
+    node.create("headed")
+    headers = (("n" * 2000, b"v" * 3000), *((f"h{n}", b"v") for n in range(59)))
+    node.produce("headed", [Record(value=b"v", timestamp=1, headers=headers)])
+    (row,) = node.get("/api/records", topic="headed").json["records"]
+    assert (len(row["headers"]), row["headers_left_out"]) == (50, 10)
+    long, short = row["headers"][:2]
+    assert (long["name_is_cut"], long["value"]["is_cut"], long["value"]["bytes"]) == (True, True, 3000)
+    assert (short["name_is_cut"], short["value"]["is_cut"]) == (False, False)
+    page = node.get("/records", topic="headed").text
+    for words in ("10 more headers", "only the beginning of its name", "2.9 KiB, only its beginning"):
+        assert words in page
 
 
 def test_a_search_is_cancelled_and_only_its_owner_sees_it(node: ConsoleNode, many: str) -> None:

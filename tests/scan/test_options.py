@@ -167,7 +167,7 @@ def test_options_without_effect_are_named() -> None:
         "groupIdPrefix": "g",
     }
     assert warnings_of(read_options(BASE | said)) == [
-        "the option maxoffsetpertrigger is not known and has no effect",
+        "the option maxoffsetpertrigger is not known and has no effect; did you mean maxOffsetsPerTrigger?",
         "the option kafka.fetch.mx.bytes has no effect here; did you mean kafka.fetch.max.bytes?",
     ]
 

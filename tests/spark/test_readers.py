@@ -53,6 +53,9 @@ class Fields:
 PLAIN: Any = Fields(tuple(TYPES)[:-1])
 
 
+MEANT = "; did you mean maxOffsetsPerTrigger?"
+
+
 def source(broker: Broker, **options: Any) -> KpybrokerSource:
     said = {"kafka.bootstrap.servers": broker.bootstrap_servers, "kafka.default.api.timeout.ms": "3000"}
     return KpybrokerSource(said | {key: str(value) for key, value in options.items() if value is not None})
@@ -154,7 +157,7 @@ def test_an_error_for_people_ends_the_process_without_a_traceback(monkeypatch: p
 def test_options_without_effect_are_logged_once(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     source(broker, subscribe="t", maxOffsetPerTrigger="5").schema()
     assert [record.getMessage() for record in caplog.records] == [
-        "kpybroker data source: the option maxoffsetpertrigger is not known and has no effect"
+        f"kpybroker data source: the option maxoffsetpertrigger is not known and has no effect{MEANT}"
     ]
 
 

@@ -1,19 +1,20 @@
 """The groups that this node coordinates, those of other nodes as far as the viewer can ask them, and readers without a
 group."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.console.answers.kinds import share_facts, share_rows, streams_facts
 from kpybroker.console.answers.members import members_of, silence_of
+from kpybroker.console.answers.positions import lag_of_group, leader_of, position_rows, total_of, watched_spots
 from kpybroker.console.answers.transactions import transactional_id_of
 from kpybroker.console.asking import refuse
 from kpybroker.console.node_parts import NodeParts
 from kpybroker.console.pace import paced
 from kpybroker.console.query import Query
-from kpybroker.console.readers import without_group
+from kpybroker.console.readers import gathered, may_see_readers, without_group
 from kpybroker.console.viewer import Viewer
 from kpybroker.console.views import stuck
 from kpybroker.console.views.groups import (
@@ -35,17 +36,18 @@ from kpybroker.groups.classic.classic_group import ClassicGroup
 from kpybroker.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.group import Group
-from kpybroker.groups.offsets.committed import find_committed
 from kpybroker.groups.share.share_group import SHARE, ShareGroup
 from kpybroker.groups.streams.streams_group import StreamsGroup
 from kpybroker.metrics.lag import Lag, Times, lag_of
-from kpybroker.metrics.readers import Position, Readers, committed_by, groups_of, name_of
+from kpybroker.metrics.readers import Position, groups_of, names_of
 from kpybroker.partition.leader import Leader
+from kpybroker.serving.preferred_replica import RACK_AWARE
 from kpywire import error_codes
 from kpywire.messages.list_groups import ListGroupsRequest
 
 REMOVED: Final = (stories.SILENT, stories.LATE_JOIN, stories.LATE_SYNC, stories.LATE_REVOKE)
-MOST_POSITIONS: Final = 2_000
+ASSIGNED: Final = (stories.JOINED, stories.GENERATION, stories.ASSIGNED)
+MOST_CLIENT_IDS: Final = 20
 
 
 async def groups(node: NodeParts, viewer: Viewer, query: Query) -> Groups:
@@ -70,57 +72,53 @@ async def groups(node: NodeParts, viewer: Viewer, query: Query) -> Groups:
     for name in names[(page - 1) * PER_PAGE : page * PER_PAGE]:
         kind, state, where = listed[name]
         group = known.get(name)
-        lag = None if group is None else await _lag_of_group(node, group)
-        rows.append(GroupRow(name, kind, state, None if group is None else len(members_of(node, group)), where, lag))
-    readers = await _readers(node, viewer, set(known)) if page == 1 else ()
-    return Groups(search, page, pages, len(names), tuple(rows), readers, tuple(unreachable))
+        if group is None:
+            rows.append(GroupRow(name, kind, state, None, where, None, 0))
+        else:
+            members = members_of(node, group)
+            lag = await lag_of_group(node, group, members)
+            rows.append(GroupRow(name, kind, state, len(members), where, *lag))
+    is_shown = page == 1 and may_see_readers(viewer)
+    in_groups = {name for group in known.values() for name in names_of(group)} | set(listed)
+    readers, left_out = await _readers(node, viewer, in_groups) if is_shown else ((), 0)
+    hidden = not may_see_readers(viewer)
+    return Groups(search, page, pages, len(names), tuple(rows), readers, left_out, hidden, tuple(unreachable))
 
 
-async def _lag_of_group(node: NodeParts, group: Group) -> int | None:
-    lags: list[int] = []
-    now_ms = node.broker.scheduler.now_ms()
-    times: Times = {}
-    async for position in paced(committed_by(group)):
-        if position is not None and len(lags) < MOST_POSITIONS:
-            lag = lag_of(node.broker, position, now_ms, times, times)
-            if lag is not None:
-                lags.append(lag.records)
-    return sum(lags) if lags else None
-
-
-async def _readers(node: NodeParts, viewer: Viewer, in_groups: set[str]) -> tuple[ReaderRow, ...]:
-    readers = Readers(node.broker, node.sources.server)
-    async for _ in paced(readers.gather()):
-        pass
+async def _readers(node: NodeParts, viewer: Viewer, in_groups: set[str]) -> tuple[tuple[ReaderRow, ...], int]:
+    """The readers without a group, and the number of those that are left out."""
+    readers = await gathered(node)
     lags: dict[str, list[Lag | None]] = {}
     verdicts: dict[str, str] = {}
-    now_ms = node.broker.scheduler.now_ms()
+    now_ms, passed_ms = node.broker.scheduler.now_ms(), node.broker.scheduler.monotonic_ms()
     times: Times = {}
-    async for position in paced(await without_group(node.sources, in_groups)):
+    async for position in paced(await without_group(node, viewer, readers, in_groups)):
         if viewer.may_see_topic(position.topic):
             lag = lag_of(node.broker, position, now_ms, times, times)
             lags.setdefault(position.name, []).append(lag)
-            if lag is not None and lag.records and position.name not in verdicts:
-                silent_s = (node.broker.scheduler.monotonic_ms() - readers.last_ms.get(position.name, 0.0)) / 1000
+            if lag is not None and lag.records and not verdicts.get(position.name):
+                silent_s = (passed_ms - readers.last_ms.get(position[:3], 0.0)) / 1000
                 verdicts[position.name] = stuck.verdict_on_reader(
                     f"{position.topic}-{position.partition}", position.offset, _pin(node, viewer, position), silent_s
                 )
-    return tuple(
+    rows = tuple(
         ReaderRow(
             name,
-            tuple(sorted(readers.client_ids.get(name, ()))[:20]),
+            tuple(sorted(readers.client_ids.get(name, ()))[:MOST_CLIENT_IDS]),
+            max(0, len(readers.client_ids.get(name, ())) - MOST_CLIENT_IDS),
             len(found),
-            sum(each.records for each in found if each is not None),
+            total_of([None if each is None else each.records for each in found]).records,
             max((each.seconds for each in found if each is not None and each.seconds is not None), default=None),
             verdicts.get(name, ""),
         )
         for name, found in sorted(lags.items())[:PER_PAGE]
     )
+    return rows, max(0, len(lags) - PER_PAGE)
 
 
 def _pin(node: NodeParts, viewer: Viewer, position: Position) -> stuck.OpenTransaction | None:
     """The transaction that holds back a reader of committed records at this position."""
-    leader = _leader(node, position.topic, position.partition)
+    leader = leader_of(node, position.topic, position.partition)
     if leader is None or position.offset < leader.last_stable_offset().offset:
         return None
     return next(iter(_open_transactions(node, viewer, leader)), None)
@@ -128,7 +126,7 @@ def _pin(node: NodeParts, viewer: Viewer, position: Position) -> stuck.OpenTrans
 
 def _open_transactions(node: NodeParts, viewer: Viewer, leader: Leader) -> Iterator[stuck.OpenTransaction]:
     for producer_id, first_offset, _ in leader.log.producers.open_transactions()[:1]:
-        yield stuck.OpenTransaction(producer_id, transactional_id_of(node.broker, viewer, producer_id), first_offset)
+        yield stuck.OpenTransaction(producer_id, transactional_id_of(node, viewer, producer_id), first_offset)
 
 
 async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
@@ -142,23 +140,21 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
             async for each in paced(members_of(node, found))
         ]
     )
-    assigned = {spot: member.client_id for member in members for spot in member.assigned}
-    readers = Readers(node.broker, node.sources.server)
-    async for _ in paced(readers.gather()):
-        pass
-    fetched = _fetched_by(readers, name, [member.client_id for member in members])
-    positions = await _positions(node, viewer, found, assigned, fetched)
+    positions, left_out = await position_rows(node, viewer, found, members, await gathered(node))
     events = coordinator.shard.stories.of(name)
     kind, state, generation, protocol = _summary(found)
     shares = await share_rows(node, viewer, name, members) if kind == SHARE else ()
-    found_of_kind = _verdict_of_kind(node, viewer, (coordinator, found), members, shares)
-    is_stuck, verdict = found_of_kind or stuck.verdict_on(
-        await _facts(node, viewer, state, (members, positions), events)
-    )
-    lag = sum(each.lag or 0 for each in positions) + sum(each.unread for each in shares)
+    led = total_of([each.lag for each in positions if each.end_offset is not None])
+    lag = led.records if kind != SHARE else sum(each.unread for each in shares) if shares else None
     lag_s = max((each.lag_s for each in positions if each.lag_s is not None), default=None)
-    plots = node.lags.look(name, lag, lag_s)
-    story = story_of(events)
+    watched = node.lags.look((name, str(viewer.principal)), (lag, lag_s), watched_spots(positions))
+    found_of_kind = _verdict_of_kind(node, viewer, (coordinator, found), members, shares)
+    if found_of_kind is None:
+        facts = await _facts(node, viewer, state, (members, positions), events)
+        facts = replace(facts, still_s=watched.still_s, pace=watched.pace)
+        found_of_kind = stuck.verdict_on(facts)
+    is_stuck, verdict = found_of_kind
+    pace = watched.pace
     return GroupPage(
         name,
         kind,
@@ -170,11 +166,16 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         is_stuck,
         members,
         positions,
+        left_out,
         shares,
         lag,
+        led.unknown,
         lag_s,
-        story,
-        plots,
+        None if pace is None else round(pace.read_per_s, 3),
+        None if pace is None else round(pace.written_per_s, 3),
+        pace is not None and pace.falls_behind and bool(lag),
+        story_of(events),
+        watched.plots,
     )
 
 
@@ -226,57 +227,6 @@ def _summary(group: Group) -> tuple[str, str, int | None, str]:
     return "offsets only", "Empty", None, ""
 
 
-def _fetched_by(readers: Readers, name: str, client_ids: Sequence[str]) -> Mapping[tuple[str, int], int]:
-    """The furthest position of the group's members in each partition."""
-    names = {name, *map(name_of, client_ids)}
-    found: dict[tuple[str, int], int] = {}
-    for (reader, topic, partition), offset in readers.furthest.items():
-        if reader in names:
-            found[topic, partition] = max(offset, found.get((topic, partition), -1))
-    return found
-
-
-async def _positions(
-    node: NodeParts,
-    viewer: Viewer,
-    group: Group,
-    assigned: Mapping[str, str],
-    fetched: Mapping[tuple[str, int], int],
-) -> tuple[PositionRow, ...]:
-    now_ms = node.broker.scheduler.now_ms()
-    times: Times = {}
-    rows: list[PositionRow] = []
-    async for position in paced(committed_by(group)):
-        if position is None or not viewer.may_see_topic(position.topic) or len(rows) >= MOST_POSITIONS:
-            continue
-        spot = position.topic, position.partition
-        committed = find_committed(group, *spot)
-        lag = lag_of(node.broker, position, now_ms, times, times)
-        leader = _leader(node, *spot)
-        rows.append(
-            PositionRow(
-                *spot,
-                position.offset,
-                None if committed is None else committed.commit_timestamp_ms,
-                "" if committed is None else committed.metadata[:200],
-                None if leader is None else leader.high_watermark.offset,
-                None if leader is None else leader.last_stable_offset().offset,
-                None if lag is None else lag.records,
-                None if lag is None else lag.seconds,
-                assigned.get(f"{position.topic}-{position.partition}"),
-                fetched.get(spot),
-            )
-        )
-    return tuple(sorted(rows, key=lambda row: (row.topic, row.partition)))
-
-
-def _leader(node: NodeParts, topic: str, partition: int) -> Leader | None:
-    try:
-        return node.broker.replicas.find(topic, partition).leader
-    except KafkaError:
-        return None
-
-
 async def _facts(
     node: NodeParts,
     viewer: Viewer,
@@ -285,15 +235,21 @@ async def _facts(
     events: Sequence[stories.Event],
 ) -> stuck.Facts:
     members, positions = rows
-    starts: dict[tuple[str, int], int] = {}
     pins: dict[tuple[str, int], stuck.OpenTransaction] = {}
     async for each in paced(positions):
         spot = each.topic, each.partition
-        leader = _leader(node, *spot)
-        if leader is None:
-            continue
-        starts[spot] = leader.log.log_start_offset
-        pins.update((spot, pin) for pin in _open_transactions(node, viewer, leader))
+        leader = leader_of(node, *spot)
+        if leader is not None:
+            pins.update((spot, pin) for pin in _open_transactions(node, viewer, leader))
     moved_ms = max((each.commit_ms or 0 for each in positions), default=0)
     lost = sum(event.what in REMOVED and event.timestamp_ms > moved_ms for event in events)
-    return stuck.Facts(state, members, positions, starts, pins, lost, node.broker.scheduler.now_ms())
+    return stuck.Facts(
+        state,
+        members,
+        positions,
+        pins,
+        lost,
+        node.broker.scheduler.now_ms(),
+        max((event.timestamp_ms for event in events if event.what in ASSIGNED), default=None),
+        reads_elsewhere=node.broker.config["replica.selector.class"] == RACK_AWARE,
+    )

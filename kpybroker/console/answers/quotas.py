@@ -1,7 +1,6 @@
 """The page of quotas: those of the cluster, and what clients use of them on this node."""
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any, Final
 
 from kpybroker.console.asking import refuse
@@ -25,7 +24,10 @@ async def quotas(node: NodeParts, viewer: Viewer, _query: Query) -> QuotasPage:
     try:
         answer = await node.ask(viewer, DescribeClientQuotasRequest(components=[], strict=False))
         refuse(answer.error_code, "quotas", answer.error_message)
-        rows = tuple([row async for row in paced(islice(_rows(answer), MOST_ROWS))])
+        found = [row async for row in paced(_rows(answer))]
+        rows = tuple(found[:MOST_ROWS])
+        if len(found) > MOST_ROWS:
+            hidden = f"{len(found) - MOST_ROWS} more quotas are left out"
     except Refused as refused:
         hidden = str(refused)
     return QuotasPage(rows, hidden, _used(node), len(node.sources.server.mutes))

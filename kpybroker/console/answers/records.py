@@ -61,6 +61,8 @@ class Download(NamedTuple):
 class _Held(NamedTuple):
     roles: dict[int, Role]
     elsewhere: tuple[int, ...]
+    left_out: int
+    """Partitions of a topic with too many."""
 
 
 async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
@@ -71,9 +73,8 @@ async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
     most, committed = query.number("most", USUAL, lowest=1, highest=MOST), query.flag("committed")
     name = query.text("topic")
     if not name:
-        may_read = (each for each in sorted(node.broker.image.topics) if _may_read(viewer, each))
-        topics = tuple(each for each, _ in zip(may_read, range(MOST_TOPICS), strict=False))
-        return nothing_chosen(topics, form)
+        topics = [each async for each in paced(sorted(node.broker.image.topics)) if _may_read(viewer, each)]
+        return nothing_chosen(tuple(topics[:MOST_TOPICS]), max(0, len(topics) - MOST_TOPICS), form)
     topic = _readable(node, viewer, name)
     index = query.number("partition", -1, lowest=-1, highest=2**31 - 1)
     held = _held(node, topic, index)
@@ -93,7 +94,9 @@ async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
     return RecordsPage(
         topic.name,
         (),
+        0,
         len(topic.partitions),
+        held.left_out,
         index if index >= 0 else None,
         start,
         offset if start == OFFSET else None,
@@ -159,14 +162,15 @@ def _held(node: NodeParts, topic: Topic, index: int) -> _Held:
         refuse(error_codes.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{index}")
     roles: dict[int, Role] = {}
     elsewhere: list[int] = []
-    for number in [index] if index >= 0 else sorted(topic.partitions)[:MOST_PARTITIONS]:
+    numbers = [index] if index >= 0 else sorted(topic.partitions)
+    for number in numbers[:MOST_PARTITIONS]:
         try:
             roles[number] = node.broker.replicas.find(topic.name, number).held()
         except KafkaError:
             elsewhere.append(number)
         except StorageError as error:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
-    return _Held(roles, tuple(elsewhere))
+    return _Held(roles, tuple(elsewhere), max(0, len(numbers) - MOST_PARTITIONS))
 
 
 def _here(topic: Topic, held: _Held) -> dict[int, Role]:
@@ -273,14 +277,15 @@ async def search(node: NodeParts, viewer: Viewer, query: Query) -> str:
     text, where = query.needed("text"), _chosen(query, "where", WHERE)
     needle = needle_in(text, where, ignores_case=query.flag("ignore_case"), kind=query.text("kind", "text"))
     index = query.number("partition", -1, lowest=-1, highest=2**31 - 1)
-    roles = _here(topic, _held(node, topic, index))
+    held = _held(node, topic, index)
+    roles = _here(topic, held)
     since = query.text("since")
     start = TIME if since else OLDEST
     places = await _places(node, roles, start, (0, since, 0))
     task = Task(_not_empty(places), MOST_FOUND, needle=needle)
     total = sum(role.log.size for role in roles.values())
     title = {"topic": topic.name, "text": text, "where": where, "form": _chosen(query, "form", FORMS)}
-    made = Search(task, title, str(viewer.principal), total)
+    made = Search(task, title, str(viewer.principal), total, held.elsewhere, held.left_out)
     node.searches.start(next(iter(roles.values())).log.directory.disk, made)
     return f"/searches/{made.id}"
 
@@ -311,7 +316,7 @@ async def found(node: NodeParts, viewer: Viewer, query: Query) -> SearchPage:
     made = node.searches.find(query.text("search"), str(viewer.principal))
     _readable(node, viewer, made.title["topic"])
     is_over = made.state == "done" and not made.reason
-    read_bytes = made.total_bytes if is_over else made.progress.read_bytes
+    read_bytes = made.progress.read_bytes
     form = query.text("form") or made.title["form"]
     form = form if form in FORMS else AUTO
     hits = list(made.found)
@@ -329,10 +334,29 @@ async def found(node: NodeParts, viewer: Viewer, query: Query) -> SearchPage:
         made.progress.records,
         tuple([row_of(each, form, shown.values) async for each in paced(hits)]),
         gaps_of(made.unreadable),
+        max(0, made.gaps - len(made.unreadable)),
+        made.is_full,
+        made.elsewhere,
+        made.partitions_left_out,
         round(made.passed_s, 1),
         form,
         shown.notes,
     )
+
+
+async def more(node: NodeParts, viewer: Viewer, query: Query) -> str:
+    """Go on behind the end of a search that has found enough. Returns the page of the new search. Raises Refused."""
+    before = node.searches.find(query.text("search"), str(viewer.principal))
+    topic = _readable(node, viewer, before.title["topic"])
+    if not before.is_full:
+        raise bad("this search did not end because it had found enough")
+    places = before.places_left
+    roles = _here(topic, _held(node, topic, places[0].partition if len(places) == 1 else -1))
+    total = max(0, before.total_bytes - before.progress.read_bytes)
+    task = before.task._replace(places=places)
+    made = Search(task, before.title, before.owner, total, before.elsewhere, before.partitions_left_out)
+    node.searches.start(next(iter(roles.values())).log.directory.disk, made)
+    return f"/searches/{made.id}"
 
 
 async def cancel(node: NodeParts, viewer: Viewer, query: Query) -> str:

@@ -31,7 +31,10 @@ async def security(node: NodeParts, viewer: Viewer, _query: Query) -> SecurityPa
         except Refused as refused:
             hidden.append(str(refused))
             return ()
-        return tuple(rows(answer)[:MOST_ROWS])
+        found = rows(answer)
+        if len(found) > MOST_ROWS:
+            hidden.append(f"{len(found) - MOST_ROWS} more {what} are left out")
+        return tuple(found[:MOST_ROWS])
 
     every_acl = DescribeAclsRequest(
         resource_type_filter=ANY,

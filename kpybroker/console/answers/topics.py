@@ -38,6 +38,7 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kpywire.uuid import to_string
 
 log = logging.getLogger("kpybroker.console")
 
@@ -103,7 +104,7 @@ async def topic(node: NodeParts, viewer: Viewer, query: Query) -> TopicPage:
     }
     return TopicPage(
         found.name,
-        found.id.hex(),
+        to_string(found.id),
         is_internal(found.name),
         tuple(rows),
         page,
@@ -111,7 +112,7 @@ async def topic(node: NodeParts, viewer: Viewer, query: Query) -> TopicPage:
         len(found.partitions),
         configs,
         hidden,
-        await readers_of(node.sources, viewer, found.name),
+        *await readers_of(node, viewer, found.name),
         node.is_writable and may[Operation.ALTER_CONFIGS],
         may[Operation.READ],
         node.is_writable and may[Operation.WRITE],

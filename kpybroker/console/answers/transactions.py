@@ -43,7 +43,9 @@ async def transactions(node: NodeParts, viewer: Viewer, query: Query) -> Transac
     described = await node.ask(viewer, DescribeTransactionsRequest(transactional_ids=wanted)) if wanted else None
     now_ms = node.broker.scheduler.now_ms()
     rows = () if described is None else tuple(_row(each, now_ms) for each in described.transaction_states)
-    return Transactions(search, page, pages, len(names), rows, await _pins(node, viewer), node.is_writable)
+    pins = await _pins(node, viewer)
+    left_out = max(0, len(pins) - MOST_PINS)
+    return Transactions(search, page, pages, len(names), rows, pins[:MOST_PINS], left_out, node.is_writable)
 
 
 def _row(found: Any, now_ms: int) -> TransactionRow:
@@ -63,22 +65,22 @@ async def _pins(node: NodeParts, viewer: Viewer) -> tuple[PinRow, ...]:
     rows: list[PinRow] = []
     async for replica in paced(list(node.broker.replicas)):
         leader = replica.leader
-        if leader is None or len(rows) >= MOST_PINS or leader.log.producers.first_unstable is None:
+        if leader is None or leader.log.producers.first_unstable is None:
             continue
         if not viewer.may_see_topic(replica.topic.name):
             continue
         for producer_id, first_offset, last_ms in leader.log.producers.open_transactions():
-            name = transactional_id_of(node.broker, viewer, producer_id)
+            name = transactional_id_of(node, viewer, producer_id)
             end = leader.high_watermark.offset
             rows.append(PinRow(replica.topic.name, replica.index, producer_id, name, first_offset, end, last_ms))
-    return tuple(sorted(rows, key=lambda row: row.last_write_ms)[:MOST_PINS])
+    return tuple(sorted(rows, key=lambda row: row.last_write_ms))
 
 
-def transactional_id_of(broker: "Broker", viewer: Viewer, producer_id: int) -> str | None:
-    """The transactional id of a producer, if this node coordinates it and the viewer may describe it."""
-    name = next((name for name, found in _known(broker) if found == producer_id), None)
-    is_seen = name is not None and viewer.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name)
-    return name if is_seen else None
+def transactional_id_of(node: NodeParts, viewer: Viewer, producer_id: int) -> str | None:
+    """The transactional id of a producer, if this node coordinates it and the viewer may know its name."""
+    name = next((name for name, found in _known(node.broker) if found == producer_id), None)
+    may_know = name is not None and viewer.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name)
+    return name if may_know else None
 
 
 def _known(broker: "Broker") -> Iterator[tuple[str, int]]:

@@ -30,23 +30,51 @@ function isBusy() {
     || (active && main.contains(active) && active.matches("input, select, textarea, button"));
 }
 
+// The time of what is shown. The page says so when the node does not answer, or answers something else.
+const PATIENCE_MS = 10000;
+let seen = new Date();
+function setAway(line) {
+  let away = document.querySelector(".away");
+  if (!line) {
+    if (away) away.remove();
+    return;
+  }
+  if (!away) {
+    away = document.createElement("p");
+    away.className = "away health bad";
+    away.setAttribute("role", "alert");
+    main.before(away);
+  }
+  const text = `${line} This page is as it was at ${seen.toISOString().slice(0, 19).replace("T", " ")}Z.`;
+  if (away.textContent !== text) away.textContent = text;
+}
+
+function show(fresh) {
+  seen = new Date();
+  const focus = document.activeElement && document.activeElement.id;
+  const left = [...main.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
+  main.replaceChildren(...fresh.childNodes);
+  main.dataset.every = fresh.dataset.every || "";
+  [...main.querySelectorAll(".scroll")].forEach((each, number) => { each.scrollLeft = left[number] || 0; });
+  if (focus && document.getElementById(focus)) document.getElementById(focus).focus();
+}
+
 async function refresh() {
-  if (!isBusy()) {
+  if (!document.hidden) {
     try {
-      const response = await fetch(location.href, {headers: {Accept: "text/html"}});
-      if (response.ok) {
-        const fresh = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("main");
-        if (fresh && !isBusy()) {
-          const focus = document.activeElement && document.activeElement.id;
-          const left = [...main.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
-          main.replaceChildren(...fresh.childNodes);
-          main.dataset.every = fresh.dataset.every || "";
-          [...main.querySelectorAll(".scroll")].forEach((each, number) => { each.scrollLeft = left[number] || 0; });
-          if (focus && document.getElementById(focus)) document.getElementById(focus).focus();
-        }
+      const signal = AbortSignal.timeout ? AbortSignal.timeout(PATIENCE_MS) : undefined;
+      const response = await fetch(location.href, {headers: {Accept: "text/html"}, signal});
+      const found = new DOMParser().parseFromString(await response.text(), "text/html");
+      const fresh = found.getElementById("main");
+      if (response.ok && fresh) {
+        setAway("");
+        if (!isBusy()) show(fresh);
+      } else {
+        const reason = found.querySelector("[role=alert]");
+        setAway(`The node answers ${response.status}: ${reason ? reason.textContent : response.statusText}.`);
       }
     } catch (error) {
-      main.setAttribute("aria-busy", "true");
+      setAway("The node does not answer.");
     }
   }
   arm();

@@ -31,7 +31,9 @@ class GroupRow:
     members: int | None
     node: int
     lag: int | None
-    """Records that it has not read of the partitions that the node leads; None on other nodes."""
+    """Records that it has not read of the partitions that the node leads; None where that is not known."""
+    unknown: int
+    """Partitions that the node leads and that a member has, for which nothing says where the group is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,9 @@ class ReaderRow:
 
     name: str
     client_ids: tuple[str, ...]
+    client_ids_left_out: int
     partitions: int
-    lag: int
+    lag: int | None
     lag_s: float | None
     verdict: str
     """Why it gets no more records, if it does not."""
@@ -49,7 +52,7 @@ class ReaderRow:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """A page of the groups that the viewer may see."""
+    """A page of the groups that the viewer may see. Readers without a group take DESCRIBE on the cluster."""
 
     search: str
     page: int
@@ -57,6 +60,8 @@ class Groups:
     total: int
     groups: tuple[GroupRow, ...]
     readers: tuple[ReaderRow, ...]
+    readers_left_out: int
+    readers_hidden: bool
     unreachable: tuple[str, ...]
     """Why the groups of other nodes are missing."""
 
@@ -103,7 +108,7 @@ class ShareRow:
 
 @dataclass(frozen=True, slots=True)
 class PositionRow:
-    """A partition that the group reads."""
+    """A partition for which the group has committed a position, or that one of its members has."""
 
     topic: str
     partition: int
@@ -113,10 +118,14 @@ class PositionRow:
     end_offset: int | None
     stable_offset: int | None
     lag: int | None
+    """The records behind its commit; None without one, since a member may not have processed what it was sent."""
     lag_s: float | None
     member: str | None
     fetched: int | None
     """The position of the member's fetches; None where it does not fetch."""
+    fetched_s: float | None
+    """The time since its last fetch."""
+    start_offset: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +153,17 @@ class GroupPage:
     is_stuck: bool
     members: tuple[MemberRow, ...]
     positions: tuple[PositionRow, ...]
+    positions_left_out: int
     shares: tuple[ShareRow, ...]
-    lag: int
+    lag: int | None
+    """The sum of what is known; None where nothing is."""
+    unknown: int
+    """Partitions that this node leads and that a member has, for which nothing says where the group is."""
     lag_s: float | None
+    read_per_s: float | None
+    """How fast it reads, and how fast records are written for it; None until it was watched for some seconds."""
+    written_per_s: float | None
+    falls_behind: bool
     story: tuple[StoryRow, ...]
     plots: tuple[Plot, ...]
 

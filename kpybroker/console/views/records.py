@@ -18,6 +18,8 @@ class Header:
     """A header of a record."""
 
     name: str
+    name_is_cut: bool
+    """Whether only the beginning of the name is here."""
     value: Content
 
 
@@ -32,6 +34,7 @@ class RecordRow:
     key: Content
     value: Content
     headers: tuple[Header, ...]
+    headers_left_out: int
     is_transactional: bool
     control: str | None
     """The kind of a marker of a transaction; None for a record of a client."""
@@ -54,7 +57,10 @@ class RecordsPage:
     topic: str
     topics: tuple[str, ...]
     """The topics to choose from, while none is chosen."""
+    topics_left_out: int
     partitions: int
+    partitions_left_out: int
+    """Partitions whose records are not shown, since there are too many."""
     partition: int | None
     start: str
     offset: int | None
@@ -91,18 +97,27 @@ class SearchPage:
     records_seen: int
     records: tuple[RecordRow, ...]
     gaps: tuple[Gap, ...]
+    gaps_left_out: int
+    may_go_on: bool
+    """Whether it ended because it had found enough, so that another search can go on behind it."""
+    elsewhere: tuple[int, ...]
+    """The partitions that are not searched, since no replica of them is on this node."""
+    partitions_left_out: int
+    """Partitions that are not searched, since there are too many."""
     passed_s: float
     form: str
     notes: tuple[str, ...]
     """The same lines as on the page of records."""
 
 
-def nothing_chosen(topics: tuple[str, ...], form: str) -> RecordsPage:
+def nothing_chosen(topics: tuple[str, ...], left_out: int, form: str) -> RecordsPage:
     """The page before a topic is chosen."""
     return RecordsPage(
         topic="",
         topics=topics,
+        topics_left_out=left_out,
         partitions=0,
+        partitions_left_out=0,
         partition=None,
         start=NEWEST,
         offset=None,
@@ -129,7 +144,8 @@ def row_of(found: Found, form: str, by_schema: Mapping[bytes, BySchema] = NO_SCH
         "LogAppendTime" if found.is_append_time else "CreateTime",
         content_of(found.key, found.key_bytes, form, by_schema.get(found.key or b"")),
         content_of(found.value, found.value_bytes, form, by_schema.get(found.value or b"")),
-        tuple(Header(name, content_of(value, size, form)) for name, value, size in found.headers),
+        tuple(Header(name, is_cut, content_of(value, size, form)) for name, is_cut, value, size in found.headers),
+        found.headers_left_out,
         found.is_transactional,
         found.control,
         found.producer_id,

@@ -1,8 +1,8 @@
 """Why a group does not get on, in a sentence. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from kpybroker.console.views.groups import MemberRow, PositionRow
 
@@ -12,6 +12,8 @@ OWES_SYNC: Final = "has to sync"
 TASK: Final = "task "
 """The beginning of what a member of a streams group is assigned."""
 LONG_MS: Final = 30_000
+WATCHED_S: Final = 10.0
+"""The time after which the pace of a group is known."""
 FAILS: Final = 3
 """The members that were lost at one position until its record is suspected."""
 
@@ -25,6 +27,20 @@ class OpenTransaction:
     first_offset: int
 
 
+class Pace(NamedTuple):
+    """How fast a group reads, and how fast records are written for it, over the time that it was watched."""
+
+    read_per_s: float
+    written_per_s: float
+    over_s: float
+
+    @property
+    def falls_behind(self) -> bool:
+        """Whether it reads slower than is written, by more than commits in steps can feign."""
+        least = 0.03 if self.over_s * 1000 >= LONG_MS else 0.1
+        return self.written_per_s - self.read_per_s > least * self.written_per_s
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The facts about a group."""
@@ -32,12 +48,18 @@ class Facts:
     state: str
     members: Sequence[MemberRow]
     positions: Sequence[PositionRow]
-    starts: Mapping[tuple[str, int], int]
-    """The log start of each partition that is led here."""
     open_transactions: Mapping[tuple[str, int], OpenTransaction]
     lost_members: int
     """Members that were removed since the positions last moved."""
     now_ms: int
+    assigned_ms: int | None = None
+    """The time of the last assignment, or of the last member that joined; None if that was before this node knew it."""
+    still_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    """How long each position has been watched without a change."""
+    pace: Pace | None = None
+    """None until it was watched for some seconds."""
+    reads_elsewhere: bool = False
+    """Whether members may read from followers on other nodes, whose fetches this node does not see."""
 
 
 def verdict_on(facts: Facts) -> tuple[bool, str]:
@@ -47,11 +69,55 @@ def verdict_on(facts: Facts) -> tuple[bool, str]:
         line = reason(facts, behind)
         if line is not None:
             return True, line
-    if not facts.positions:
-        return False, "It has committed no position yet."
-    if not behind:
-        return False, "It has read everything."
-    return False, "It reads: its positions move."
+    return False, _progress(facts, behind)
+
+
+def _progress(facts: Facts, behind: Sequence[PositionRow]) -> str:
+    """How a group gets on that is not stuck, no more than is known."""
+    if not facts.members and all(each.fetched is None for each in facts.positions):
+        return "It has no member. It has read everything." if _is_known(facts) else "It has no member."
+    for each in facts.positions:
+        if each.member is not None and _waits(each) and each.fetched is None and not facts.reads_elsewhere:
+            return f"{each.member} has {_spot(each)}, and does not fetch it yet: {_waiting(each)}."
+    if behind:
+        return _speed(facts, sum(each.lag or 0 for each in behind))
+    unknown = [each for each in facts.positions if each.lag is None]
+    if unknown:
+        seen = "It has read everything else. " if len(unknown) < len(facts.positions) else ""
+        return f"{seen}{_unknown(unknown)}"
+    return "It has read everything." if facts.positions else "It has committed no position yet."
+
+
+def _is_known(facts: Facts) -> bool:
+    return bool(facts.positions) and all(each.lag is not None for each in facts.positions)
+
+
+def _unknown(rows: Sequence[PositionRow]) -> str:
+    led = [each for each in rows if each.end_offset is not None]
+    if led:
+        reads = "has" if led[0].fetched is None else "reads"
+        return (
+            f"{led[0].member or 'A member'} {reads} {_spot(led[0])}, and has never committed there: {_waiting(led[0])}."
+        )
+    more = "" if len(rows) == 1 else f" and {len(rows) - 1} more"
+    return f"Another node leads {_spot(rows[0])}{more}, and knows how far it is."
+
+
+def _speed(facts: Facts, lag: int) -> str:
+    left = f"{lag:,} {'record is' if lag == 1 else 'records are'} left"
+    pace = facts.pace
+    if pace is None:
+        return f"{left}. Whether it catches up shows when this page has watched it for {WATCHED_S:.0f} s."
+    rates = f"It commits {_rate(pace.read_per_s)} records/s, and {_rate(pace.written_per_s)}/s are written"
+    if pace.falls_behind:
+        return f"{rates}: it falls further behind. {left}."
+    if pace.read_per_s <= pace.written_per_s:
+        return f"{rates}: its lag stays. {left}."
+    return f"{rates}. {left}: it catches up in {max(1.0, lag / (pace.read_per_s - pace.written_per_s)):.0f} s."
+
+
+def _rate(per_s: float) -> str:
+    return f"{per_s:,.0f}" if per_s >= 10 or not per_s else f"{per_s:.1f}"
 
 
 def verdict_on_reader(spot: str, offset: int, pin: OpenTransaction | None, silent_s: float) -> str:
@@ -85,12 +151,13 @@ def _gone(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
     lag = sum(each.lag or 0 for each in behind)
     if any(each.fetched is not None for each in behind):
         return None
-    return f"It has no member: nobody reads the {lag} records that are left."
+    what = "record that is" if lag == 1 else "records that are"
+    return f"It has no member: nobody reads the {lag:,} {what} left."
 
 
 def _lost_offset(facts: Facts, _behind: Sequence[PositionRow]) -> str | None:
     for each in facts.positions:
-        start = facts.starts.get((each.topic, each.partition))
+        start = each.start_offset
         if start is not None and each.committed is not None and each.committed < start:
             return (
                 f"The records at its position {each.committed} of {each.topic}-{each.partition} are deleted; the log "
@@ -102,7 +169,7 @@ def _lost_offset(facts: Facts, _behind: Sequence[PositionRow]) -> str | None:
 def _held_back(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
     for each in behind:
         found = facts.open_transactions.get((each.topic, each.partition))
-        position = max(each.committed or 0, each.fetched or 0)
+        position = max(-1 if each.committed is None else each.committed, -1 if each.fetched is None else each.fetched)
         if found is not None and each.stable_offset is not None and position >= each.stable_offset:
             name = f"of {found.transactional_id}" if found.transactional_id else f"of producer {found.producer_id}"
             return (
@@ -128,30 +195,68 @@ def _without_member(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
         return None  # tasks of Kafka Streams do not name their partitions
     for each in behind:
         if facts.members and each.member is None:
-            return f"No member has {each.topic}-{each.partition}, which has {each.lag} records that are not read."
+            return f"No member has {_spot(each)}, and {_waiting(each)}."
     return None
 
 
-def _not_fetched(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
-    for each in behind:
-        if each.member is not None and each.fetched is None and _is_old(facts, each):
+def _not_fetched(facts: Facts, _behind: Sequence[PositionRow]) -> str | None:
+    for each in facts.positions:
+        if each.member is None or not _waits(each) or (each.fetched is None and facts.reads_elsewhere):
+            continue
+        if _unfetched_ms(facts, each) > LONG_MS:
             return (
-                f"{each.member} has {each.topic}-{each.partition} and does not fetch it: it is paused, or still works "
-                "on what it has."
+                f"{each.member} has {_spot(each)} and does not fetch it: it is paused, or still works on what it has. "
+                f"{_waiting(each).capitalize()}."
             )
     return None
+
+
+def _waits(each: PositionRow) -> bool:
+    """Whether there is something to read, as far as this node knows."""
+    return each.lag != 0 and each.end_offset is not None
+
+
+def _waiting(each: PositionRow) -> str:
+    if each.lag is not None:
+        return f"{each.lag:,} {'record waits' if each.lag == 1 else 'records wait'}"
+    if each.fetched is not None:
+        return f"it was sent the records before {each.fetched}, and the log ends at {each.end_offset}"
+    held = (each.end_offset or 0) - (each.start_offset or 0)
+    return f"its log has {held:,} {'offset' if held == 1 else 'offsets'}, and auto.offset.reset says where it begins"
+
+
+def _unfetched_ms(facts: Facts, each: PositionRow) -> float:
+    """How long the member has not fetched, and its position not moved, for sure."""
+    still_ms = _still_ms(facts, each)
+    if each.fetched is None:
+        assigned_ms = facts.now_ms - (facts.assigned_ms or 0)
+        return assigned_ms if each.committed is None else min(assigned_ms, still_ms)
+    unfetched_ms = (each.fetched_s or 0.0) * 1000
+    works_on = each.committed is not None and each.committed < each.fetched
+    return min(unfetched_ms, still_ms) if works_on else unfetched_ms
 
 
 def _silent(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
     for each in behind:
         has_read = each.fetched is not None and each.committed is not None and each.fetched > each.committed
-        if has_read and _is_old(facts, each):
-            return (
-                f"{each.member or 'A member'} reads {each.topic}-{each.partition}, and has not committed for "
-                f"{(facts.now_ms - (each.commit_ms or 0)) // 1000} s."
-            )
+        still_ms = _still_ms(facts, each)
+        if has_read and still_ms > LONG_MS:
+            who = f"{each.member or 'A member'} reads {_spot(each)}"
+            if _since_commit_ms(facts, each) > LONG_MS:
+                return f"{who}, and has not committed for {still_ms / 1000:.0f} s."
+            return f"{who}, and commits {each.committed} again and again, for {still_ms / 1000:.0f} s or longer."
     return None
 
 
-def _is_old(facts: Facts, each: PositionRow) -> bool:
-    return each.commit_ms is not None and facts.now_ms - each.commit_ms > LONG_MS
+def _still_ms(facts: Facts, each: PositionRow) -> float:
+    """How long a position has not moved, for sure. A commit may repeat the offset of the one before."""
+    watched_ms = facts.still_s.get((each.topic, each.partition), 0.0) * 1000
+    return max(watched_ms, _since_commit_ms(facts, each))
+
+
+def _since_commit_ms(facts: Facts, each: PositionRow) -> float:
+    return 0.0 if each.commit_ms is None else facts.now_ms - each.commit_ms
+
+
+def _spot(each: PositionRow) -> str:
+    return f"{each.topic}-{each.partition}"

@@ -8,6 +8,7 @@ from typing import Final
 from kpybroker.console.views.retention import Deletion
 from kpybroker.metadata.topic import Topic
 from kpybroker.metadata.topic_name import INTERNAL
+from kpywire.uuid import to_string
 
 PER_PAGE: Final = 100
 TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
@@ -89,7 +90,10 @@ class TopicReader:
     name: str
     is_group: bool
     partitions: int
-    lag: int
+    lag: int | None
+    """None where a group has committed nothing."""
+    unknown: int
+    """The partitions that members of the group read, and for which it has committed nothing."""
     lag_s: float | None
 
 
@@ -108,6 +112,7 @@ class TopicPage:
     configs_hidden: str | None
     """Why the configs are not shown; None if they are."""
     readers: tuple[TopicReader, ...]
+    readers_left_out: int
     may_configure: bool
     may_read: bool
     may_write: bool
@@ -135,7 +140,7 @@ def topic_row(topic: Topic, sizes: Callable[[str], tuple[int, int]]) -> TopicRow
     stored_bytes, records = sizes(topic.name)
     return TopicRow(
         topic.name,
-        topic.id.hex(),
+        to_string(topic.id),
         is_internal(topic.name),
         len(partitions),
         max((len(each.replicas) for each in partitions), default=0),

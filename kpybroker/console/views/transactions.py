@@ -40,4 +40,5 @@ class Transactions:
     total: int
     transactions: tuple[TransactionRow, ...]
     pins: tuple[PinRow, ...]
+    pins_left_out: int
     may_abort: bool

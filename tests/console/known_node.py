@@ -1,0 +1,60 @@
+"""A node whose contents are known: topics, records, groups, a quota and an open transaction."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Producer
+from console_node import ConsoleNode, console_node
+from stage import Stage
+from test_transactions_page import open_transaction
+
+from kpystorage.memory_disk import MemoryDisk
+from kpywire.uuid import to_string
+from waiting import eventually
+
+SETTINGS = {"kpybroker_console_write_enable": "true", "broker_rack": "rack-1"}
+
+
+class Known(NamedTuple):
+    """A node and what is known of it."""
+
+    node: ConsoleNode
+    stage: Stage
+    producer: Producer
+    disk: MemoryDisk
+
+    @property
+    def port(self) -> int:
+        return self.node.node.ports["PLAINTEXT"]
+
+    def topic_id(self, name: str) -> str:
+        return to_string(self.node.node.image.topics[name].id)
+
+    @property
+    def end_of_metadata(self) -> int:
+        broker = self.node.node.broker
+        assert broker is not None
+        return broker.controller.local_state.next_offset
+
+    def file_bytes(self, topic: str) -> int:
+        """The bytes of the only segment of a partition, of the file itself."""
+        return len(self.log_of(topic))
+
+    def log_of(self, topic: str) -> bytes:
+        """The only segment of a partition, as its file has it."""
+        return self.node.call(lambda: bytes(self.disk.read(f"/data/{topic}-0/{'0' * 20}.log")))  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def known() -> Iterator[Known]:
+    disk = MemoryDisk()
+    with console_node(disk, **SETTINGS) as node:
+        stage = Stage(node)
+        node.create("paid")
+        node.limit("producer_byte_rate", 5e8)
+        producer = open_transaction(node, "payments", "paid")
+        node.get("/api/cluster")
+        eventually(lambda: node.get("/api/cluster").json["plots"][0]["lines"][0]["values"], "the first plot")
+        yield Known(node, stage, producer, disk)
+        stage.close()

@@ -1,0 +1,188 @@
+"""Every form of the console is filled and sent once, in a real browser, as a person would do it."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+from console_node import console_node
+from stage import Stage
+from test_transactions_page import open_transaction
+
+from browser import NAMED, Browser
+from kpybroker.console import rendering, searches
+from kpybroker.console.pages import ACTIONS, PAGES, match
+from kpybroker.console.record_tasks import Answer, Task, work
+from kpystorage.disk import Disk
+from kpywire.record import Record
+from waiting import eventually
+
+TEMPLATES = Path(rendering.__file__).with_name("templates")
+
+
+class Kind(NamedTuple):
+    """A form and the button that sends it."""
+
+    method: str
+    action: str
+    button: str
+
+
+class Expected(NamedTuple):
+    """The texts for the fields of a form, and the page that follows: a part of its path, and of its text."""
+
+    texts: dict[str, str]
+    path: str
+    text: str
+
+
+FORMS = {
+    Kind("get", "/topics", "Find"): Expected({"q": "flig"}, "/topics", "flights"),
+    Kind("get", "/records", "Show"): Expected({"partition": "0", "most": "3"}, "/records", "3 records"),
+    Kind("get", "/groups", "Find"): Expected({"q": "read"}, "/groups", "readers"),
+    Kind("get", "/connections", "Find"): Expected({"q": "watched"}, "/connections", "watched"),
+    Kind("get", "/configs", "Find"): Expected({"q": "write.enable"}, "/configs", "kpybroker.console.write.enable"),
+    Kind("get", "/transactions", "Find"): Expected({"q": "pay"}, "/transactions", "payments"),
+    Kind("post", "/topics", "Create"): Expected(
+        {"name": "made", "partitions": "2", "configs": "retention.ms=1000"}, "/topics/made", "Topic made"
+    ),
+    Kind("post", "/topics/{topic}/configs", "Set"): Expected({"value": "7654321"}, "/topics/flights", "7654321"),
+    Kind("post", "/topics/{topic}/configs", "Remove"): Expected({}, "/topics/flights", "Topic flights"),
+    Kind("post", "/topics/{topic}/records", "Produce"): Expected(
+        {"key": "k", "value": "by hand", "headers": "a=b"}, "/records", "by hand"
+    ),
+    Kind("post", "/searches", "Search"): Expected({"text": "LX2"}, "/searches/", "Search of flights"),
+    Kind("post", "/searches/{search}/more", "Search on"): Expected({}, "/searches/", "Search of crowded"),
+    Kind("post", "/searches/{search}/cancel", "Cancel"): Expected({}, "/searches/", "Cancelled"),
+    Kind("post", "/transactions/abort", "Abort, and fence the producer"): Expected({}, "/transactions", "payments"),
+}
+"""Every form, with the values that a person types."""
+
+FOUND = """[...document.forms].flatMap((form) => [...form.querySelectorAll("button, input[type=submit]")]
+  .map((button) => [form.method, new URL(form.action).pathname, button.textContent]))"""
+PRESSED = """(() => {
+  const [method, path, button, texts] = %s;
+  for (const form of document.forms) {
+    if (form.method !== method || new URL(form.action).pathname !== path) continue;
+    const pressed = [...form.querySelectorAll("button")].find((each) => each.textContent === button);
+    if (!pressed) continue;
+    for (const [name, text] of Object.entries(texts)) form.querySelector(`[name="${name}"]`).value = text;
+    if (!form.checkValidity()) return false;
+    pressed.click();
+    return true;
+  }
+  return false;
+})()"""
+
+
+def action_of(path: str) -> str:
+    """The address in the tables of the console that a form is sent to."""
+    patterns = [*(action.path for action in ACTIONS), *(page.path for page in PAGES)]
+    return next(each for each in patterns if match(each, path) is not None)
+
+
+def kinds_in_templates() -> set[tuple[str, str]]:
+    """The method and address of each form that templates contain, under whatever condition."""
+    found = set()
+    for template in TEMPLATES.iterdir():
+        for attributes in re.findall(r"<form\b([^>]*)>", template.read_text(encoding="utf-8")):
+            method = re.search(r'method="(\w+)"', attributes)
+            action = re.search(r'action="([^"]+)"', attributes)
+            assert action is not None, (template.name, attributes)
+            path = re.sub(r"{{.*?}}", "x", action[1])
+            found.add(("get" if method is None else method[1], action_of(path)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with console_node(kpybroker_console_write_enable="true", kpybroker_console_hosts=NAMED) as node:
+        made = Stage(node)
+        assert node.post("/topics/flights/configs", name="retention.ms", value="123456789").status == 200
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as made:
+        yield made
+
+
+@pytest.fixture
+def running(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a search that does not end by itself."""
+    may_end = Event()
+
+    def endless(disk: Disk, task: Task) -> Iterator[Answer]:
+        if task.needle is not None and task.needle.data == b"never":
+            may_end.wait(120)
+        yield from work(disk, task)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(searches, "work", endless)
+        see = stage.node.post("/searches", topic="flights", text="never").json["see"]
+        eventually(lambda: stage.node.get(f"/api{see}").json["state"] == "running", "the search runs")
+        yield see
+        may_end.set()
+
+
+def full(stage: Stage) -> str:
+    """The address of a search that has found enough."""
+    stage.node.create("crowded")
+    stage.node.produce("crowded", [Record(value=b"same", timestamp=1)] * 500)
+    see: str = stage.node.post("/searches", topic="crowded", text="same").json["see"]
+    eventually(lambda: stage.node.get(f"/api{see}").json["may_go_on"], "the search has found enough")
+    return see
+
+
+def test_a_browser_can_send_every_form(stage: Stage, browser: Browser, running: str) -> None:
+    open_transaction(stage.node, "payments", "flights")
+    here = f"http://127.0.0.1:{stage.node.node.http_port}"
+    pages = [*(stage.address(page, page.path) for page in PAGES if page.template), running, full(stage)]
+    sent: set[Kind] = set()
+    for page in pages:
+        browser.open(here + page, theme="light")
+        for method, path, button in browser.run(FOUND):
+            kind = Kind(method, action_of(path), button)
+            assert kind in FORMS, f"{page} has a form that this test does not send: {kind}"
+            if kind not in sent:
+                send(browser, here + page, kind, path)
+                sent.add(kind)
+    assert sent == set(FORMS)
+    assert kinds_in_templates() == {(kind.method, kind.action) for kind in sent}
+
+
+def test_a_form_works_where_browsers_send_only_the_origin(stage: Stage, browser: Browser) -> None:
+    page = f"http://{NAMED}:{stage.node.node.http_port}/records?topic=flights"
+    send(browser, page, Kind("post", "/searches", "Search"), "/searches")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", NAMED])
+def test_a_form_of_another_site_is_refused(stage: Stage, browser: Browser, host: str) -> None:
+    token = re.search(r'name="token" value="(\w+)"', stage.node.get("/topics").text)
+    assert token is not None
+    action = f"http://{host}:{stage.node.node.http_port}/topics"
+    fields = f"<input name=name value=forged><input name=token value={token[1]}>"
+    browser.open(f"data:text/html,<form method=post action={action}>{fields}</form>", theme="light")
+    status, _ = browser.follow("document.forms[0].submit() || true")
+    assert status == 403
+    assert stage.node.get("/api/topics/forged").status == 404
+
+
+def send(browser: Browser, page: str, kind: Kind, path: str) -> None:
+    """Fill a form of a page, press its button, and check the page that follows."""
+
+    expected = FORMS[kind]
+    browser.open(page, theme="light")
+    arguments = json.dumps([kind.method, path, kind.button, expected.texts])
+    status, address = browser.follow(PRESSED % arguments)
+    shown = browser.run("document.getElementById('main').innerText")
+    assert status == 200, f"{kind} is answered {status}: {shown}"
+    assert urlsplit(address).path.startswith(expected.path), (kind, address)
+    values = browser.run("[...document.querySelectorAll('input')].map((each) => each.value).join(' ')")
+    assert expected.text in shown + values, (kind, shown)
