@@ -1,8 +1,10 @@
 """``--command-config FILE``: the properties of Kafka's clients in a file, for every command that talks to a cluster.
 
-As in Kafka's tools. The file is read only where a command connects, and keys without a meaning here are ignored.
+As in Kafka's tools. The file is read only where a command connects, and keys without a meaning here are ignored. A
+login without ``sasl.jaas.config`` is that of the section ``KafkaClient`` in the login file that ``KAFKA_OPTS`` names.
 """
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 OPTION = "--command-config"
 SERVERS = "bootstrap.servers"
 _PATH = "kpybroker.command_config"
+_LOGINS = ("sasl.jaas.config", "sasl.username", "sasl.kerberos.principal", "sasl.kerberos.keytab")
 
 
 def _remember(context: click.Context, _option: click.Parameter, path: str | None) -> None:
@@ -76,3 +79,23 @@ def server_of(context: click.Context, server: str) -> str:
     if context.get_parameter_source("server") is not click.core.ParameterSource.DEFAULT:
         return server
     return properties(context).get(SERVERS) or server
+
+
+def with_login_file(values: "Mapping[str, Value | None]") -> "Mapping[str, Value | None]":
+    """These properties with the login of the login file, if they ask for a login and name none. click.UsageError."""
+    protocol = str(values.get("security.protocol") or "").upper()
+    options = os.environ.get("KAFKA_OPTS", "")
+    if not (protocol.startswith("SASL_") and options) or any(values.get(each) is not None for each in _LOGINS):
+        return values
+    from kpybroker.config.definition import ConfigError
+    from kpybroker.config.login_file import login_file_of
+    from kpybroker.sasl.jaas import MODULES, text_of
+    from kpybroker.sasl.jaas_file import CLIENT_SECTION
+
+    try:
+        entries = login_file_of(options).sections.get(CLIENT_SECTION, ())
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    module = MODULES.get(str(values.get("sasl.mechanism") or "GSSAPI").upper())
+    texts = [text_of(entry) for entry in entries if entry.module == module]
+    return {**values, "sasl.jaas.config": texts[0]} if texts else values

@@ -2,7 +2,7 @@
 
 A config is read with the prefixes of its listener and its mechanism, as in Kafka (``listener.name.LISTENER.`` and
 ``listener.name.LISTENER.MECHANISM.``, in lower case). ``sasl.jaas.config`` needs both: it has no value for all
-listeners, and there is no JAAS file of a JVM.
+listeners. Without it, a login module is read from the login file of a JVM (`kpybroker.sasl.jaas_file`).
 """
 
 from collections.abc import Callable, Mapping
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kpybroker.config.definition import ConfigError
 from kpybroker.sasl import kerberos_names, krb5_login
 from kpybroker.sasl.jaas import MODULES, BrokenJaas, Entry, parse
+from kpybroker.sasl.jaas_file import LoginFile
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
@@ -108,12 +109,13 @@ def jaas_key(listener: str, mechanism: str) -> str:
 
 
 def jaas_entry(config: "BrokerConfig", listener: str, mechanism: str) -> Entry:
-    """The login module of a mechanism on a listener, with its options. Raises ConfigError."""
+    """The login module of a mechanism on a listener, with its options: of its config, else of the login file. Raises
+    ConfigError."""
     key = jaas_key(listener, mechanism)
     text = config.originals.get(key)
-    module = MODULES[mechanism]
     if text is None:
-        raise ConfigError(f"{key} is missing; set it to a text such as: {module} required;")
+        return _entry_in_file(config.login_file, listener, mechanism)
+    module = MODULES[mechanism]
     try:
         entry = parse(text)
     except BrokenJaas as why:
@@ -121,6 +123,19 @@ def jaas_entry(config: "BrokerConfig", listener: str, mechanism: str) -> Entry:
     if entry.module != module:
         raise ConfigError(f"{key}: the login module of {mechanism} is {module}")
     return entry
+
+
+def _entry_in_file(file: LoginFile, listener: str, mechanism: str) -> Entry:
+    module = MODULES[mechanism]
+    section, entries = file.of_listener(listener)
+    for entry in entries:
+        if entry.module == module:
+            return entry
+    key = jaas_key(listener, mechanism)
+    if not file.path:
+        raise ConfigError(f"{key} is missing; set it to a text such as: {module} required;")
+    missing = f"its section {section} has no {module}" if entries else f"it has no section {section}"
+    raise ConfigError(f"{key} is missing, and {file.path} does not replace it: {missing}")
 
 
 def _check_kerberos(config: MechanismConfig, key: str) -> None:
