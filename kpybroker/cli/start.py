@@ -177,7 +177,7 @@ def _settings(
     of_cluster: bool,
 ) -> dict[str, str]:
     """The configs that options name; a cluster's places are not among them."""
-    settings = from_environment(os.environ) if environment else {}
+    settings = _of_environment() if environment else {}
     for override in overrides:
         key, separator, value = override.partition("=")
         if not separator or not key.strip():
@@ -194,6 +194,14 @@ def _settings(
             raise click.UsageError("With --brokers, --http can only be off: each node takes a free port.")
         settings[HTTP_LISTENER] = "" if http == "off" else http
     return settings
+
+
+def _of_environment() -> dict[str, str]:
+    try:
+        return from_environment(os.environ)
+    except ConfigError as error:
+        click.echo(f"kpybroker: {error}", err=True)
+        sys.exit(1)
 
 
 def _run_cluster(
