@@ -14,6 +14,19 @@ from typing import Final, NamedTuple
 _HERE: Final = Path(__file__).resolve().parent
 LINES: Final = (_HERE / "java" / "image_commands.txt").read_text().splitlines()
 EXPECTED: Final = _HERE / "expected" / "image_commands.txt"
+OPTIONS: Final = _HERE / "expected" / "image_options.txt"
+TOOLS: Final = (
+    "kafka-acls",
+    "kafka-broker-api-versions",
+    "kafka-configs",
+    "kafka-console-consumer",
+    "kafka-console-producer",
+    "kafka-consumer-groups",
+    "kafka-delete-records",
+    "kafka-get-offsets",
+    "kafka-topics",
+)
+"""The tools whose options ``--help`` lists by name."""
 FILES: Final[Mapping[str, str]] = {
     "CLIENT": "client.id=script\nsecurity.protocol=PLAINTEXT\n",
     "CONFIGS": "retention.ms=2000\nsegment.bytes=1048576\n",
@@ -116,3 +129,9 @@ def numbered(line: str, before: Iterable[str]) -> str:
     """A name for a line that none before it has."""
     names = set(before)
     return next(name for name in (line, *(f"{line} ({count})" for count in range(2, 99))) if name not in names)
+
+
+def options() -> dict[str, list[str]]:
+    """The options of Kafka's tools."""
+    lines = (line.split() for line in OPTIONS.read_text().splitlines())
+    return {tool: names for tool, *names in lines}

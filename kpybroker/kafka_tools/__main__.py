@@ -97,7 +97,7 @@ def main(name: str, words: Sequence[str]) -> int:
         TOOLS[tool](words)
         sys.stdout.flush()
     except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        return int(ended.code not in (0, None))
     except (Refusal, BadProperty, KafkaError, Unreachable) as error:
         print(error, file=sys.stderr)
         return 1

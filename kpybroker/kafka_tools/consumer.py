@@ -94,7 +94,7 @@ def run(options: Options, found: Found) -> None:
         options.error("can't simultaneously specify --from-beginning and auto.offset.reset=latest")
     start = found.offset or ("earliest" if found.from_beginning else reset or "latest")
     group = found.group or (None if values["group.id"] is None else str(values["group.id"]))
-    topics = (found.topic,) if found.topic is not None else _included(found)
+    topics = _topics(found)
     only = () if found.partition is None else (found.partition,)
     limits = (None if found.max_messages in (None, -1) else found.max_messages, _timeout_ms(found))
     count = read(found.bootstrap_server, values, Wanted(topics, only, group, None, *limits), _begin(start), show, mute)
@@ -125,11 +125,13 @@ def _check(options: Options, found: Found) -> None:
         options.error("max-messages is a number of messages")
 
 
-def _included(found: Found) -> tuple[str, ...]:
-    """The topics that ``--include`` means now. Raises Refusal without any."""
-    is_included = pattern_of(found.include)
-    with cluster_of(found) as client:
-        names = tuple(sorted(filter(is_included, client.topic_names())))
+def _topics(found: Found) -> tuple[str, ...]:
+    """The topic, or those that ``--include`` means now. Raises Refusal without any, Unreachable without a cluster."""
+    with cluster_of(found, _timeout_ms(found)) as client:
+        if found.topic is not None:
+            client.retrying(lambda: client.topic(found.topic, create=True))  # a broker may create it, as for Java's
+            return (found.topic,)
+        names = tuple(sorted(filter(pattern_of(found.include), client.topic_names())))
     if not names:
         raise Refusal(f"no topic is included by {found.include}")
     return names

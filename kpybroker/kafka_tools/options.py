@@ -14,6 +14,9 @@ from kpybroker.errors import KafkaError
 
 KAFKA_RELEASE: Final = "4.3.1"
 """The release whose tools these stand in for."""
+API_TIMEOUT: Final = "default.api.timeout.ms"
+API_TIMEOUT_MS: Final = 60_000
+"""Kafka's default for its tools."""
 Found = argparse.Namespace
 
 
@@ -33,6 +36,10 @@ class Options(argparse.ArgumentParser):
         """Refuse the words of a command line."""
         text = re.sub(r"unrecognized arguments: (\S+).*", r"\1 is not a recognized option", message)
         self.exit(1, f"{self.prog}: {text}\n")
+
+    def actions(self) -> list[argparse.Action]:
+        """The options in their order."""
+        return list(self._actions)
 
     def flags(self, *names: str) -> None:
         """Options without a value."""
@@ -142,15 +149,20 @@ def file_of(path: str | None) -> dict[str, str]:
 
 @contextmanager
 def cluster_of(found: Found, timeout_ms: int | None = None) -> Iterator[Client]:
-    """A client of the cluster that the options name."""
+    """A client of the cluster that the options name, once a broker answers: as with Kafka's tools, scripts wait for a
+    cluster that only begins by listing its topics. Raises Unreachable if none does in time."""
+    said = file_of(found.command_config)
     values = client_values(client_configs.ADMIN, found.command_config)
-    timeout_s = properties.seconds(values, "request.timeout.ms") if timeout_ms is None else timeout_ms / 1000
-    settings = properties.settings_of(values)._replace(api_timeout_s=timeout_s)
+    timeout_s = properties.seconds(values, "request.timeout.ms")
+    if timeout_ms is None:
+        timeout_ms = properties.number(values, API_TIMEOUT) if API_TIMEOUT in said else API_TIMEOUT_MS
+    settings = properties.settings_of(values)._replace(api_timeout_s=timeout_ms / 1000, expects_cluster=True)
     try:
-        client = Client(found.bootstrap_server, timeout_s, settings)
+        client = Client(found.bootstrap_server, min(timeout_s, timeout_ms / 1000), settings)
     except ValueError as error:
         raise Refusal(str(error)) from None
     with client:
+        client.retrying(client.nodes)
         yield client
 
 

@@ -9,7 +9,7 @@ from kpybroker.cli.options import connected
 from kpybroker.cli.produce import contact_of, deliver, delivering_of, delivery_of, end
 from kpybroker.client import client_configs
 from kpybroker.client.sender import Sender
-from kpybroker.kafka_tools.options import Found, Options, Refusal, client_values, file_of
+from kpybroker.kafka_tools.options import Found, Options, Refusal, client_values, cluster_of, file_of
 from kpywire.record import Header, Record
 
 NAME: Final = "kafka-console-producer"
@@ -106,6 +106,8 @@ def run(options: Options, found: Found) -> None:
         raise Refusal(f"the reader {found.line_reader} is written in Java; there is {READERS[0]} alone")
     parsing = parsing_of({**file_of(found.reader_config), **pairs_of(found.reader_property)})
     values = client_values(client_configs.PRODUCE, found.command_config, [*_pairs(found), *found.pairs])
+    with cluster_of(found):
+        pass  # it is there now
     contact = contact_of(values, quiet=False)
     with connected(
         found.bootstrap_server, seconds(values, "request.timeout.ms"), settings_of(values), contact

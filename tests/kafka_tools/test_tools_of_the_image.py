@@ -10,8 +10,9 @@ from typing import Final
 
 import pytest
 
-from image_commands import BROKER, LINES, expected, line_of, numbered, outcome
-from kpybroker.kafka_tools.__main__ import main
+from image_commands import BROKER, LINES, expected, line_of, numbered, options, outcome
+from kpybroker.kafka_tools.__main__ import WITH_OPTIONS, main
+from kpybroker.kafka_tools.document import NOT_HERE
 from kpybroker.testing import Broker
 
 OTHERWISE: Final = {
@@ -50,3 +51,16 @@ def test_a_line_has_the_outcome_of_kafkas_tool(outcomes: dict[str, str], line: s
 
 def test_every_line_is_recorded(outcomes: dict[str, str]) -> None:
     assert list(outcomes) == list(expected())
+
+
+@pytest.mark.parametrize("tool", options())
+def test_every_option_of_kafkas_tool_is_known_or_refused_for_a_reason(tool: str) -> None:
+    known = {name for action in WITH_OPTIONS[tool].options().actions() for name in action.option_strings}
+    refused = {name for name in options()[tool] if name not in known}
+    assert refused <= set(NOT_HERE)
+    assert not refused & known
+
+
+@pytest.mark.parametrize("name", NOT_HERE)
+def test_a_refused_option_is_one_of_kafkas(name: str) -> None:
+    assert any(name in names for names in options().values())
