@@ -5,7 +5,7 @@ from typing import Final
 
 from kpybroker.config.definition import ConfigError
 from kpybroker.sasl.jaas import BrokenJaas
-from kpybroker.sasl.jaas_file import FILE_OPTION, NO_LOGIN_FILE, LoginFile, java_option, parse_file
+from kpybroker.sasl.jaas_file import FILE_OPTION, NO_LOGIN_FILE, LoginFile, java_option, parse_file, path_in
 
 KERBEROS_OPTION: Final = "-Djava.security.krb5.conf="
 
@@ -19,7 +19,7 @@ def name_kerberos_file(environment: MutableMapping[str, str]) -> None:
 
 def login_file_of(kafka_opts: str) -> LoginFile:
     """The login file that the options of a JVM name. Raises ConfigError if it cannot be read."""
-    path = java_option(kafka_opts, FILE_OPTION).removeprefix("file:")
+    path = path_in(kafka_opts)
     if not path:
         return NO_LOGIN_FILE
     try:

@@ -59,11 +59,22 @@ def logins_of(config: "BrokerConfig", listener: str) -> ListenerLogins:
                 f"{key}: the mechanism {name!r} of the listener {listener} {known}; "
                 f"listener.name.{listener.lower()}.{key} can be set to {', '.join(SERVED_MECHANISMS)}"
             )
-    mechanisms = tuple(_mechanism(config, listener, name) for name in dict.fromkeys(names))
+    usable = [name for name in names if not _has_no_module(config, listener, name)]
+    mechanisms = tuple(_mechanism(config, listener, name) for name in dict.fromkeys(usable or names))
     for mechanism in mechanisms:
         if mechanism.name in _CHECKS:
             _CHECKS[mechanism.name](mechanism, jaas_key(listener, mechanism.name))
     return ListenerLogins(mechanisms, config.of_listener(listener, "sasl.server.max.receive.size"))
+
+
+def _has_no_module(config: "BrokerConfig", listener: str, name: str) -> bool:
+    """Whether the section of the login file for a listener lacks the login module of a mechanism.
+
+    As on Apache Kafka the node starts, and nobody can log in by this mechanism.
+    """
+    _, entries = config.login_file.of_listener(listener)
+    is_missing = bool(entries) and all(entry.module != MODULES[name] for entry in entries)
+    return is_missing and jaas_key(listener, name) not in config.originals
 
 
 def _mechanism(config: "BrokerConfig", listener: str, name: str) -> MechanismConfig:
@@ -78,13 +89,22 @@ def _mechanism(config: "BrokerConfig", listener: str, name: str) -> MechanismCon
 
 
 def warnings(config: "BrokerConfig") -> list[str]:
-    """Sentences about listeners that accept more tokens than their owner may think."""
+    """Sentences about listeners that accept more tokens than their owner may think, or fewer logins."""
     found: list[str] = []
     advertised = {each.name: each for each in config.advertised_listeners}
     for listener in config.listeners:
         if not listener.protocol.startswith("SASL_"):
             continue
-        for each in logins_of(config, listener.name).mechanisms:
+        logins = logins_of(config, listener.name)
+        served = {each.name for each in logins.mechanisms}
+        for name in config.of_listener(listener.name, "sasl.enabled.mechanisms"):
+            if name not in served:
+                section, _ = config.login_file.of_listener(listener.name)
+                found.append(
+                    f"nobody can log in to the listener {listener.name} by {name}: the section {section} of "
+                    f"{config.login_file.path} has no {MODULES[name]}"
+                )
+        for each in logins.mechanisms:
             if each.tokens is not None:
                 from kpybroker.config import oauth
 

@@ -40,6 +40,12 @@ def java_option(kafka_opts: str, option: str) -> str:
     return found[-1] if found else ""
 
 
+def path_in(kafka_opts: str) -> str:
+    """The path of the login file that the options of a JVM name; empty if they name none. It may be a URL, and a second
+    equals sign means that no other file counts."""
+    return java_option(kafka_opts, FILE_OPTION).removeprefix("=").removeprefix("file:")
+
+
 def parse_file(text: str, kafka_opts: str = "") -> dict[str, tuple[Entry, ...]]:
     """The sections of a file. ``${NAME}`` in a value is the system property ``-DNAME=`` of ``kafka_opts``. Raises
     BrokenJaas."""

@@ -144,12 +144,26 @@ def test_a_login_file_counts_where_no_config_says_the_login_module() -> None:
     [
         ("KafkaClient { M required; };", "/jaas.conf does not replace it: it has no section KafkaServer"),
         (f"KafkaServer {{ {SCRAM_MODULE} required; }};", f"its section KafkaServer has no {PLAIN_MODULE}"),
+        (f"secured.KafkaServer {{ M required; }}; {IN_FILE}", f"its section secured.KafkaServer has no {PLAIN_MODULE}"),
     ],
 )
 def test_a_login_file_without_the_login_module_is_refused(text: str, words: str) -> None:
     settings = {name: value for name, value in BASE.items() if name != PLAIN}
     with pytest.raises(ConfigError, match=f"^{PLAIN} is missing, and .*{words}"):
         BrokerConfig(settings, login_file=LoginFile("/jaas.conf", parse_file(text)))
+
+
+def test_a_mechanism_without_a_login_module_in_the_file_serves_nobody() -> None:
+    settings = {**BASE, MECHANISMS: "PLAIN,SCRAM-SHA-256"}
+    del settings[PLAIN]
+    text = f"KafkaServer {{ {PLAIN_MODULE} required; }};"
+    config = BrokerConfig(settings, login_file=LoginFile("/jaas.conf", parse_file(text)))
+    assert [each.name for each in logins_of(config, "SECURED").mechanisms] == ["PLAIN"]
+    (warning,) = config.warnings
+    assert warning == (
+        "nobody can log in to the listener SECURED by SCRAM-SHA-256: the section KafkaServer of /jaas.conf has no "
+        f"{SCRAM_MODULE}"
+    )
 
 
 def test_a_login_file_that_cannot_be_read_is_refused_without_secrets(tmp_path: Path) -> None:
@@ -166,4 +180,9 @@ def test_a_login_file_that_cannot_be_read_is_refused_without_secrets(tmp_path: P
     assert "secret" not in str(refused.value)
     path.write_text(IN_FILE)
     assert set(login_file_of(option).sections) == {"KafkaServer", "other.KafkaServer"}
+    for prefix in ("=", "file:", "file://"):
+        assert login_file_of(option.replace("config=", f"config={prefix}")).sections.keys() == {
+            "KafkaServer",
+            "other.KafkaServer",
+        }
     assert login_file_of("-Xmx1g").path == ""

@@ -62,6 +62,15 @@ def test_arguments_go_to_the_start_command(image: Path) -> None:
         consumer.close()
 
 
+def test_arguments_of_confluents_image_are_variables(image: Path) -> None:
+    address = free_address()
+    command = ["etc/confluent/docker/run", "KAFKA_NUM_PARTITIONS=3", f"KAFKA_LISTENERS=PLAINTEXT://{address}"]
+    with started(image, [*command, "--override", "num.partitions=2"], KAFKA_NUM_PARTITIONS="4"):
+        assert echoed(address) == b"world"
+    lines = (image / "etc/kafka/kafka.properties").read_text().splitlines()
+    assert {"num.partitions=3", f"listeners=PLAINTEXT://{address}"} <= set(lines)
+
+
 def test_what_a_mounted_file_says_is_not_overridden_by_the_images_own_defaults(image: Path) -> None:
     address = free_address()
     file = image / "mnt/shared/config/server.properties"

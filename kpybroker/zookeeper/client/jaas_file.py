@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.sasl import krb5_login
 from kpybroker.sasl.jaas import KRB5_MODULE, BrokenJaas, Entry
-from kpybroker.sasl.jaas_file import FILE_OPTION, java_option, parse_file
+from kpybroker.sasl.jaas_file import java_option, parse_file, path_in
 from kpybroker.sasl.krb5_login import Krb5Login
 
 SECTION_OPTION: Final = "-Dzookeeper.sasl.clientconfig="
@@ -49,7 +49,7 @@ def place_of(kafka_opts: str) -> Place | None:
     """The place that ``KAFKA_OPTS`` names; None if there is no login."""
     if java_option(kafka_opts, SWITCH_OPTION).lower() == "false":
         return None
-    file = java_option(kafka_opts, FILE_OPTION)
+    file = path_in(kafka_opts)
     if not file:
         return None
     service, host = java_option(kafka_opts, SERVICE_OPTION) or SERVICE, ""
