@@ -7,6 +7,7 @@ and continued lines mean there what they mean in such a file. Variables that set
 for a service called kafka, are not configs.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -39,7 +40,9 @@ OF_SECRETS: Final = {
     "KAFKA_SSL_TRUSTSTORE_FILENAME": "ssl.truststore.location",
     "KAFKA_SSL_TRUSTSTORE_CREDENTIALS": "ssl.truststore.password",
 }
-"""The variables that name a file of secrets, with the configs they set: to the file, or to the password in it."""
+"""The variables that name a file of secrets, with the configs they set: to the file, or to the password in it. Each may
+be for one listener: ``KAFKA_LISTENER_NAME_{listener}_SSL_...``."""
+_OF_LISTENER: Final = re.compile("KAFKA_(LISTENER_NAME_.+_)(SSL_(?:KEYSTORE|KEY|TRUSTSTORE)_(?:FILENAME|CREDENTIALS))")
 
 
 def from_environment(environment: Mapping[str, str], secrets: Path = SECRETS) -> dict[str, str]:
@@ -78,13 +81,13 @@ def _of_secrets(environment: Mapping[str, str], configs: Mapping[str, str], secr
     found: dict[str, str] = {}
     is_advertised = "SSL://" in configs.get("advertised.listeners", "")
     asks_clients = configs.get("ssl.client.auth", "") in ("required", "requested")
-    for variable, name in OF_SECRETS.items():
-        file = environment.get(variable)
-        if not file or (name in configs and not is_advertised):
+    for variable, file in environment.items():
+        listener, name = _secret_of(variable)
+        if not name or not file or (name in configs and (listener or not is_advertised)):
             continue
         path = secrets / file
         if not path.exists():
-            if name.startswith("ssl.truststore.") and not asks_clients:
+            if listener or (name.startswith("ssl.truststore.") and not asks_clients):
                 continue
             raise ConfigError(f"{variable} names a file that does not exist: {path}")
         if name.endswith(".location"):
@@ -92,6 +95,15 @@ def _of_secrets(environment: Mapping[str, str], configs: Mapping[str, str], secr
         else:
             found |= _as_lines(variable, name, _password_in(variable, path))
     return found
+
+
+def _secret_of(variable: str) -> tuple[str, str]:
+    """The prefix of a listener, and the config that a variable sets by the name of a file; empty if it sets none."""
+    found = _OF_LISTENER.fullmatch(variable)
+    if found is None:
+        return "", OF_SECRETS.get(variable, "")
+    listener = _config_name(found[1])
+    return listener, listener + OF_SECRETS[f"KAFKA_{found[2]}"] if f"KAFKA_{found[2]}" in OF_SECRETS else ""
 
 
 def _password_in(variable: str, path: Path) -> str:
@@ -103,7 +115,9 @@ def _password_in(variable: str, path: Path) -> str:
 
 
 def _is_no_config(variable: str) -> bool:
-    return variable in NOT_CONFIGS or variable in OF_SECRETS or variable.startswith(NOT_CONFIG_PREFIXES)
+    if variable in NOT_CONFIGS or variable.startswith(NOT_CONFIG_PREFIXES):
+        return True
+    return bool(_secret_of(variable)[1])
 
 
 def _config_name(variable: str) -> str:

@@ -45,7 +45,8 @@ _MIDDLE: Final = """\
 _BEHIND: Final = """
 As in Kafka's images a variable becomes a line of a properties file. So `\\` at the end of a line continues a value, escapes
 such as `\\t` and `\\u00e9` mean what they mean there, a backslash is written twice, and further lines of a value are further
-configs. This also holds for the passwords in the files above. These files count before `KAFKA_SSL_KEYSTORE_LOCATION` and the
+configs. This also holds for the passwords in the files above. The variables of files may be for one listener:
+`KAFKA_LISTENER_NAME_{listener}_SSL_KEYSTORE_FILENAME`. These files count before `KAFKA_SSL_KEYSTORE_LOCATION` and the
 others where a listener `...SSL://` is advertised. A trust store that is not there is an error only with
 `KAFKA_SSL_CLIENT_AUTH` `required` or `requested`.
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.environment import OF_SECRETS, from_environment
 
@@ -126,3 +127,26 @@ def test_a_missing_file_of_secrets_is_named(secrets):
     assert from_environment(trusted, secrets) == {}
     with pytest.raises(ConfigError, match="KAFKA_SSL_TRUSTSTORE_FILENAME names"):
         from_environment({**trusted, "KAFKA_SSL_CLIENT_AUTH": "required"}, secrets)
+
+
+def test_files_of_secrets_may_be_for_one_listener(secrets):
+    variables = {
+        "KAFKA_LISTENER_NAME_MY__OWN_SSL_KEYSTORE_FILENAME": "kafka_ssl_keystore",
+        "KAFKA_LISTENER_NAME_MY__OWN_SSL_KEYSTORE_LOCATION": "/elsewhere",
+        "KAFKA_LISTENER_NAME_MY__OWN_SSL_KEY_CREDENTIALS": "kafka_ssl_key",
+        "KAFKA_LISTENER_NAME_MY__OWN_SSL_TRUSTSTORE_FILENAME": "missing",
+    }
+    assert from_environment(variables, secrets) == {
+        "listener.name.my_own.ssl.keystore.location": "/elsewhere",
+        "listener.name.my_own.ssl.key.password": "a\\b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"), [("SECURITY_PROTOCOL", "security.protocol"), ("SASL_MECHANISM", "sasl.mechanism")]
+)
+def test_configs_of_clients_in_compose_files_have_no_effect(variable, name):
+    config = BrokerConfig(
+        from_environment({f"KAFKA_{variable}": "SSL", "KAFKA_LISTENERS": "PLAINTEXT://localhost:9092"})
+    )
+    assert config.warnings == [f"{name} is not a config that is known here, it is ignored"]
