@@ -76,12 +76,18 @@ def _named(found: Found) -> dict[str, Any]:
 def _add(client: Client, _found: Found, named: dict[str, Any], pattern: PatternType) -> None:
     hosts = {name: [host_of(each) for each in named[name]] for name in ("allow_hosts", "deny_hosts")}
     wanted = wanted_acls({**named, **hosts}, pattern)
-    _show(wanted, "Adding ACLs for resource", ": \n ")
-    acl_requests.create(client, wanted)
+    resources = {(each.resource_type, each.resource_name, each.pattern_type) for each in wanted}
+    there = {each for resource in resources for each in acl_requests.describe(client, Filter(*resource))}
+    for each in wanted:
+        if each in there:
+            print(f"Acl (pattern={_resource(each)}, entry={_row(each)}) already exists.")
+    new = [each for each in wanted if each not in there]
+    _show(new, "Adding ACLs for resource", ": \n ")
+    acl_requests.create(client, new)
 
 
 def _list(client: Client, found: Found, named: dict[str, Any], pattern: PatternType) -> None:
-    filters = [Filter(each.kind, each.name, pattern) for each in resources_of(named)] or [Filter(pattern_type=pattern)]
+    filters = [Filter(each.kind, each.name, pattern) for each in resources_of(named)] or [Filter()]
     acls = sorted({each for one in filters for each in acl_requests.describe(client, one)})
     principals: list[str | None] = [principal_of(each) for each in found.principal]
     for principal in principals or [None]:
@@ -104,13 +110,16 @@ def _show(acls: Iterable[Entry], words: str, behind: str) -> None:
     by_resource: dict[tuple[int, str, int], list[Entry]] = {}
     for each in acls:
         by_resource.setdefault((each.resource_type, each.resource_name, each.pattern_type), []).append(each)
-    for (kind, name, pattern), found in by_resource.items():
-        resource = (
-            f"ResourcePattern(resourceType={ResourceType.of(kind).name}, name={name}, "
-            f"patternType={PatternType.of(pattern).name})"
-        )
+    for found in by_resource.values():
         rows = "\n".join(f"\t{_row(each)}" for each in found)
-        print(f"{words} `{resource}`{behind}{rows}\n")
+        print(f"{words} `{_resource(found[0])}`{behind}{rows}\n")
+
+
+def _resource(acl: Entry) -> str:
+    return (
+        f"ResourcePattern(resourceType={ResourceType.of(acl.resource_type).name}, name={acl.resource_name}, "
+        f"patternType={PatternType.of(acl.pattern_type).name})"
+    )
 
 
 def _row(acl: Entry) -> str:

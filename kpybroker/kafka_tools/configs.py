@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kpybroker.cli.configs import split_outside_brackets
-from kpybroker.client import config_requests, quota_requests, topic_requests, user_requests
+from kpybroker.client import config_requests, group_requests, quota_requests, topic_requests, user_requests
 from kpybroker.client.client import Client
 from kpybroker.client.config_requests import Change, Kind, Operation, Resource
 from kpybroker.errors import KafkaError
@@ -106,7 +106,7 @@ def run(options: Options, found: Found) -> None:
 
 
 def _entities(found: Found) -> list[Entity]:
-    """The entities that the options name, in Kafka's order: a user before a client."""
+    """The entities that the options name, in Kafka's order."""
     long = list(zip(found.entity_type, found.entity_names, strict=False))
     entities = [Entity(kind, name) for kind, name in long]
     entities += [Entity(kind, None) for kind in found.entity_type[len(long) :]]
@@ -122,7 +122,7 @@ def _entities(found: Found) -> list[Entity]:
             raise Refusal(f"Invalid entity type {each.kind}, the entity type must be one of {', '.join(TYPES)}")
     if len(kinds) < len(entities) or (len(entities) > 1 and kinds != {"users", "clients"}):
         raise Refusal("Only the entity types users and clients can be specified together, each once")
-    return sorted(entities, key=lambda each: each.kind != "users")
+    return entities
 
 
 def _changes(found: Found) -> tuple[dict[str, str], list[str]]:
@@ -237,7 +237,9 @@ def _exists(client: Client, kind: str, name: str) -> bool:
         return name in (topic.name for topic in client.topics())
     if kind in ("brokers", "broker-loggers"):
         return name in (str(node.node_id) for node in client.nodes())
-    return name in config_requests.resources(client, KINDS[kind]) or kind == "groups"
+    if kind == "groups" and name in (group.group_id for group in group_requests.list_groups(client)):
+        return True
+    return name in config_requests.resources(client, KINDS[kind])
 
 
 def _describe_resource(client: Client, entity: Entity, *, every: bool) -> None:

@@ -162,8 +162,6 @@ def show_of(found: Found) -> Callable[[Record], bytes]:
     if found.formatter is not None and found.formatter not in DEFAULT_FORMATTERS:
         raise Refusal(f"the formatter {found.formatter} is written in Java; there is {DEFAULT_FORMATTERS[0]} alone")
     values = {**PROPERTIES, **said}
-    if values["print.delivery"].strip().lower() == "true":
-        raise Refusal("print.delivery is for consumers of share groups")
     return formatter(values)
 
 
@@ -185,7 +183,8 @@ def formatter(values: Mapping[str, str]) -> Callable[[Record], bytes]:
         "timestamp": _timestamp,
         "partition": lambda each: b"Partition:%d" % each.spot.partition,
         "offset": lambda each: b"Offset:%d" % each.record.offset,
-        "epoch": lambda each: b"Epoch:%d" % (-1 if each.header is None else each.header.partition_leader_epoch),
+        "delivery": lambda _each: b"Delivery:NOT_PRESENT",
+        "epoch": lambda _each: b"Epoch:NOT_PRESENT",
         "headers": lambda each: (
             between.join(name.encode() + b":" + of_header(value) for name, value in each.record.headers)
             or b"NO_HEADERS"

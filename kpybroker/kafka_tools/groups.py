@@ -30,6 +30,16 @@ ALLOWED: Final[Mapping[str, Sequence[str]]] = {
 }
 FAILED: Final = "\nError: Executing consumer group command failed due to "
 OF_CONSUMERS: Final = ("", "classic", "consumer")
+KINDS: Final = ("Consumer", "Classic")
+STATES: Final = (
+    "CompletingRebalance",
+    "PreparingRebalance",
+    "Dead",
+    "Empty",
+    "Reconciling",
+    "Assigning",
+    "Stable",
+)
 NOTHING: Final = "-"
 UNDECIDED: Final = (
     "WARN: No action will be performed as the --execute option is missing. Add --dry-run to say that this is meant."
@@ -93,6 +103,10 @@ def _targets(found: Found) -> dict[str, object]:
 def _list(client: Client, found: Found) -> None:
     states = {each.strip().lower() for each in (found.state or "").split(",") if each.strip()}
     types = {each.strip().lower() for each in (found.type or "").split(",") if each.strip()}
+    for what, given, known in (("state", states, STATES), ("types", types, KINDS)):
+        if unknown := given - {each.lower() for each in known}:
+            names = ", ".join(known)
+            raise Refusal(f"Invalid {what} list '{', '.join(sorted(unknown))}'. Valid {what} are: {names}")
     rows = []
     for group in group_requests.list_groups(client):
         kind = group.group_type.lower()

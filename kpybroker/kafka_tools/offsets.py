@@ -1,11 +1,12 @@
 """kafka-get-offsets and kafka-delete-records."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from kpybroker.client import offset_requests, resets, topic_requests
-from kpybroker.client.client import Spot
+from kpybroker.client.client import Client, Position, Spot
 from kpybroker.errors import KafkaError
 from kpybroker.kafka_tools.options import Found, Options, Refusal, cluster_of, is_internal, pattern_of
 
@@ -47,9 +48,23 @@ def get_offsets(options: Options, found: Found) -> None:
         ]
         if not spots:
             raise Refusal("Error occurred: Could not match any topic-partitions with the specified filters")
-        for spot, position in sorted(client.find_offsets(dict.fromkeys(spots, timestamp)).items()):
+        for spot, position in sorted(_find(client, spots, timestamp).items()):
             if position.offset >= 0:
                 print(f"{spot.topic}:{spot.partition}:{position.offset}")
+
+
+def _find(client: Client, spots: list[Spot], timestamp: int) -> dict[Spot, Position]:
+    """The offsets of partitions. One with an error, such as without a leader, is passed over with a line on stderr."""
+    try:
+        return client.find_offsets(dict.fromkeys(spots, timestamp))
+    except KafkaError:
+        found = {}
+    for spot in spots:
+        try:
+            found |= client.find_offsets({spot: timestamp})
+        except KafkaError as error:
+            print(f"Skip getting offsets for topic-partition {spot} due to error: {error}", file=sys.stderr)
+    return found
 
 
 def _time(text: str | None) -> int:

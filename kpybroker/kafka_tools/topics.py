@@ -75,7 +75,7 @@ def run(options: Options, found: Found) -> None:
 def _check(options: Options, found: Found, action: str) -> None:
     if action in ("create", "delete", "alter"):
         options.require(found, "topic")
-    if action == "alter" and found.replica_assignment is None:
+    if action == "alter":
         options.require(found, "partitions")
     if action == "create" and found.replica_assignment is not None:
         for name in ("partitions", "replication_factor"):
@@ -160,7 +160,7 @@ def _wanted(found: Found) -> Callable[[str], bool]:
 def _existing(client: Client, found: Found) -> list[MetadataResponseTopic]:
     """The topics that the options mean. Raises Refusal if there are none, unless that is allowed."""
     topics = _topics(client, found)
-    if found.topic_id is not None:
+    if found.topic_id is not None and found.topic is None:  # as for Kafka's tool, a name counts more
         topics = [topic for topic in topics if to_string(topic.topic_id) == found.topic_id]
     named = found.topic_id if found.topic is None else found.topic
     if not topics and named is not None and not found.if_exists:
@@ -238,10 +238,9 @@ def _alter(client: Client, found: Found) -> None:
     assigned = _assignment(found.replica_assignment)
     for topic in topics:
         there = len(topic.partitions)
-        count = len(assigned) if found.partitions is None else found.partitions
         new = [CreatePartitionsAssignment(broker_ids=brokers) for brokers in assigned[there:]]
         request = CreatePartitionsRequest(
-            topics=[CreatePartitionsTopic(name=topic.name or "", count=count, assignments=new or None)],
+            topics=[CreatePartitionsTopic(name=topic.name or "", count=found.partitions, assignments=new or None)],
             timeout_ms=topic_requests.TIMEOUT_MS,
             validate_only=False,
         )
