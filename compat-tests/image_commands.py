@@ -80,6 +80,7 @@ def normalised(tool: str, text: str) -> str:
     """The output without the parts that differ from run to run, in an order that does not."""
     for pattern, replacement in _REPLACED:
         text = re.sub(pattern, replacement, text)
+    text = re.sub(r"(?<=Configs: )\S+", lambda found: ",".join(sorted(found[0].split(","))), text)
     lines = [_shortened(line) for line in text.splitlines() if line.strip() and not _PASSED_OVER.match(line)]
     if tool == "kafka-broker-api-versions":
         lines = [line.partition(" (id:")[0] for line in lines if not line[:1].isspace() and line != ")"]

@@ -146,14 +146,14 @@ def _print_quorum(client: Client, found: Found) -> None:
     ]
     for status, replicas in (("Follower", quorum.current_voters), ("Observer", quorum.observers)):
         for each in sorted(replicas, key=lambda one: one is not leader):
-            times: list[object] = [each.last_fetch_timestamp, each.last_caught_up_timestamp]
+            fetched: list[object] = [each.last_fetch_timestamp, each.last_caught_up_timestamp]
             if found.human_readable:
                 local_ms = time.time_ns() // 1_000_000
-                times = [
+                fetched = [
                     f"{local_ms - one} ms ago" for one in (each.last_fetch_timestamp, each.last_caught_up_timestamp)
                 ]
             place = (each.replica_id, to_string(each.replica_directory_id), each.log_end_offset)
-            rows.append((*place, end - each.log_end_offset, *times, "Leader" if each is leader else status))
+            rows.append((*place, end - each.log_end_offset, *fetched, "Leader" if each is leader else status))
     widths = [max(len(str(row[at])) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
         print("\t".join(f"{cell!s:<{width}}" for cell, width in zip(row, widths, strict=True)) + "\t")

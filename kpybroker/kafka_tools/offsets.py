@@ -58,7 +58,7 @@ def _find(client: Client, spots: list[Spot], timestamp: int) -> dict[Spot, Posit
     try:
         return client.find_offsets(dict.fromkeys(spots, timestamp))
     except KafkaError:
-        found = {}
+        found: dict[Spot, Position] = {}
     for spot in spots:
         try:
             found |= client.find_offsets({spot: timestamp})

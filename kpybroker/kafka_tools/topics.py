@@ -192,16 +192,12 @@ def _is_override(source: int) -> bool:
 
 
 def _heading(topic: MetadataResponseTopic, overrides: Mapping[str, str | None]) -> str:
-    configs = ",".join(f"{name}={value}" for name, value in sorted(overrides.items(), key=_as_kafka))
+    configs = ",".join(f"{name}={value}" for name, value in sorted(overrides.items()))
     replicas = len(topic.partitions[0].replica_nodes) if topic.partitions else 0
     return (
         f"Topic: {topic.name}\tTopicId: {to_string(topic.topic_id)}\tPartitionCount: {len(topic.partitions)}\t"
         f"ReplicationFactor: {replicas}\tConfigs: {configs}"
     )
-
-
-def _as_kafka(pair: tuple[str, str | None]) -> tuple[bool, str]:
-    return pair[0] != MIN_ISR, pair[0]
 
 
 def _is_chosen(partition: MetadataResponsePartition, chosen: str, least: int) -> bool:
