@@ -87,15 +87,14 @@ def with_login_file(values: "Mapping[str, Value | None]") -> "Mapping[str, Value
     options = os.environ.get("KAFKA_OPTS", "")
     if not (protocol.startswith("SASL_") and options) or any(values.get(each) is not None for each in _LOGINS):
         return values
-    from kpybroker.config.definition import ConfigError
     from kpybroker.config.login_file import login_file_of
     from kpybroker.sasl.jaas import MODULES, text_of
     from kpybroker.sasl.jaas_file import CLIENT_SECTION
 
-    try:
-        entries = login_file_of(options).sections.get(CLIENT_SECTION, ())
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
+    file = login_file_of(options)
+    if file.why_unusable:
+        raise click.UsageError(file.why_unusable)
+    entries = file.sections.get(CLIENT_SECTION, ())
     module = MODULES.get(str(values.get("sasl.mechanism") or "GSSAPI").upper())
     texts = [text_of(entry) for entry in entries if entry.module == module]
     return {**values, "sasl.jaas.config": texts[0]} if texts else values

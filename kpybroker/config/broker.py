@@ -81,6 +81,8 @@ class BrokerConfig:
         refusals.check_security(self)
         checks.check(self)
         self.warnings = refusals.check_features(self)
+        if login_file.why_unusable:
+            self.warnings.append(login_file.why_unusable)
 
     @classmethod
     def load(

@@ -3,7 +3,6 @@
 from collections.abc import MutableMapping
 from typing import Final
 
-from kpybroker.config.definition import ConfigError
 from kpybroker.sasl.jaas import BrokenJaas
 from kpybroker.sasl.jaas_file import FILE_OPTION, NO_LOGIN_FILE, LoginFile, java_option, parse_file, path_in
 
@@ -18,7 +17,7 @@ def name_kerberos_file(environment: MutableMapping[str, str]) -> None:
 
 
 def login_file_of(kafka_opts: str) -> LoginFile:
-    """The login file that the options of a JVM name. Raises ConfigError if it cannot be read."""
+    """The login file that the options of a JVM name."""
     path = path_in(kafka_opts)
     if not path:
         return NO_LOGIN_FILE
@@ -29,4 +28,4 @@ def login_file_of(kafka_opts: str) -> LoginFile:
         why = error.strerror if isinstance(error, OSError) else error
         if isinstance(error, ValueError) and not isinstance(error, BrokenJaas):
             why = "it is not UTF-8"
-        raise ConfigError(f"{FILE_OPTION}{path} in KAFKA_OPTS cannot be used: {why}") from None
+        return LoginFile(path, {}, f"{FILE_OPTION}{path} in KAFKA_OPTS cannot be used: {why}")

@@ -152,6 +152,8 @@ def _entry_in_file(file: LoginFile, listener: str, mechanism: str) -> Entry:
         if entry.module == module:
             return entry
     key = jaas_key(listener, mechanism)
+    if file.why_unusable:
+        raise ConfigError(f"{key} is missing, and {file.why_unusable}")
     if not file.path:
         raise ConfigError(f"{key} is missing; set it to a text such as: {module} required;")
     missing = f"its section {section} has no {module}" if entries else f"it has no section {section}"

@@ -23,6 +23,8 @@ class LoginFile(NamedTuple):
 
     path: str
     sections: Mapping[str, tuple[Entry, ...]]
+    why_unusable: str = ""
+    """The reason in one line if it cannot be read. As in Java, that counts only for logins that need the file."""
 
     def of_listener(self, listener: str) -> tuple[str, tuple[Entry, ...]]:
         """The section that counts for a listener, with its login modules; none without one."""
