@@ -87,7 +87,8 @@ def normalised(tool: str, text: str) -> str:
     if tool in ("kafka-acls", "kafka-topics"):
         return "\n".join(_in_order(lines))
     if tool == "kafka-configs":
-        lines = [", ".join(sorted(line.split(", "))) for line in lines]
+        parts = [line.rpartition(" are ") for line in lines]
+        lines = [f"{head}{are}{', '.join(sorted(listed.split(', ')))}" for head, are, listed in parts]
     if tool in ("kafka-configs", "kafka-consumer-groups", "kafka-get-offsets", "kafka-features"):
         lines = sorted(set(lines))
     return "\n".join(lines)

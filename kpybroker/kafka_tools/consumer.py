@@ -57,13 +57,20 @@ def _number(layout: str) -> Callable[[bytes], bytes]:
     return text
 
 
+def _uuid(value: bytes) -> bytes:
+    try:
+        return str(UUID(value.decode())).encode()
+    except ValueError:
+        raise Refusal("Error parsing data into UUID") from None
+
+
 DESERIALIZERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "": bytes,
     f"{SERIALIZATION}StringDeserializer": lambda value: value.decode("utf-8", "replace").encode(),
     f"{SERIALIZATION}LongDeserializer": _number(">q"),
     f"{SERIALIZATION}IntegerDeserializer": _number(">i"),
     f"{SERIALIZATION}ShortDeserializer": _number(">h"),
-    f"{SERIALIZATION}UUIDDeserializer": lambda value: str(UUID(value.decode())).encode(),
+    f"{SERIALIZATION}UUIDDeserializer": _uuid,
 }
 """The deserializers that are known by name, each as the text of its values."""
 STARTS: Final = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
@@ -86,7 +93,7 @@ def options_of() -> Options:
 def run(options: Options, found: Found) -> None:
     """Run the tool. Raises Refusal, BadProperty, and the errors of `connected`."""
     _check(options, found)
-    show = show_of(found)
+    show = skipping(show_of(found)) if found.skip_message_on_error else show_of(found)
     pairs = [*found.pairs, *([f"isolation.level={found.isolation_level}"] if found.isolation_level else [])]
     values = client_values(client_configs.CONSUME, found.command_config, pairs)
     reset = str(values["auto.offset.reset"] or "")
@@ -146,6 +153,19 @@ def _begin(start: str) -> Start:
         return client.list_offsets(dict.fromkeys(spots, timestamp))
 
     return begin
+
+
+def skipping(show: Callable[[Record], bytes]) -> Callable[[Record], bytes]:
+    """The same output, without the records whose bytes are none of the deserializer's."""
+
+    def shown(record: Record) -> bytes:
+        try:
+            return show(record)
+        except Refusal as error:
+            print(f"Skipping offset {record.record.offset} of {record.spot}: {error}", file=sys.stderr)
+            return b""
+
+    return shown
 
 
 def show_of(found: Found) -> Callable[[Record], bytes]:

@@ -87,6 +87,8 @@ _OTHERS: Final = """
 | `kafka-run-class CLASS ...` | the tool of one of these classes: {classes} |
 | `zookeeper-server-start` | a stand-in that answers `ruok`, for scripts that start a ZooKeeper beside the broker |
 
+These options are known and change nothing: {without_effect}.
+
 What differs: the console consumer without `--group` reads without a group, where Kafka's makes one up. `--include` means the
 topics that are there at the start. `kafka-console-producer` ends with exit code 1 if a record was not delivered, where
 Kafka's logs it and ends with 0. Commits of the console consumer name no epoch of a leader. `kafka-console-producer` takes
@@ -115,7 +117,10 @@ def render() -> str:
         (
             f"{_HEAD}{_lines(lines)}{_MIDDLE}{_BEHIND}{_lines(rows)}{_REFUSED}{_lines(refused)}",
             f"{_CONSOLE.format(deserializers=deserializers)}{_lines(properties)}",
-            _OTHERS.format(classes=_listed(sorted(CLASSES))),
+            _OTHERS.format(
+                classes=_listed(sorted(CLASSES)),
+                without_effect=", ".join(f"`--{name}` ({why})" for name, why in producer.WITHOUT_EFFECT.items()),
+            ),
         )
     )
 

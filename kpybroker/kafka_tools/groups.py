@@ -138,7 +138,7 @@ def _describe(client: Client, found: Found) -> None:
         elif group.state != "Stable" and group.state != group_requests.DEAD:
             _say(f"\nWarning: Consumer group '{name}' is rebalancing.")
         if found.state is not None:
-            _print_state(client, group)
+            _print_state(client, group, verbose=found.verbose)
         elif found.members:
             _print_members(group, verbose=found.verbose)
         else:
@@ -149,11 +149,14 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _print_state(client: Client, group: Group) -> None:
+def _print_state(client: Client, group: Group, *, verbose: bool) -> None:
     node = next((each for each in client.nodes() if each.node_id == group.coordinator), None)
     coordinator = NOTHING if node is None else f"{node.host}:{node.port}  ({node.node_id})"
-    row = (group.name, coordinator, group.protocol or NOTHING, group.state, len(group.members))
-    _print(("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"), [row], (15, 25, 20, 20, 15))
+    epochs = [NOTHING if each is None else each for each in (group.epoch, group.target_epoch)] if verbose else []
+    heads = ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"] if verbose else []
+    row = (group.name, coordinator, group.protocol or NOTHING, group.state, *epochs, len(group.members))
+    heads = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", *heads, "#MEMBERS"]
+    _print(heads, [row], (15, 25, 20, 20, *(15 for _ in epochs), 15))
 
 
 def _print_members(group: Group, *, verbose: bool) -> None:

@@ -37,9 +37,11 @@ OPTIONS: Final = {
     "timeout": "linger.ms",
 }
 """The options that stand for a property of the producer."""
-WITHOUT_EFFECT: Final = ("max-block-ms", "socket-buffer-size", "sync")
-"""Records wait for a broker as long as delivery.timeout.ms says, buffers are those of the system, and the tool ends
-after the last record was acknowledged in any case."""
+WITHOUT_EFFECT: Final = {
+    "socket-buffer-size": "the buffers of sockets are the system's",
+    "sync": "the tool ends when all records were acknowledged in any case",
+}
+"""The options that are known and change nothing, with their reasons."""
 
 
 class Parsing(NamedTuple):
@@ -90,7 +92,8 @@ def options_of() -> Options:
     """The options of the tool."""
     options = Options(NAME, "This tool helps to read data from standard input and publish it to Kafka.")
     options.of_cluster()
-    options.texts("topic", "line-reader", "reader-config", *OPTIONS, *WITHOUT_EFFECT[:2])
+    options.texts("topic", "line-reader", "reader-config", "socket-buffer-size", *OPTIONS)
+    options.numbers("max-block-ms")
     options.flags("sync")
     options.add_argument("--compression-codec", nargs="?", const="gzip")
     options.add_argument("--producer.config", dest="command_config")
@@ -106,7 +109,7 @@ def run(options: Options, found: Found) -> None:
         raise Refusal(f"the reader {found.line_reader} is written in Java; there is {READERS[0]} alone")
     parsing = parsing_of({**file_of(found.reader_config), **pairs_of(found.reader_property)})
     values = client_values(client_configs.PRODUCE, found.command_config, [*_pairs(found), *found.pairs])
-    with cluster_of(found):
+    with cluster_of(found, None if found.max_block_ms is None else int(found.max_block_ms)):
         pass  # it is there now
     contact = contact_of(values, quiet=False)
     with connected(
