@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from kpybroker.config import between_nodes
+from kpybroker.config.between_nodes import Credentials
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.dynamic import validate
@@ -151,6 +153,23 @@ def test_a_login_file_without_the_login_module_is_refused(text: str, words: str)
     settings = {name: value for name, value in BASE.items() if name != PLAIN}
     with pytest.raises(ConfigError, match=f"^{PLAIN} is missing, and .*{words}"):
         BrokerConfig(settings, login_file=LoginFile("/jaas.conf", parse_file(text)))
+
+
+def test_a_node_logs_in_to_others_by_the_login_file() -> None:
+    settings = {
+        **BASE,
+        "inter.broker.listener.name": "SECURED",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    }
+    by_config = {**settings, PLAIN: f'{PLAIN_MODULE} required username="other" password="secret";'}
+    file = LoginFile("/jaas.conf", parse_file(IN_FILE))
+    del settings[PLAIN]
+    assert between_nodes.brokers(BrokerConfig(settings, login_file=file)).credentials == Credentials(
+        "PLAIN", "node", "p", by_token=False
+    )
+    assert between_nodes.brokers(BrokerConfig(by_config, login_file=file)).credentials == Credentials(
+        "PLAIN", "other", "secret", by_token=False
+    )
 
 
 def test_a_mechanism_without_a_login_module_in_the_file_serves_nobody() -> None:
