@@ -30,6 +30,8 @@ TOOLS: Final = (
 FILES: Final[Mapping[str, str]] = {
     "CLIENT": "client.id=script\nsecurity.protocol=PLAINTEXT\n",
     "CONFIGS": "retention.ms=2000\nsegment.bytes=1048576\n",
+    "READER": "parse.key=true\nkey.separator=|\n",
+    "FORMATTER": "print.offset=true\nline.separator=;\\n\n",
     "OFFSETS": '{"partitions": [{"topic": "keyed", "partition": 0, "offset": 1}], "version": 1}',
 }
 BROKER: Final = {

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kpybroker.cli.client_settings import seconds, settings_of
+from kpybroker.cli.delivering import BadLine
 from kpybroker.cli.options import connected
 from kpybroker.cli.produce import contact_of, deliver, delivering_of, delivery_of, end
 from kpybroker.client import client_configs
@@ -56,14 +57,14 @@ class Parsing(NamedTuple):
     ignores_errors: bool
 
     def record(self, line: bytes, number: int, time_ms: int) -> Record:
-        """The record of a line. Raises Refusal."""
+        """The record of a line. Raises BadLine."""
         headers: tuple[Header, ...] = ()
         rest = line.removesuffix(b"\r")
         key: bytes | None = None
         if self.headers is not None:
             before, rest = self._split(rest, self.headers[0], number, "headers delimiter")
-            if before is not None and before != self.null and before != b"":
-                headers = tuple(self._header(each, number) for each in before.split(self.headers[1]))
+            if before is not None and not (self.null and before == self.null):
+                headers = tuple(self._header(each, number) for each in self._pairs(before, self.headers[1]))
         if self.key is not None:
             key, rest = self._split(rest, self.key, number, "key separator")
         return Record(timestamp=time_ms, key=self._or_null(key), value=self._or_null(rest), headers=headers)
@@ -74,14 +75,21 @@ class Parsing(NamedTuple):
             return before, after
         if self.ignores_errors:
             return None, text
-        raise Refusal(f"No {what} found on line number {number}: '{text.decode('utf-8', 'replace')}'")
+        raise BadLine(f"No {what} found on line number {number}: '{text.decode('utf-8', 'replace')}'")
+
+    def _pairs(self, text: bytes, separator: bytes) -> list[bytes]:
+        """The texts of headers; empty ones at the end are passed over, as by Java."""
+        parts = text.split(separator)
+        while text and parts and not parts[-1]:
+            parts.pop()
+        return parts
 
     def _header(self, text: bytes, number: int) -> Header:
         assert self.headers is not None
         name, found, value = text.partition(self.headers[2])
         if not found and not self.ignores_errors:
             shown = text.decode("utf-8", "replace")
-            raise Refusal(f"No header key separator found in pair '{shown}' on line number {number}")
+            raise BadLine(f"No header key separator found in pair '{shown}' on line number {number}")
         return name.decode("utf-8", "replace"), self._or_null(value) if found else None
 
     def _or_null(self, text: bytes | None) -> bytes | None:
@@ -118,6 +126,8 @@ def run(options: Options, found: Found) -> None:
         sender = Sender(client, found.topic, delivery=delivery_of(values, str(values["compression.type"])))
         delivering = delivering_of(sender, sys.stdin.buffer, parsing.record, values, contact)
         deliver(delivering, as_json=False, quiet=True)
+    if delivering.bad_line is not None:
+        raise Refusal(str(delivering.bad_line))
     end(delivering, found.topic, quiet=True)
 
 
