@@ -391,6 +391,7 @@ tables: setup ## write the tables in docs/ that are made from the code, and thos
 	$(BIN)/python -m kpybroker.config.document
 	$(BIN)/python -m kpybroker.metrics.document
 	$(BIN)/python -m kpybroker.cli.document
+	$(BIN)/python -m kpybroker.kafka_tools.document
 	$(BIN)/python -m kpybroker.fairness.document
 	PYTHONPATH=.:compat-tests $(BIN)/python -m parity
 	$(BIN)/python -m benchmarks.readme

@@ -107,7 +107,7 @@ def zookeeper_login() -> ZooKeeperLogin | None:
 def _read(place: Place) -> Login | Krb5Login | None:
     try:
         with open(place.file, encoding="utf-8") as file:
-            return login_of(file.read(), place.section, place.service)
+            return login_of(file.read(), place.section, place.service, os.environ.get("KAFKA_OPTS", ""))
     except (OSError, ValueError) as error:
         why = in_words(error) if isinstance(error, OSError) else error
         raise StartRefused(f"the login to ZooKeeper cannot be read from {place.file}: {why}") from None

@@ -24,6 +24,7 @@ from kpybroker.cli.redaction import Redactor
 from kpybroker.cli.tables import printable
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
+from kpybroker.config.login_file import login_file_of
 from kpybroker.config.properties import read_properties
 from kpybroker.io.private_files import write_private
 from kpybroker.metadata.image import MetadataImage
@@ -152,7 +153,8 @@ def _configuration(configs: Mapping[str, str], shown: Mapping[str, str]) -> Iter
         yield "No file was named: the defaults."
         return
     try:
-        yield from (f"warning: {warning.partition(':')[0]}" for warning in BrokerConfig(configs).warnings)
+        config = BrokerConfig(configs, login_file=login_file_of(os.environ.get("KAFKA_OPTS", "")))
+        yield from (f"warning: {warning.partition(':')[0]}" for warning in config.warnings)
     except ConfigError as error:
         yield f"It is refused with error {error.code}: `kpybroker start` says why."
 

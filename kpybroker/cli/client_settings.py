@@ -14,7 +14,7 @@ __all__ = ["Values", "admin_settings", "number", "seconds", "settings_of"]
 def settings_of(values: Values) -> Settings:
     """The settings of the client. click.UsageError."""
     try:
-        return properties.settings_of(values)
+        return properties.settings_of(command_config.with_login_file(values))
     except BadProperty as error:
         raise click.UsageError(str(error)) from None
 

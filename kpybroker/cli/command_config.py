@@ -1,8 +1,10 @@
 """``--command-config FILE``: the properties of Kafka's clients in a file, for every command that talks to a cluster.
 
-As in Kafka's tools. The file is read only where a command connects, and keys without a meaning here are ignored.
+As in Kafka's tools. The file is read only where a command connects, and keys without a meaning here are ignored. A
+login without ``sasl.jaas.config`` is that of the section ``KafkaClient`` in the login file that ``KAFKA_OPTS`` names.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ VERY_CLOSE = 0.9
 """How similar a key is that is reported: Kafka's clients have many others, which are ignored as they should be."""
 _PATH = "kpybroker.command_config"
 _IS_CHECKED = "kpybroker.command_config.is_checked"
+_LOGINS = ("sasl.jaas.config", "sasl.username", "sasl.kerberos.principal", "sasl.kerberos.keytab")
 
 
 def _remember(context: click.Context, _option: click.Parameter, path: str | None) -> None:
@@ -98,3 +101,22 @@ def server_of(context: click.Context, server: str) -> str:
     if context.get_parameter_source("server") is not click.core.ParameterSource.DEFAULT:
         return server
     return properties(context).get(SERVERS) or server
+
+
+def with_login_file(values: "Mapping[str, Value | None]") -> "Mapping[str, Value | None]":
+    """These properties with the login of the login file, if they ask for a login and name none. click.UsageError."""
+    protocol = str(values.get("security.protocol") or "").upper()
+    options = os.environ.get("KAFKA_OPTS", "")
+    if not (protocol.startswith("SASL_") and options) or any(values.get(each) is not None for each in _LOGINS):
+        return values
+    from kpybroker.config.login_file import login_file_of
+    from kpybroker.sasl.jaas import MODULES, text_of
+    from kpybroker.sasl.jaas_file import CLIENT_SECTION
+
+    file = login_file_of(options)
+    if file.why_unusable:
+        raise click.UsageError(file.why_unusable)
+    entries = file.sections.get(CLIENT_SECTION, ())
+    module = MODULES.get(str(values.get("sasl.mechanism") or "GSSAPI").upper())
+    texts = [text_of(entry) for entry in entries if entry.module == module]
+    return {**values, "sasl.jaas.config": texts[0]} if texts else values

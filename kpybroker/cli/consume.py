@@ -128,22 +128,48 @@ def command(
     show = show_by(layout, key_delimiter, show_null=show_null, as_json=as_json)
     begin = _from_start if from_beginning else start or _start_by(values)
     say_line = mute if quiet else say
+    wanted = Wanted(topics, only, group, instance, count, timeout_ms, to_end)
+    read(server, values, wanted, begin, show, say_line)
+
+
+class Wanted(NamedTuple):
+    """The records to print, and when to end."""
+
+    topics: tuple[str, ...]
+    only: tuple[int, ...] = ()
+    """The partitions; all without any."""
+    group: str | None = None
+    instance: str | None = None
+    most: int | None = None
+    """The number of records after which to end."""
+    timeout_ms: int | None = None
+    to_end: bool = False
+
+
+def read(server: str, values: Values, wanted: Wanted, begin: Start, show: Show, say_line: Say) -> int:
+    """Print the records of topics, as a member of a group if one is named. Return the number of records.
+
+    The errors are those of `connected`.
+    """
     contact = Contact("waiting for it.", say_line)
     with connected(server, seconds(values, "request.timeout.ms"), settings_of(values), contact) as client:
-        out = Printing(client, show, count, timeout_ms)
-        manner = _Manner(_fetching(values), None if to_end else math.inf, to_end, say_line)
-        if group is None:
+        out = Printing(client, show, wanted.most, wanted.timeout_ms)
+        manner = _Manner(_fetching(values), None if wanted.to_end else math.inf, wanted.to_end, say_line)
+        if wanted.group is None:
             with out.in_time():
-                spots = [spot for topic in topics for spot in partitions(client, topic, only)]
+                spots = [spot for topic in wanted.topics for spot in partitions(client, topic, wanted.only)]
                 reader = manner.reader(client, begin(client, spots))
             out.follow(reader, manner)
         else:
             with out.in_time():
-                for topic in topics:
+                for topic in wanted.topics:
                     client.topic(topic)
             membership = _membership(values, manner.patience_s)
-            member = GroupMember(client, group, topics, lambda spots: begin(client, spots), instance, membership)
+            member = GroupMember(
+                client, wanted.group, wanted.topics, lambda spots: begin(client, spots), wanted.instance, membership
+            )
             as_member(member, lambda: _read_as_member(member, out, manner), say_line)
+    return out.printed
 
 
 class _Manner(NamedTuple):
@@ -238,6 +264,7 @@ class Printing:
         self.client = client
         self.show = show
         self.left = count
+        self.printed = 0
         self._timeout_s = math.inf if timeout_ms is None else timeout_ms / 1000
         self._came_s = time.monotonic()
 
@@ -282,6 +309,7 @@ class Printing:
             if ends is not None and each.record.offset >= ends[each.spot]:
                 continue
             out.write(self.show(each))
+            self.printed += 1
             self._came_s = time.monotonic()
             if done is not None:
                 done(each.spot, each.record.offset + 1)

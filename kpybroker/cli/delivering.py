@@ -30,8 +30,13 @@ class Counts(NamedTuple):
     refused: int
 
 
+class BadLine(ValueError):
+    """A line that is no record: the lines before it are delivered, and none behind it."""
+
+
 class Delivering:
-    """Delivers the lines of an input. ``record_of`` makes a record from a line, its number and its time."""
+    """Delivers the lines of an input. ``record_of`` makes a record from a line, its number and its time, or raises
+    BadLine."""
 
     def __init__(
         self,
@@ -49,6 +54,8 @@ class Delivering:
         self.contact = contact
         self.linger_s = linger_s
         self.buffer_bytes = buffer_bytes
+        self.bad_line: BadLine | None = None
+        """The reason why lines were left."""
         self._pause_s = 0.0
         self._due_s = 0.0
         self._placed = self._late = self._refused = 0
@@ -79,7 +86,13 @@ class Delivering:
     def _add(self, lines: Lines) -> None:
         if not self.sender:
             self._due_s = lines.came_s + self.linger_s
-        records = [self.record_of(line, number, lines.time_ms) for number, line in enumerate(lines.lines, lines.first)]
+        records = []
+        try:
+            for number, line in enumerate(lines.lines, lines.first):
+                records.append(self.record_of(line, number, lines.time_ms))
+        except BadLine as error:
+            self.bad_line = error
+            self.intake.is_over = True
         self.sender.add(records, lines.first, lines.came_s)
 
     def _is_due(self) -> bool:

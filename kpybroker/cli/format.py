@@ -1,5 +1,6 @@
 """``kpybroker format``: prepare log directories for a node, as ``kafka-storage format`` does."""
 
+import os
 import random
 import sys
 import time
@@ -9,6 +10,7 @@ import click
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
+from kpybroker.config.login_file import login_file_of
 from kpybroker.metadata import metadata_version
 from kpybroker.quorum.first_start import controller_endpoints, standalone_voters
 from kpybroker.quorum.formatter import (
@@ -94,7 +96,11 @@ def command(
         click.echo(uuid.to_string(new_uuid(rng)))
         return
     try:
-        config = BrokerConfig.load(properties, dict(_override(text) for text in overrides))
+        config = BrokerConfig.load(
+            properties,
+            dict(_override(text) for text in overrides),
+            login_file=login_file_of(os.environ.get("KAFKA_OPTS", "")),
+        )
         if sum((standalone, no_initial_controllers, initial_controllers is not None)) > 1:
             raise FormatRefused("Give one of --standalone, --initial-controllers and --no-initial-controllers only.")
         if release_version is not None:

@@ -146,7 +146,7 @@ def command(
     said = with_file(client_configs.PRODUCE, said)
     codec = agree(said, "compression.type", "--compression", compression)
     values = client_configs.with_defaults(client_configs.PRODUCE, said)
-    delivery = _delivery(values, str(codec or NAMES[0]))
+    delivery = delivery_of(values, str(codec or NAMES[0]))
     keys = Keys(
         Parsing(
             key.encode() if key is not None else None,
@@ -156,29 +156,37 @@ def command(
         ),
         mute if quiet else say,
     )
-    kept = duration_text(int(delivery.timeout_s * 1000))
-    contact = Contact(f"records wait for it, each up to {kept} (delivery.timeout.ms).", mute if quiet else say)
+    contact = contact_of(values, quiet=quiet)
     with connected(server, seconds(values, "request.timeout.ms"), settings_of(values), contact) as client:
         sender = Sender(client, topic, delivery=delivery, partition=partition)
         if sender.is_created and not quiet:
             say(f"Topic {topic} did not exist; the broker has created it{nearby(client.topic_names(), topic)}.")
         if source.isatty() and not quiet:
             say("One record for each line; Ctrl-D ends.")
-        delivering = Delivering(
-            sender,
-            Intake(source),
-            keys.record,
-            contact,
-            linger_s=seconds(values, "linger.ms"),
-            buffer_bytes=number(values, "buffer.memory"),
-        )
-        _deliver(delivering, as_json=as_json, quiet=quiet or source.isatty())
+        delivering = delivering_of(sender, source, keys.record, values, contact)
+        deliver(delivering, as_json=as_json, quiet=quiet or source.isatty())
     if not quiet:
         keys.at_end()
-    _end(delivering, topic, quiet=quiet or as_json)
+    end(delivering, topic, quiet=quiet or as_json)
 
 
-def _delivery(values: Values, codec: str) -> Delivery:
+def contact_of(values: Values, *, quiet: bool) -> Contact:
+    """The reports of outages: records wait for the broker."""
+    kept = duration_text(number(values, "delivery.timeout.ms"))
+    return Contact(f"records wait for it, each up to {kept} (delivery.timeout.ms).", mute if quiet else say)
+
+
+def delivering_of(
+    sender: Sender, source: BinaryIO, record_of: Callable[[bytes, int, int], Record], values: Values, contact: Contact
+) -> Delivering:
+    """The delivery of the lines of an input."""
+    buffer_bytes = number(values, "buffer.memory")
+    linger_s = seconds(values, "linger.ms")
+    return Delivering(sender, Intake(source), record_of, contact, linger_s=linger_s, buffer_bytes=buffer_bytes)
+
+
+def delivery_of(values: Values, codec: str) -> Delivery:
+    """The settings of a sender."""
     return Delivery(
         codec=NAMES.index(codec),
         acks=number(values, "acks"),
@@ -189,7 +197,7 @@ def _delivery(values: Values, codec: str) -> Delivery:
     )
 
 
-def _deliver(delivering: Delivering, *, as_json: bool, quiet: bool) -> None:
+def deliver(delivering: Delivering, *, as_json: bool, quiet: bool) -> None:
     """Deliver to the end of the input. If it ends sooner, the remaining records are reported."""
     sender = delivering.sender
     try:
@@ -210,7 +218,7 @@ def _deliver(delivering: Delivering, *, as_json: bool, quiet: bool) -> None:
             say(f"Error: {left_behind(left)}")
 
 
-def _end(delivering: Delivering, topic: str, *, quiet: bool) -> None:
+def end(delivering: Delivering, topic: str, *, quiet: bool) -> None:
     """Print the number of records, and exit with the right code."""
     placed, late, refused = delivering.counts
     failed = late + refused

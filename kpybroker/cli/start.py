@@ -20,6 +20,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.endpoints import parse_address
 from kpybroker.config.environment import from_environment
+from kpybroker.config.login_file import login_file_of, name_kerberos_file
 from kpybroker.config.own_configs import JSON_LOG, LOG_FORMAT, TEXT_LOG
 from kpystorage.names import META_PROPERTIES
 
@@ -114,8 +115,13 @@ def command(
         if settings.get(LOG_FORMAT) == JSON_LOG:
             handler.setFormatter(JsonFormatter())
         sys.exit(_run_cluster(brokers, properties, settings, data, listen, port, log_level))
+    name_kerberos_file(os.environ)
     try:
-        config = BrokerConfig.load(properties, settings if laid is None else laid.settings)
+        config = BrokerConfig.load(
+            properties,
+            settings if laid is None else laid.settings,
+            login_file=login_file_of(os.environ.get("KAFKA_OPTS", "")),
+        )
     except (ConfigError, OSError) as error:
         if settings.get(LOG_FORMAT) == JSON_LOG:
             handler.setFormatter(JsonFormatter())
@@ -140,10 +146,15 @@ def _exposed(properties: Path | None, config: BrokerConfig) -> list[str]:
     """Warnings about files with secrets of this node that other users may read."""
     if properties is None:
         return []
-    files = exposed(secrets_in(str(properties), config.originals))
+    files = exposed({**secrets_in(str(properties), config.originals), **_in_login_file(config)})
     return [
         f"{path} can be read by other users of this machine, and holds {secret}; chmod 600 it" for path, secret in files
     ]
+
+
+def _in_login_file(config: BrokerConfig) -> dict[str, str]:
+    file = config.login_file
+    return {file.path: "passwords of logins"} if file.path else {}
 
 
 def _log(level_name: str) -> logging.Handler:
@@ -167,7 +178,7 @@ def _settings(
     of_cluster: bool,
 ) -> dict[str, str]:
     """The configs that options name; a cluster's places are not among them."""
-    settings = from_environment(os.environ) if environment else {}
+    settings = _of_environment() if environment else {}
     for override in overrides:
         key, separator, value = override.partition("=")
         if not separator or not key.strip():
@@ -184,6 +195,14 @@ def _settings(
             raise click.UsageError("With --brokers, --http can only be off: each node takes a free port.")
         settings[HTTP_LISTENER] = "" if http == "off" else http
     return settings
+
+
+def _of_environment() -> dict[str, str]:
+    try:
+        return from_environment(os.environ)
+    except ConfigError as error:
+        click.echo(f"kpybroker: {error}", err=True)
+        sys.exit(1)
 
 
 def _run_cluster(

@@ -13,6 +13,7 @@ from kpywire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
     DescribeQuorumResponsePartitionData,
 )
 
@@ -97,17 +98,22 @@ def directory_of(client: Client, spot: Spot) -> tuple[int, str] | None:
     return None
 
 
-def quorum(client: Client) -> DescribeQuorumResponsePartitionData:
-    """The controllers' quorum: leader, voters, observers. Raises KafkaError."""
+def describe_quorum(client: Client) -> DescribeQuorumResponse:
+    """The controllers' quorum: one partition, and the addresses of its nodes. Raises KafkaError."""
     partition = DescribeQuorumRequestPartitionData(partition_index=0)
     request = DescribeQuorumRequest(
         topics=[DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])]
     )
-    answer = client.call(request)
+    answer: DescribeQuorumResponse = client.call(request)
     raise_for(answer.error_code, "quorum", answer.error_message)
-    found: DescribeQuorumResponsePartitionData = answer.topics[0].partitions[0]
+    found = answer.topics[0].partitions[0]
     raise_for(found.error_code, "quorum", found.error_message)
-    return found
+    return answer
+
+
+def quorum(client: Client) -> DescribeQuorumResponsePartitionData:
+    """The controllers' quorum: leader, voters, observers. Raises KafkaError."""
+    return describe_quorum(client).topics[0].partitions[0]
 
 
 def leaders(client: Client) -> Mapping[int, tuple[int, int]]:

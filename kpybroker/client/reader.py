@@ -14,7 +14,7 @@ from kpybroker.client.patience import Patience
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.aborted import Aborted
-from kpywire.batch import batch_headers, check_crc
+from kpywire.batch import BatchHeader, batch_headers, check_crc
 from kpywire.errors import Malformed
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kpywire.record import Record, read_batch
@@ -39,10 +39,11 @@ class Fetching(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A record and its position."""
+    """A record and its position, and the header of its batch."""
 
     spot: Spot
     record: Record
+    header: BatchHeader | None = None
 
 
 class Reader:
@@ -181,7 +182,7 @@ class Reader:
                 if not aborted.skips(data, header, position):
                     for record in read_batch(data, header, position):
                         if record.offset >= self.positions[spot]:
-                            yield Found(spot, record)
+                            yield Found(spot, record, header)
                 self.positions[spot] = max(self.positions[spot], header.next_offset)
         except Malformed as error:
             raise KafkaError(error_codes.CORRUPT_MESSAGE, f"partition {spot}: {error}") from None

@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 
 from kpybroker.config.definition import ConfigError
-from kpybroker.config.environment import from_environment
+from kpybroker.config.environment import SECRETS, from_environment
 from kpybroker.config.properties import read_properties, written_properties
 
 try:
     given = {key: entry.value for path in sys.argv[1:2] for key, entry in read_properties(Path(path)).items()}
+    said = from_environment(os.environ, Path(os.environ.get("KPYBROKER_SECRETS", SECRETS)))
 except ConfigError as error:
     sys.exit(f"kpybroker: {error}")
-sys.stdout.write(written_properties({**given, **from_environment(os.environ)}))
+sys.stdout.write(written_properties({**given, **said}))

@@ -30,6 +30,7 @@ from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.synonyms import broker_synonyms
 from kpybroker.config.topic import TopicConfig
 from kpybroker.config.zookeeper_configs import MIGRATE, ZOOKEEPER_CONFIGS
+from kpybroker.sasl.jaas_file import NO_LOGIN_FILE, LoginFile
 
 KNOWN: Definitions = {**ZOOKEEPER_CONFIGS, **BROKER_CONFIGS, **OWN_CONFIGS}
 """Every config a file can set: Kafka's, with those of ZooKeeper mode, and our own."""
@@ -43,7 +44,7 @@ class BrokerConfig:
 
     ``static`` holds the values from the file, the overrides and the defaults for a single node. ``dynamic_default`` and
     ``dynamic_broker`` hold the values that AlterConfigs set for all brokers and for this one. All are texts.
-    ``warnings`` are sentences that are logged at the start.
+    ``login_file`` is Java's login configuration file. ``warnings`` are sentences that are logged at the start.
     """
 
     def __init__(
@@ -52,8 +53,10 @@ class BrokerConfig:
         *,
         dynamic_default: Mapping[str, str] | None = None,
         dynamic_broker: Mapping[str, str] | None = None,
+        login_file: LoginFile = NO_LOGIN_FILE,
     ) -> None:
         self._given = dict(static)
+        self.login_file = login_file
         self.is_in_zookeeper_mode = is_in_zookeeper_mode(static)
         self.static = with_standalone_defaults(static)
         self.dynamic_default = dict(dynamic_default or {})
@@ -78,6 +81,8 @@ class BrokerConfig:
         refusals.check_security(self)
         checks.check(self)
         self.warnings = refusals.check_features(self)
+        if login_file.why_unusable:
+            self.warnings.append(login_file.why_unusable)
 
     @classmethod
     def load(
@@ -86,6 +91,7 @@ class BrokerConfig:
         overrides: Mapping[str, str] | None = None,
         *,
         defaults: Mapping[str, str] = NO_FILE,
+        login_file: LoginFile = NO_LOGIN_FILE,
     ) -> "BrokerConfig":
         """Load a server.properties file with ``overrides``; without a file ``defaults`` are used in its place.
 
@@ -93,11 +99,11 @@ class BrokerConfig:
         """
         overrides = overrides or {}
         if path is None:
-            return cls({**defaults, **overrides})
+            return cls({**defaults, **overrides}, login_file=login_file)
         properties = read_properties(path)
         static = {name: entry.value for name, entry in properties.items()}
         try:
-            config = cls({**static, **overrides})
+            config = cls({**static, **overrides}, login_file=login_file)
             config.warnings += doubts(properties, str(path))
             return config
         except ConfigError as error:
@@ -105,12 +111,12 @@ class BrokerConfig:
 
     def with_broker_id(self, broker_id: int) -> "BrokerConfig":
         """This config with the id that ZooKeeper gave to the broker."""
-        return BrokerConfig({**self._given, "broker.id": str(broker_id)})
+        return BrokerConfig({**self._given, "broker.id": str(broker_id)}, login_file=self.login_file)
 
     def updated(self, default: Mapping[str, str], broker: Mapping[str, str]) -> "BrokerConfig":
         """This config with other dynamic configs for all brokers and for this one. Raises ConfigError if they do not
         fit."""
-        return BrokerConfig(self._given, dynamic_default=default, dynamic_broker=broker)
+        return BrokerConfig(self._given, dynamic_default=default, dynamic_broker=broker, login_file=self.login_file)
 
     def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> "BrokerConfig":
         """Like `updated`, for stored configs: values that cannot be used are left out, and named in ``warnings``.

@@ -2,7 +2,7 @@
 
 A config is read with the prefixes of its listener and its mechanism, as in Kafka (``listener.name.LISTENER.`` and
 ``listener.name.LISTENER.MECHANISM.``, in lower case). ``sasl.jaas.config`` needs both: it has no value for all
-listeners, and there is no JAAS file of a JVM.
+listeners. Without it, a login module is read from the login file of a JVM (`kpybroker.sasl.jaas_file`).
 """
 
 from collections.abc import Callable, Mapping
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kpybroker.config.definition import ConfigError
 from kpybroker.sasl import kerberos_names, krb5_login
 from kpybroker.sasl.jaas import MODULES, BrokenJaas, Entry, parse
+from kpybroker.sasl.jaas_file import LoginFile
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
@@ -58,11 +59,22 @@ def logins_of(config: "BrokerConfig", listener: str) -> ListenerLogins:
                 f"{key}: the mechanism {name!r} of the listener {listener} {known}; "
                 f"listener.name.{listener.lower()}.{key} can be set to {', '.join(SERVED_MECHANISMS)}"
             )
-    mechanisms = tuple(_mechanism(config, listener, name) for name in dict.fromkeys(names))
+    usable = [name for name in names if not _has_no_module(config, listener, name)]
+    mechanisms = tuple(_mechanism(config, listener, name) for name in dict.fromkeys(usable or names))
     for mechanism in mechanisms:
         if mechanism.name in _CHECKS:
             _CHECKS[mechanism.name](mechanism, jaas_key(listener, mechanism.name))
     return ListenerLogins(mechanisms, config.of_listener(listener, "sasl.server.max.receive.size"))
+
+
+def _has_no_module(config: "BrokerConfig", listener: str, name: str) -> bool:
+    """Whether the section of the login file for a listener lacks the login module of a mechanism.
+
+    As on Apache Kafka the node starts, and nobody can log in by this mechanism.
+    """
+    _, entries = config.login_file.of_listener(listener)
+    is_missing = bool(entries) and all(entry.module != MODULES[name] for entry in entries)
+    return is_missing and jaas_key(listener, name) not in config.originals
 
 
 def _mechanism(config: "BrokerConfig", listener: str, name: str) -> MechanismConfig:
@@ -77,13 +89,22 @@ def _mechanism(config: "BrokerConfig", listener: str, name: str) -> MechanismCon
 
 
 def warnings(config: "BrokerConfig") -> list[str]:
-    """Sentences about listeners that accept more tokens than their owner may think."""
+    """Sentences about listeners that accept more tokens than their owner may think, or fewer logins."""
     found: list[str] = []
     advertised = {each.name: each for each in config.advertised_listeners}
     for listener in config.listeners:
         if not listener.protocol.startswith("SASL_"):
             continue
-        for each in logins_of(config, listener.name).mechanisms:
+        logins = logins_of(config, listener.name)
+        served = {each.name for each in logins.mechanisms}
+        for name in config.of_listener(listener.name, "sasl.enabled.mechanisms"):
+            if name not in served:
+                section, _ = config.login_file.of_listener(listener.name)
+                found.append(
+                    f"nobody can log in to the listener {listener.name} by {name}: the section {section} of "
+                    f"{config.login_file.path} has no {MODULES[name]}"
+                )
+        for each in logins.mechanisms:
             if each.tokens is not None:
                 from kpybroker.config import oauth
 
@@ -108,12 +129,13 @@ def jaas_key(listener: str, mechanism: str) -> str:
 
 
 def jaas_entry(config: "BrokerConfig", listener: str, mechanism: str) -> Entry:
-    """The login module of a mechanism on a listener, with its options. Raises ConfigError."""
+    """The login module of a mechanism on a listener, with its options: of its config, else of the login file. Raises
+    ConfigError."""
     key = jaas_key(listener, mechanism)
     text = config.originals.get(key)
-    module = MODULES[mechanism]
     if text is None:
-        raise ConfigError(f"{key} is missing; set it to a text such as: {module} required;")
+        return _entry_in_file(config.login_file, listener, mechanism)
+    module = MODULES[mechanism]
     try:
         entry = parse(text)
     except BrokenJaas as why:
@@ -121,6 +143,21 @@ def jaas_entry(config: "BrokerConfig", listener: str, mechanism: str) -> Entry:
     if entry.module != module:
         raise ConfigError(f"{key}: the login module of {mechanism} is {module}")
     return entry
+
+
+def _entry_in_file(file: LoginFile, listener: str, mechanism: str) -> Entry:
+    module = MODULES[mechanism]
+    section, entries = file.of_listener(listener)
+    for entry in entries:
+        if entry.module == module:
+            return entry
+    key = jaas_key(listener, mechanism)
+    if file.why_unusable:
+        raise ConfigError(f"{key} is missing, and {file.why_unusable}")
+    if not file.path:
+        raise ConfigError(f"{key} is missing; set it to a text such as: {module} required;")
+    missing = f"its section {section} has no {module}" if entries else f"it has no section {section}"
+    raise ConfigError(f"{key} is missing, and {file.path} does not replace it: {missing}")
 
 
 def _check_kerberos(config: MechanismConfig, key: str) -> None:

@@ -61,6 +61,8 @@ _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _AUTHORIZER: Final = "authorizer.class.name"
 _OF_AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
 """The keys that only the authorizer reads; Kafka does not define them."""
+_OF_CLIENTS: Final = ("security.protocol", "sasl.mechanism")
+"""Configs of clients that compose files for Kafka's images give to brokers, where they have no effect."""
 _MISSING_FEATURES: Final = [name for name in REFUSED if not name.startswith(("sasl.", "ssl."))]
 _CLASSES_OF_LOGINS: Final = ("sasl.client.callback.handler.class", "sasl.login.class")
 _REPLICA_SELECTORS: Final = (
@@ -93,7 +95,7 @@ def check_names(originals: Mapping[str, str]) -> None:
             continue
         if name in OF_OWN_ZOOKEEPER and originals.get(_AUTHORIZER) == ACL_AUTHORIZER:
             continue
-        if name in BROKER_CONFIGS or not name.startswith(_SECURITY_PREFIXES):
+        if name in BROKER_CONFIGS or name in _OF_CLIENTS or not name.startswith(_SECURITY_PREFIXES):
             continue
         base = base_of_listener_config(name)
         if base is not None and base in BROKER_CONFIGS and not base.startswith(_SECURITY_PREFIXES):

@@ -1,8 +1,9 @@
 """The texts of ``sasl.jaas.config``: a login module with options, as in Java's login configuration files (KIP-85).
 
-The syntax is that of Kafka's ``JaasConfig``, with the words, strings and comments of Java's ``StreamTokenizer``.
-Kafka's own login modules are known by name. Nothing is loaded, and all others are refused (CVE-2023-25194). The texts
-hold passwords, so messages about them give positions and no part of the text but the name of a module.
+The syntax is that of Kafka's ``JaasConfig``, with the words, strings and comments of Java's ``StreamTokenizer``. Files
+with several sections of such texts are read by `jaas_file`. Kafka's own login modules are known by name. Nothing is
+loaded, and all others are refused (CVE-2023-25194). The texts hold passwords, so messages about them give positions and
+no part of the text but the name of a module.
 """
 
 import re
@@ -28,10 +29,11 @@ _TOKEN: Final = re.compile(
     r"""(?P<space>[\x00-\x20]+ | //[^\r\n]* | /\*.*?\*/ | /(?!\*)[^\r\n]*)
       | (?P<word>[A-Za-z_$\u00a0-\U0010ffff][A-Za-z0-9_$.\-\u00a0-\U0010ffff]*)
       | "(?P<double>[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*)" | '(?P<single>[^'\\\r\n]*(?:\\.[^'\\\r\n]*)*)'
-      | (?P<sign>[=;])""",
+      | (?P<sign>[=;{}])""",
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPE: Final = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_ESCAPING: Final = re.compile(r'[\x00-\x1f"\\]')
 _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -50,7 +52,9 @@ class BrokenJaas(ValueError):
     """A text that is not the configuration of one known login module. The message holds no secret."""
 
 
-class _Token(NamedTuple):
+class Token(NamedTuple):
+    """A word, a string or a sign of a text."""
+
     kind: str
     """``text`` for words and strings, else the sign itself; ``end`` behind the last one."""
     text: str
@@ -61,13 +65,22 @@ def parse(text: str) -> Entry:
     """The login module of a ``sasl.jaas.config``. Raises `BrokenJaas`."""
     if len(text) > LONGEST_CHARS:
         raise BrokenJaas(f"the JAAS config is longer than {LONGEST_CHARS} characters")
-    tokens = _tokens(text)
+    tokens = tokens_of(text)
     module = next(tokens)
     if module.kind == "end":
         raise BrokenJaas("the JAAS config is empty; it needs a login module, a flag, options and a ';'")
     if module.text not in MODULES.values():
         known = ", ".join(sorted(set(MODULES.values())))
         raise BrokenJaas(f"the login module {module.text[:128]!r} is not one that is known here: {known}")
+    options = options_of(tokens)
+    further = next(tokens)
+    if further.kind != "end":
+        raise BrokenJaas(f"the JAAS config must hold one login module; another one begins, {further.place}")
+    return Entry(module.text, options)
+
+
+def options_of(tokens: Iterator[Token]) -> dict[str, str]:
+    """The options of a login module, from its control flag to its semicolon. Raises `BrokenJaas`."""
     flag = next(tokens)
     if flag.text.lower() not in _FLAGS:
         raise BrokenJaas(f"expected a control flag such as 'required' behind the login module, {flag.place}")
@@ -84,13 +97,16 @@ def parse(text: str) -> Entry:
                 f'the option has no value, {key.place}; options are written key="value", numbers with the quotes, too'
             )
         options[key.text] = value.text
-    further = next(tokens)
-    if further.kind != "end":
-        raise BrokenJaas(f"the JAAS config must hold one login module; another one begins, {further.place}")
-    return Entry(module.text, options)
+    return options
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def text_of(entry: Entry) -> str:
+    """A text that `parse` reads as this login module."""
+    options = "".join(f' {key}="{_ESCAPING.sub(_escaped, value)}"' for key, value in entry.options.items())
+    return f"{entry.module} required{options};"
+
+
+def tokens_of(text: str) -> Iterator[Token]:
     """The tokens of a text. The end is repeated for as long as somebody asks."""
     position = 0
     while position < len(text):
@@ -104,14 +120,18 @@ def _tokens(text: str) -> Iterator[_Token]:
         position = found.end()
         kind = found.lastgroup
         if kind == "sign":
-            yield _Token(found[0], "", place)
+            yield Token(found[0], "", place)
         elif kind != "space":
             string = found[found.lastgroup or 0]
-            yield _Token("text", string if kind == "word" else _ESCAPE.sub(_unescaped, string), place)
+            yield Token("text", string if kind == "word" else _ESCAPE.sub(_unescaped, string), place)
     while True:
-        yield _Token("end", "", "at its end")
+        yield Token("end", "", "at its end")
 
 
 def _unescaped(escape: re.Match[str]) -> str:
     letter = escape[1]
     return chr(int(letter, 8)) if letter[0] in "01234567" else _ESCAPED.get(letter, letter)
+
+
+def _escaped(character: re.Match[str]) -> str:
+    return f"\\{character[0]}" if character[0] in '"\\' else f"\\{ord(character[0]):03o}"

@@ -1,12 +1,18 @@
 """The configs of listeners with SASL: what is read with which prefix, and which starts are refused."""
 
+from pathlib import Path
+
 import pytest
 
+from kpybroker.config import between_nodes
+from kpybroker.config.between_nodes import Credentials
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.dynamic import validate
+from kpybroker.config.login_file import login_file_of
 from kpybroker.config.logins import logins_of
 from kpybroker.sasl.jaas import KRB5_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from kpybroker.sasl.jaas_file import LoginFile, parse_file
 
 PLAIN = "listener.name.secured.plain.sasl.jaas.config"
 SCRAM = "listener.name.secured.scram-sha-512.sasl.jaas.config"
@@ -111,3 +117,96 @@ def test_alter_configs_refuses_the_same_texts() -> None:
     validate({PLAIN: f'{PLAIN_MODULE} required user_bob="builder";'}, config, of_one_broker=True)
     with pytest.raises(ConfigError, match="is not one that is known"):
         validate({PLAIN: "com.sun.security.auth.module.LdapLoginModule required;"}, config, of_one_broker=True)
+
+
+IN_FILE = f"""
+KafkaServer {{ {PLAIN_MODULE} required username=node password=p user_alice="of all"; {SCRAM_MODULE} required; }};
+other.KafkaServer {{ {PLAIN_MODULE} required user_alice="of other"; }};
+"""
+
+
+def test_a_login_file_counts_where_no_config_says_the_login_module() -> None:
+    file = LoginFile("/jaas.conf", parse_file(IN_FILE))
+    listeners = "PLAINTEXT://localhost:9092,SECURED://localhost:9093,OTHER://localhost:9094"
+    settings = {**BASE, "listeners": listeners, f"listener.name.secured.{MECHANISMS}": "PLAIN,SCRAM-SHA-512"}
+    by_config = BrokerConfig(settings, login_file=file)
+    del settings[PLAIN]
+    by_file = BrokerConfig(settings, login_file=file)
+    assert logins_of(by_config, "SECURED").mechanisms[0].entry.options == {"user_alice": "wonder"}
+    assert logins_of(by_file, "SECURED").mechanisms[0].entry.options["user_alice"] == "of all"
+    assert [each.name for each in logins_of(by_file, "SECURED").mechanisms] == ["PLAIN", "SCRAM-SHA-512"]
+    assert logins_of(by_file, "OTHER").mechanisms[0].entry.options == {"user_alice": "of other"}
+    dynamic = by_file.updated({}, {PLAIN: JAAS})
+    assert logins_of(dynamic, "SECURED").mechanisms[0].entry.options == {"user_alice": "wonder"}
+    assert logins_of(dynamic.updated({}, {}), "SECURED").mechanisms[0].entry.options["user_alice"] == "of all"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("KafkaClient { M required; };", "/jaas.conf does not replace it: it has no section KafkaServer"),
+        (f"KafkaServer {{ {SCRAM_MODULE} required; }};", f"its section KafkaServer has no {PLAIN_MODULE}"),
+        (f"secured.KafkaServer {{ M required; }}; {IN_FILE}", f"its section secured.KafkaServer has no {PLAIN_MODULE}"),
+    ],
+)
+def test_a_login_file_without_the_login_module_is_refused(text: str, words: str) -> None:
+    settings = {name: value for name, value in BASE.items() if name != PLAIN}
+    with pytest.raises(ConfigError, match=f"^{PLAIN} is missing, and .*{words}"):
+        BrokerConfig(settings, login_file=LoginFile("/jaas.conf", parse_file(text)))
+
+
+def test_a_node_logs_in_to_others_by_the_login_file() -> None:
+    settings = {
+        **BASE,
+        "inter.broker.listener.name": "SECURED",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    }
+    by_config = {**settings, PLAIN: f'{PLAIN_MODULE} required username="other" password="secret";'}
+    file = LoginFile("/jaas.conf", parse_file(IN_FILE))
+    del settings[PLAIN]
+    assert between_nodes.brokers(BrokerConfig(settings, login_file=file)).credentials == Credentials(
+        "PLAIN", "node", "p", by_token=False
+    )
+    assert between_nodes.brokers(BrokerConfig(by_config, login_file=file)).credentials == Credentials(
+        "PLAIN", "other", "secret", by_token=False
+    )
+
+
+def test_a_mechanism_without_a_login_module_in_the_file_serves_nobody() -> None:
+    settings = {**BASE, MECHANISMS: "PLAIN,SCRAM-SHA-256"}
+    del settings[PLAIN]
+    text = f"KafkaServer {{ {PLAIN_MODULE} required; }};"
+    config = BrokerConfig(settings, login_file=LoginFile("/jaas.conf", parse_file(text)))
+    assert [each.name for each in logins_of(config, "SECURED").mechanisms] == ["PLAIN"]
+    (warning,) = config.warnings
+    assert warning == (
+        "nobody can log in to the listener SECURED by SCRAM-SHA-256: the section KafkaServer of /jaas.conf has no "
+        f"{SCRAM_MODULE}"
+    )
+
+
+def test_a_login_file_that_cannot_be_read_is_refused_without_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "jaas.conf"
+    option = f"-Xmx1g -Djava.security.auth.login.config={path}"
+    for content, words in (
+        (None, "No such file or directory"),
+        (b"\xff", "it is not UTF-8"),
+        (b"KafkaServer { M required p='secret' }", "expected an option, at character 37"),
+    ):
+        if content is not None:
+            path.write_bytes(content)
+        file = login_file_of(option)
+        assert file.why_unusable == f"-Djava.security.auth.login.config={path} in KAFKA_OPTS cannot be used: {words}"
+        settings = {name: value for name, value in BASE.items() if name != PLAIN}
+        with pytest.raises(ConfigError, match=f"^{PLAIN} is missing, and -Djava.security.auth.login.config=.*{words}$"):
+            BrokerConfig(settings, login_file=file)
+        assert BrokerConfig(BASE, login_file=file).warnings == [file.why_unusable]
+    path.write_text(IN_FILE)
+    assert set(login_file_of(option).sections) == {"KafkaServer", "other.KafkaServer"}
+    assert not login_file_of(option).why_unusable
+    for prefix in ("=", "file:", "file://"):
+        assert login_file_of(option.replace("config=", f"config={prefix}")).sections.keys() == {
+            "KafkaServer",
+            "other.KafkaServer",
+        }
+    assert login_file_of("-Xmx1g").path == ""

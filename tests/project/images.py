@@ -1,6 +1,7 @@
 """The file system that the container image adds to one, and its scripts as they are, without a Docker engine."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -30,7 +31,19 @@ def laid_out(root: Path) -> Path:
     """The root of a file system with what the image adds to one."""
     for folder, place in PLACES.items():
         shutil.copytree(DOCKER / folder, root / place)
+    binaries = root / PLACES["bin"]
+    for name in tools():
+        (binaries / name).symlink_to("kafka_tool.py")
+    for path in [*binaries.glob("kafka-*"), *binaries.glob("zookeeper-*")]:
+        path.with_name(f"{path.name}.sh").symlink_to(path.name)
     return root
+
+
+def tools() -> list[str]:
+    """The names under which the image has `kafka_tool.py`, without those that end in .sh."""
+    text = (DOCKER / "Dockerfile").read_text().replace("\\\n", " ")
+    kafkas, others = re.findall(r"for tool in ([a-z -]+); do\s+ln -s kafka_tool.py", text)
+    return [*(f"kafka-{name}" for name in kafkas.split()), *others.split()]
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from images import DOCKER, PLACES, READY, echoed, free_address, laid_out, started
+from images import DOCKER, PLACES, READY, echoed, free_address, laid_out, started, tools
 from kafka import KafkaConsumer
 from sources import ROOT
 from testcontainers.community.kafka import KafkaContainer
@@ -20,6 +20,7 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.waiting_utils import wait_for_logs
 
 from fake_engine import fake_engine
+from kpybroker.kafka_tools.__main__ import TOOLS
 
 
 @pytest.fixture
@@ -59,6 +60,15 @@ def test_arguments_go_to_the_start_command(image: Path) -> None:
         consumer = KafkaConsumer(bootstrap_servers=address)
         assert consumer.partitions_for_topic("hello") == {0, 1}
         consumer.close()
+
+
+def test_arguments_of_confluents_image_are_variables(image: Path) -> None:
+    address = free_address()
+    command = ["etc/confluent/docker/run", "KAFKA_NUM_PARTITIONS=3", f"KAFKA_LISTENERS=PLAINTEXT://{address}"]
+    with started(image, [*command, "--override", "num.partitions=2"], KAFKA_NUM_PARTITIONS="4"):
+        assert echoed(address) == b"world"
+    lines = (image / "etc/kafka/kafka.properties").read_text().splitlines()
+    assert {"num.partitions=3", f"listeners=PLAINTEXT://{address}"} <= set(lines)
 
 
 def test_what_a_mounted_file_says_is_not_overridden_by_the_images_own_defaults(image: Path) -> None:
@@ -229,60 +239,33 @@ def test_a_formatted_container_starts_again(image: Path) -> None:
     assert "cluster.id=4L6g3nShT-eMCtK--X86sw" in (image / "data" / "meta.properties").read_text()
 
 
-def tools_in(dockerfile: str) -> list[str]:
-    """The names under which the image has `kafka_tool.py`."""
-    found = re.search(r"for tool in ([a-z -]+); do", dockerfile)
-    assert found is not None
-    return [f"kafka-{name}" for name in found.group(1).split()]
-
-
 def test_kafkas_tools_are_there_by_their_names(image: Path) -> None:
-    names = tools_in((DOCKER / "Dockerfile").read_text())
-    for name in names:
-        (image / PLACES["bin"] / f"{name}.sh").symlink_to("kafka_tool.py")
+    assert set(tools()) == set(TOOLS)
     address = free_address()
     path = os.pathsep.join([str(image / PLACES["bin"]), str(Path(sys.executable).parent), os.environ["PATH"]])
-    used = set()
 
     def run(command: str, text: str = "") -> str:
         words = shlex.split(command.replace("AT", f"--bootstrap-server {address}"))
-        used.add(words[0])
         done = subprocess.run(
             words, env={**os.environ, "PATH": path}, input=text, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    settings = {
-        "KAFKA_LISTENERS": f"PLAINTEXT://{address}",
-        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
-        "KAFKA_AUTHORIZER_CLASS_NAME": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "KAFKA_SUPER_USERS": "User:ANONYMOUS",
-    }
-    with started(image, [RUN], **settings):
-        run("kafka-broker-api-versions.sh AT")
+    with started(image, [RUN], KAFKA_LISTENERS=f"PLAINTEXT://{address}"):
+        run(f"cub kafka-ready 1 20 -b {address}")
+        run("kafka-topics.sh AT --create --topic orders --partitions 1 --if-not-exists")
         run(
-            "kafka-acls.sh AT --add --allow-principal User:a --producer --topic orders --resource-pattern-type PREFIXED"
+            "kafka-console-producer AT --topic orders --property parse.key=true --property key.separator=:",
+            "a:1\na:2\n",
         )
-        assert run("kafka-acls.sh AT --list --principal User:a --topic orders").count("Topic:orders") == 3
-        run("kafka-acls.sh AT --remove --force --topic orders --resource-pattern-type prefixed")
-        run("kafka-topics.sh AT --create --topic orders --partitions 2 --if-not-exists --config retention.ms=60000")
-        run("kafka-topics.sh AT --create --topic orders --if-not-exists")
-        assert run("kafka-topics.sh AT --list") == "orders\n"
-        run("kafka-topics.sh AT --alter --topic orders --partitions 3")
-        assert "retention.ms" in run("kafka-configs.sh AT --describe --entity-type topics --entity-name orders")
-        producing = "kafka-console-producer.sh AT --topic orders --property parse.key=true --property key.separator=:"
-        run(producing, "a:1\na:2\n")
-        reading = "kafka-console-consumer.sh AT --topic orders --from-beginning --max-messages 2 --group readers"
+        reading = "kafka-console-consumer.sh AT --topic orders --from-beginning --max-messages 2"
         assert run(f"{reading} --property print.key=true --property key.separator=:") == "a:1\na:2\n"
-        assert run("kafka-consumer-groups.sh AT --list") == "readers\n"
-        assert "orders" in run("kafka-consumer-groups.sh AT --describe --group readers")
-        run("kafka-consumer-groups.sh AT --reset-offsets --group readers --topic orders --to-earliest --execute")
-        assert run(reading) == "1\n2\n"
-        assert run("kafka-console-consumer.sh AT --topic orders --from-beginning --timeout-ms 500") == "1\n2\n"
-        assert "orders" in run("kafka-get-offsets.sh AT --topic orders --time -1")
-        run("kafka-topics.sh AT --delete --topic orders")
-    assert used == {f"{name}.sh" for name in names}
+        assert run("kafka-run-class kafka.tools.GetOffsetShell AT --topic orders --time -1") == "orders:0:2\n"
+    assert re.fullmatch(r"[\w-]{22}\n", run("kafka-storage.sh random-uuid"))
+    started_by_its_file = ["kafka-server-start.sh", str(image / "etc/kafka/kafka.properties")]
+    with started(image, [*started_by_its_file, "--override", "num.partitions=2"]):
+        assert run("kafka-topics AT --list") == "orders\n"
 
 
 def test_the_image_is_made_of_files_that_are_there() -> None:

@@ -13,6 +13,7 @@ from kpybroker.cli import document as commands
 from kpybroker.config import document as configs
 from kpybroker.fairness import document as fairness
 from kpybroker.handlers import OF_ZOOKEEPER_MODE, SERVED
+from kpybroker.kafka_tools import document as image
 from kpywire.api import API_KEYS
 
 DOCUMENTS = [path for path in project_files() if path.suffix == ".md"]
@@ -118,6 +119,10 @@ def test_the_page_of_fairness_has_its_constants() -> None:
 
 def test_the_page_of_the_command_line_is_what_the_commands_say() -> None:
     assert (ROOT / "docs" / "cli.md").read_text() == commands.document(), "run: make tables"
+
+
+def test_the_tables_of_the_image_are_up_to_date() -> None:
+    assert (ROOT / "docs" / "image.md").read_text() == image.render(), "run: make tables"
 
 
 def test_every_api_of_kafka_is_served() -> None:

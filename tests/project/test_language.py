@@ -15,7 +15,7 @@ LINE_CHARACTERS = 128
 NOT_OURS = re.compile(
     r"wire/kpywire/(messages|\w+_records)/|kpybroker/config/(broker|group|quota|topic)_configs\.py|LICENSE"
 )
-GENERATED = re.compile(r"docs/(cli|configs|metrics|parity|support)\.md")
+GENERATED = re.compile(r"docs/(cli|configs|image|metrics|parity|support)\.md")
 PROSE = {"", ".md", ".py", ".sh", ".java", ".c", ".yml", ".yaml", ".toml"}
 NO_SUBJECT = re.compile(
     r'"""((?:Of|What|Whose|Who|As|That|Those|When|Where|(?:At|By|For|From|In|On|Over|To|Under|With) '

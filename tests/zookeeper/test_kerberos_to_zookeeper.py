@@ -35,7 +35,7 @@ def test_the_principal_of_the_servers_is_in_the_options_of_the_jvm(options: str,
 
 def test_a_section_names_a_keytab_or_tickets() -> None:
     assert login_of(KEYS, "Client", "zk") == Krb5Login("kafka/h@R", use_keytab=True, keytab="/k", service="zk")
-    tickets = f"Client {{ {KRB5_MODULE} required useTicketCache=true ticketCache=/t; }};"
+    tickets = f'Client {{ {KRB5_MODULE} required useTicketCache=true ticketCache="/t"; }};'
     assert login_of(tickets, "Client") == Krb5Login(ticket_cache="/t", service="zookeeper")
 
 

@@ -3,18 +3,14 @@
 import re
 from typing import Final
 
+from kpybroker.sasl.jaas_file import java_option
+
 MOST_BYTES_OPTION: Final = "-Djute.maxbuffer="
 MOST_BYTES: Final = 0xFFFFF
 """The size of the largest request that a server of ZooKeeper takes, unless ``jute.maxbuffer`` says otherwise there."""
 
 _NUMBER: Final = re.compile(r"0[xX](?P<hexadecimal>[0-9a-fA-F]+)|0(?P<octal>[0-7]+)|(?P<decimal>[1-9][0-9]*)")
 _BASES: Final = {"hexadecimal": 16, "octal": 8, "decimal": 10}
-
-
-def java_option(kafka_opts: str, option: str) -> str:
-    """The value of the last of these options; empty if there is none."""
-    found = [each.removeprefix(option).strip("\"'") for each in kafka_opts.split() if each.startswith(option)]
-    return found[-1] if found else ""
 
 
 def most_request_bytes(kafka_opts: str) -> int:
