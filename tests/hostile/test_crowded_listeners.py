@@ -38,7 +38,7 @@ STOPS = {
     "half a TLS handshake": client_hello(),
 }
 QUICK: dict[str, tuple[pytest.MarkDecorator, ...]] = {"no byte": (), "half a login": ()}
-"""Those that are played at every change."""
+"""The attacks that are played at every change."""
 
 
 @pytest.fixture(scope="module", params=LIMITS.values(), ids=LIMITS.keys())
