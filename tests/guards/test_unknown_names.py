@@ -59,7 +59,7 @@ NAMELESS = (api.GET_TELEMETRY_SUBSCRIPTIONS,)
 """Requests that name nothing; each client gets an id of its own."""
 KNOWN, OTHER = "name-that-exists", "name-that-is-not"
 NUMBERS = (-128, -3, -2, -1, 0, 1, 2, 3, 7, 99, 127)
-SEEDS = 24
+SEEDS = 12
 SESSIONS_FROM = 7
 """The first version of Fetch with sessions."""
 SERVED = {key: each for key, each in handlers.served_versions().items() if key not in NAMELESS}

@@ -37,6 +37,8 @@ STOPS = {
     "half a login": scram_beginning(1),
     "half a TLS handshake": client_hello(),
 }
+QUICK: dict[str, tuple[pytest.MarkDecorator, ...]] = {"no byte": (), "half a login": ()}
+"""The attacks that are played at every change."""
 
 
 @pytest.fixture(scope="module", params=LIMITS.values(), ids=LIMITS.keys())
@@ -70,7 +72,9 @@ def logs_in(broker: SecuredBroker, listener: str) -> bool:
     return is_served(received)
 
 
-@pytest.mark.parametrize("sent", STOPS.values(), ids=STOPS.keys())
+@pytest.mark.parametrize(
+    "sent", [pytest.param(sent, marks=QUICK.get(name, (pytest.mark.slow,)), id=name) for name, sent in STOPS.items()]
+)
 def test_a_crowd_that_does_not_log_in_gives_way(full: SecuredBroker, sent: bytes) -> None:
     check_that_a_client_gets_in(full, LOGIN, sent)
 

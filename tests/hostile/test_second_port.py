@@ -109,7 +109,7 @@ SLOW = {
 
 
 @pytest.mark.parametrize("sent", SLOW.values(), ids=SLOW.keys())
-@pytest.mark.parametrize("count", [64, 150])
+@pytest.mark.parametrize("count", [64, pytest.param(150, marks=pytest.mark.slow)])
 def test_probes_are_answered_beside_a_crowd_of_slow_connections(
     observed: WatchedBroker, sent: bytes, count: int
 ) -> None:
