@@ -120,9 +120,9 @@ class Positions(NamedTuple):
 
     rows: tuple[PositionRow, ...]
     left_out: int
-    """Further ones, since there are too many."""
+    """The number of further ones, which are too many."""
     hidden: int
-    """Those in topics that the viewer may not see."""
+    """The number of those in topics that the viewer may not see."""
 
 
 async def position_rows(
