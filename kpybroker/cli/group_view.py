@@ -1,6 +1,6 @@
 """The display of groups in ``kpybroker groups``: rows for people, dictionaries for programs. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kpybroker.cli.tables import columns, duration_text, plural, printable
@@ -37,10 +37,18 @@ def heading(
         parts.append(f"epoch {group.epoch}")
     parts.append(f"coordinator {group.coordinator}")
     if lags is not None:
-        known = [lag.records for lag in lags.values() if lag.records is not None]
-        parts.append(f"lag {sum(known)}")
+        parts.append(_lag_text(lags.values()))
     waits = {name: duration_text(max(now_ms - each_ms, 0)) for name, each_ms in (since_ms or {}).items()}
     return "\n  ".join(map(printable, (f"{group.name}  {', '.join(parts)}", *explained(group, waits))))
+
+
+def _lag_text(lags: Collection[Lag]) -> str:
+    """The sum of what is known, and the partitions with records for which nothing is committed."""
+    known = [lag.records for lag in lags if lag.records is not None]
+    unknown = sum(lag.records is None and lag.committed is None and bool(lag.log_end) for lag in lags)
+    if not unknown:
+        return f"lag {sum(known)}"
+    return f"lag {sum(known) if known else 'unknown'}, {plural(unknown, 'partition')} without a commit"
 
 
 def application_text(group: Group, partitions: Mapping[str, int]) -> str:

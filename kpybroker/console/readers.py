@@ -42,7 +42,7 @@ def may_see_readers(viewer: Viewer) -> bool:
 async def readers_of(node: NodeParts, viewer: Viewer, topic: str) -> tuple[tuple[TopicReader, ...], int]:
     """The readers of a topic that the viewer may see, those with the largest lag first, and how many are left out."""
     readers = await gathered(node)
-    fetched = _fetched_of(readers, topic)
+    fetched = await _fetched_of(readers, topic)
     positions: list[Position] = []
     uncommitted: dict[str, set[int]] = {}
     groups: set[str] = set()
@@ -80,10 +80,10 @@ async def readers_of(node: NodeParts, viewer: Viewer, topic: str) -> tuple[tuple
     return tuple(rows[:MOST_READERS]), max(0, len(rows) - MOST_READERS)
 
 
-def _fetched_of(readers: Readers, topic: str) -> dict[str, set[int]]:
+async def _fetched_of(readers: Readers, topic: str) -> dict[str, set[int]]:
     """The partitions of a topic that each reader fetches."""
     found: dict[str, set[int]] = {}
-    for name, read, partition in readers.furthest:
+    async for name, read, partition in paced(list(readers.furthest)):
         if read == topic:
             found.setdefault(name, set()).add(partition)
     return found

@@ -26,7 +26,11 @@ def test_lag_is_known_where_both_ends_are() -> None:
 
 
 def test_people_see_state_owners_and_lag() -> None:
-    assert group_view.heading(GROUP, LAGS) == "g  Stable, classic (range), 1 member, coordinator 1, lag 15"
+    who = "g  Stable, classic (range), 1 member, coordinator 1"
+    assert group_view.heading(GROUP, LAGS) == f"{who}, lag 15, 1 partition without a commit"
+    never = {Spot("t", 0): Lag(None, 7, None), Spot("t", 1): Lag(None, 0, None)}
+    assert group_view.heading(GROUP, never) == f"{who}, lag unknown, 1 partition without a commit"
+    assert group_view.heading(GROUP, {Spot("t", 1): Lag(5, 5, None)}) == f"{who}, lag 0"
     assert [line.split() for line in group_view.offsets_text(GROUP, LAGS, NOW_MS).splitlines()] == [
         ["TOPIC", "PARTITION", "COMMITTED", "LOG", "END", "LAG", "BEHIND", "MEMBER", "HOST"],
         ["t", "0", "10", "25", "15", "1", "min", "5", "s", "m-1", "/10.0.0.1"],

@@ -229,6 +229,12 @@ PACE = stuck.Pace
         ({"positions": [position(lag=0)]}, "It has read everything."),
         ({"positions": []}, "It has committed no position yet."),
         ({"positions": [], "members": []}, "It has no member."),
+        ({"positions": [], "is_partial": True}, stuck.HIDDEN),
+        (
+            {"positions": [position(lag=0)], "is_partial": True},
+            "It has read everything of the positions that are shown.",
+        ),
+        ({"positions": [position(lag=0, fetched=None)], "members": [], "is_partial": True}, "It has no member."),
         ({"positions": [position(lag=0, fetched=None)], "members": []}, "It has no member. It has read everything."),
         (
             {"positions": [position(committed=None, commit_ms=None, lag=None)]},

@@ -79,7 +79,9 @@ async def groups(node: NodeParts, viewer: Viewer, query: Query) -> Groups:
             lag = await lag_of_group(node, group, members)
             rows.append(GroupRow(name, kind, state, len(members), where, *lag))
     is_shown = page == 1 and may_see_readers(viewer)
-    in_groups = {name for group in known.values() for name in names_of(group)} | set(listed)
+    in_groups = set(listed)
+    async for each in paced(list(known.values()) if is_shown else ()):
+        in_groups |= names_of(each)
     readers, left_out = await _readers(node, viewer, in_groups) if is_shown else ((), 0)
     hidden = not may_see_readers(viewer)
     return Groups(search, page, pages, len(names), tuple(rows), readers, left_out, hidden, tuple(unreachable))
@@ -140,7 +142,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
             async for each in paced(members_of(node, found))
         ]
     )
-    positions, left_out = await position_rows(node, viewer, found, members, await gathered(node))
+    positions, left_out, hidden = await position_rows(node, viewer, found, members, await gathered(node))
     events = coordinator.shard.stories.of(name)
     kind, state, generation, protocol = _summary(found)
     shares = await share_rows(node, viewer, name, members) if kind == SHARE else ()
@@ -151,7 +153,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     found_of_kind = _verdict_of_kind(node, viewer, (coordinator, found), members, shares)
     if found_of_kind is None:
         facts = await _facts(node, viewer, state, (members, positions), events)
-        facts = replace(facts, still_s=watched.still_s, pace=watched.pace)
+        facts = replace(facts, still_s=watched.still_s, pace=watched.pace, is_partial=bool(left_out or hidden))
         found_of_kind = stuck.verdict_on(facts)
     is_stuck, verdict = found_of_kind
     pace = watched.pace
@@ -169,7 +171,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         left_out,
         shares,
         lag,
-        led.unknown,
+        led.unknown + left_out,
         lag_s,
         None if pace is None else round(pace.read_per_s, 3),
         None if pace is None else round(pace.written_per_s, 3),

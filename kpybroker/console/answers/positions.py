@@ -37,12 +37,14 @@ def leader_of(node: NodeParts, topic: str, partition: int) -> Leader | None:
         return None
 
 
-def fetched_by(node: NodeParts, readers: Readers, name: str, members: Sequence[MemberRow]) -> Mapping[Spot, Fetched]:
+async def fetched_by(
+    node: NodeParts, readers: Readers, name: str, members: Sequence[MemberRow]
+) -> Mapping[Spot, Fetched]:
     """The furthest position of the group's members in each partition."""
     now_ms = node.broker.scheduler.monotonic_ms()
     names = {name, *(name_of(each.client_id) for each in members)}
     found: dict[Spot, Fetched] = {}
-    for key, offset in readers.furthest.items():
+    async for key, offset in paced(list(readers.furthest.items())):
         if key[0] in names:
             ago_s = max(0.0, now_ms - readers.last_ms.get(key, 0.0)) / 1000
             before = found.get(key[1:])
@@ -106,23 +108,35 @@ async def lag_of_group(node: NodeParts, group: Group, members: Sequence[MemberRo
     now_ms = node.broker.scheduler.now_ms()
     times: Times = {}
     async for spot, committed in spots_of(group, owners_of(group, members)):
-        if len(lags) < MOST_POSITIONS and leader_of(node, *spot) is not None:
-            lag = lag_at(node, (group.group_id, spot), committed, now_ms, times)
+        if leader_of(node, *spot) is not None:
+            is_read = len(lags) < MOST_POSITIONS
+            lag = lag_at(node, (group.group_id, spot), committed, now_ms, times) if is_read else None
             lags.append(None if lag is None else lag.records)
     return total_of(lags)
 
 
+class Positions(NamedTuple):
+    """The positions of a group in topics that the viewer may see."""
+
+    rows: tuple[PositionRow, ...]
+    left_out: int
+    """The number of further ones, which are too many."""
+    hidden: int
+    """The number of those in topics that the viewer may not see."""
+
+
 async def position_rows(
     node: NodeParts, viewer: Viewer, group: Group, members: Sequence[MemberRow], readers: Readers
-) -> tuple[tuple[PositionRow, ...], int]:
-    """The positions in the partitions of topics that the viewer may see, and the number of those that are left out."""
+) -> Positions:
+    """The positions of a group."""
     now_ms = node.broker.scheduler.now_ms()
     times: Times = {}
     rows: list[PositionRow] = []
-    left_out = 0
-    owners, fetches = owners_of(group, members), fetched_by(node, readers, group.group_id, members)
+    left_out = hidden = 0
+    owners, fetches = owners_of(group, members), await fetched_by(node, readers, group.group_id, members)
     async for spot, offset in spots_of(group, owners):
         if not viewer.may_see_topic(spot[0]):
+            hidden += 1
             continue
         if len(rows) >= MOST_POSITIONS:
             left_out += 1
@@ -145,7 +159,7 @@ async def position_rows(
                 None if leader is None else leader.log.log_start_offset,
             )
         )
-    return tuple(sorted(rows, key=lambda row: (row.topic, row.partition))), left_out
+    return Positions(tuple(sorted(rows, key=lambda row: (row.topic, row.partition))), left_out, hidden)
 
 
 def watched_spots(rows: Sequence[PositionRow]) -> Spots:

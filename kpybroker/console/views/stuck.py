@@ -14,6 +14,7 @@ TASK: Final = "task "
 LONG_MS: Final = 30_000
 WATCHED_S: Final = 10.0
 """The time after which the pace of a group is known."""
+HIDDEN: Final = "Its positions are in topics that you may not see."
 FAILS: Final = 3
 """The members that were lost at one position until its record is suspected."""
 
@@ -58,6 +59,9 @@ class Facts:
     """How long each position has been watched without a change."""
     pace: Pace | None = None
     """None until it was watched for some seconds."""
+    is_partial: bool = False
+    """Whether there are positions that are not here, since the viewer may not see their topics, or there are too
+    many."""
     reads_elsewhere: bool = False
     """Whether members may read from followers on other nodes, whose fetches this node does not see."""
 
@@ -85,11 +89,13 @@ def _progress(facts: Facts, behind: Sequence[PositionRow]) -> str:
     if unknown:
         seen = "It has read everything else. " if len(unknown) < len(facts.positions) else ""
         return f"{seen}{_unknown(unknown)}"
+    if facts.is_partial:
+        return "It has read everything of the positions that are shown." if facts.positions else HIDDEN
     return "It has read everything." if facts.positions else "It has committed no position yet."
 
 
 def _is_known(facts: Facts) -> bool:
-    return bool(facts.positions) and all(each.lag is not None for each in facts.positions)
+    return bool(facts.positions) and not facts.is_partial and all(each.lag is not None for each in facts.positions)
 
 
 def _unknown(rows: Sequence[PositionRow]) -> str:
