@@ -174,12 +174,6 @@ class Connection(Debtor):
             self._is_watched = True
             self.channel.watch(self._on_event, self._wanted)
 
-    def costs(self, took_ns: int, *, is_long: bool) -> None:
-        """Add to the debt. Long work is also that of the next connection from this address."""
-        super().costs(took_ns, is_long=is_long)
-        if is_long:
-            self.server.debts.leave(self.client.host, self.server.poller.now_ms)
-
     def resume_soon(self) -> None:
         """Call `resume` when the connection's turn comes."""
         if self.owed_ns:

@@ -266,6 +266,7 @@ class Server:
             channel.identify(client.authenticated)
         connection = Connection(self, channel, client, listening.dispatch)
         connection.is_long = self.debts.take(host, self.scheduler.monotonic_ms())
+        connection.on_long_work = lambda: self.debts.leave(host, self.scheduler.monotonic_ms())
         self.connections[connection] = None
         if listening.opened is not None:
             listening.opened(connection)
