@@ -1,5 +1,7 @@
 """The debt of one connection: how much more of the loop's time it has used than its share."""
 
+from collections.abc import Callable
+
 from kpybroker.fairness.line import Line
 from kpybroker.fairness.times import (
     CREDIT_NS,
@@ -15,13 +17,15 @@ from kpybroker.fairness.trait import ORDINARY, Trait
 class Debtor:
     """A connection with its debt. A connection that owes anything is served in the line."""
 
-    __slots__ = ("_line", "is_admitted", "is_long", "owed_ns", "slow_kind")
+    __slots__ = ("_line", "is_admitted", "is_long", "on_long_work", "owed_ns", "slow_kind")
 
     def __init__(self, line: Line) -> None:
         self._line = line
         self.owed_ns = NEWCOMER_OWES_NS
         self.is_long = False
         """Whether its last request took long and could not be cut into slices."""
+        self.on_long_work: Callable[[], object] | None = None
+        """Called after such a request: the next connection of its client is charged too (`fairness.debts`)."""
         self.is_admitted = False
         """Whether the account has let it in."""
         self.slow_kind: Trait = ORDINARY
@@ -41,3 +45,5 @@ class Debtor:
         if is_long:
             self.is_long = True
             self._line.charge(took_ns)
+            if self.on_long_work is not None:
+                self.on_long_work()

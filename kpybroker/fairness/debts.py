@@ -1,52 +1,37 @@
-"""The debts of connections that have closed, by address: the next connections from there take them over.
+"""Long work of clients by address: the next connection from there waits for the account, as the one that worked would.
 
-Each debt is taken over by one connection, so a client that comes again is where it was, and others from the same
-address are not made to pay for it again and again. A debt that nobody takes over is forgotten after a while.
+A client that connects again is therefore where it was. Each piece of long work has one heir, so other clients at the
+address do not pay for it again and again, and while the account holds something nobody waits. Where no connection
+follows, it is forgotten.
 
 Invariant: `MOST_ADDRESSES` and for each of them `MOST_DEBTS` are remembered, for `DEBT_LASTS_MS`.
 """
 
-from typing import NamedTuple
-
-from kpybroker.fairness.times import DEBT_LASTS_MS, MOST_ADDRESSES, MOST_DEBTS, NEWCOMER_OWES_NS
-
-
-class Debt(NamedTuple):
-    """The debt of one connection."""
-
-    owed_ns: int
-    is_long: bool
-    """Whether its next request has to wait for the account."""
-
-
-NOTHING = Debt(NEWCOMER_OWES_NS, is_long=False)
-"""The debt of a connection from an address that left none."""
+from kpybroker.fairness.times import DEBT_LASTS_MS, MOST_ADDRESSES, MOST_DEBTS
 
 
 class Debts:
-    """All debts that wait for somebody to take them over."""
+    """The pieces of long work that have no heir yet."""
 
     def __init__(self) -> None:
-        self._of: dict[str, list[tuple[float, Debt]]] = {}
-        """By address, the one that left a debt last at the end: when each was left, and the debt."""
+        self._of: dict[str, list[float]] = {}
+        """By address, the one that worked last at the end: the time of each piece."""
 
-    def leave(self, address: str, debt: Debt, now_ms: float) -> None:
-        """Note the debt of a connection that has closed."""
-        if not debt.is_long and debt.owed_ns <= NEWCOMER_OWES_NS:
-            return
-        debts = self._of.pop(address, [])
-        debts.append((now_ms, debt))
-        del debts[:-MOST_DEBTS]
-        self._of[address] = debts
+    def leave(self, address: str, now_ms: float) -> None:
+        """Note a piece of long work of a connection."""
+        times_ms = self._of.pop(address, [])
+        times_ms.append(now_ms)
+        del times_ms[:-MOST_DEBTS]
+        self._of[address] = times_ms
         if len(self._of) > MOST_ADDRESSES:
             del self._of[next(iter(self._of))]
 
-    def take(self, address: str, now_ms: float) -> Debt:
-        """The debt with which a new connection begins: the one that was left last."""
-        debts = self._of.get(address)
-        if debts is None:
-            return NOTHING
-        left_ms, debt = debts.pop()
-        if not debts or now_ms - left_ms > DEBT_LASTS_MS:
+    def take(self, address: str, now_ms: float) -> bool:
+        """Whether a new connection has to wait for the account: it is the heir of the last piece."""
+        times_ms = self._of.get(address)
+        if times_ms is None:
+            return False
+        is_recent = now_ms - times_ms.pop() <= DEBT_LASTS_MS
+        if not times_ms or not is_recent:
             del self._of[address]
-        return debt if now_ms - left_ms <= DEBT_LASTS_MS else NOTHING
+        return is_recent

@@ -72,8 +72,10 @@ process ends after half a minute without work.
 
 ## Clients that connect again
 
-The debt of a connection that closes is not forgotten: the next connection from its address takes it over
-(`kpybroker/fairness/debts.py`). Each debt has one successor, so other clients at the address do not pay for it twice.
+A connection that did work which cannot be cut waits for the account before its next request, and so does the next new
+connection from its address (`kpybroker/fairness/debts.py`): a client gains nothing by connecting again. Each such piece
+of work has one heir, so other clients at the address do not pay for it twice, and nobody waits while the account holds
+something.
 """
 
 

@@ -81,10 +81,10 @@ ASIDE_BYTES: Final = 1024 * 1024
 # Clients that come again.
 
 DEBT_LASTS_MS: Final = 10_000.0
-"""The debt of a closed connection waits this long for the next connection from its address."""
+"""Long work of a connection is also that of the next one from its address, if that comes within this time."""
 MOST_ADDRESSES: Final = 1024
-"""Addresses whose debts are remembered."""
+"""Addresses whose long work is remembered."""
 MOST_DEBTS: Final = 64
-"""Debts that are remembered of one address."""
+"""Pieces of long work that are remembered of one address."""
 MOST_PARTIES: Final = 1024
 """Clients whose use of the process for long work is remembered while they want nothing."""

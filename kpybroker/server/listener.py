@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.calls.client import PLAINTEXT, Client
 from kpybroker.fairness.aside import Aside
-from kpybroker.fairness.debts import Debt, Debts
+from kpybroker.fairness.debts import Debts
 from kpybroker.fairness.line import Line
 from kpybroker.fairness.slices import Slices
 from kpybroker.fairness.turn import NoWrites, Turn, Writes
@@ -322,7 +322,8 @@ class Server:
         if listening.protocol == SSL:
             channel.identify(client.authenticated)
         connection = Connection(self, channel, client, listening.dispatch)
-        connection.owed_ns, connection.is_long = self.debts.take(host, self.scheduler.monotonic_ms())
+        connection.is_long = self.debts.take(host, self.scheduler.monotonic_ms())
+        connection.on_long_work = lambda: self.debts.leave(host, self.scheduler.monotonic_ms())
         self.connections[connection] = None
         self.newcomers.add(connection, connection.last_active_ms)
         if listening.opened is not None:
@@ -348,13 +349,8 @@ class Server:
         self.newcomers.admit(connection)
         quotas = self._controller_quotas if client.listener_name in self.limits.controller_listeners else self.quotas
         quotas.remove(client.host, client.listener_name)
-        self.scheduler.call_soon(self._note_debt, connection)  # the piece in which it has closed is not paid for yet
         if self._full:
             self._accept_again()
-
-    def _note_debt(self, connection: Connection) -> None:
-        debt = Debt(connection.owed_ns, connection.is_long)
-        self.debts.leave(connection.client.host, debt, self.scheduler.monotonic_ms())
 
     # Idle connections
 

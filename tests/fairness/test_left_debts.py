@@ -1,70 +1,54 @@
-"""Debts of connections that have closed, and the turns of clients at one worker."""
+"""Long work that the next connection of an address is charged with, and the turns of clients at one worker."""
 
+from collections import Counter
 from itertools import count
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.fairness.debts import NOTHING, Debt, Debts
+from kpybroker.fairness.debts import Debts
 from kpybroker.fairness.parties import Parties
-from kpybroker.fairness.times import DEBT_LASTS_MS, MOST_ADDRESSES, MOST_DEBTS, MOST_OWED_NS, MOST_PARTIES
-
-LARGE = Debt(MOST_OWED_NS, is_long=True)
+from kpybroker.fairness.times import DEBT_LASTS_MS, MOST_ADDRESSES, MOST_DEBTS, MOST_PARTIES
 
 
-def test_a_client_that_connects_again_has_its_debt_again_and_others_have_none() -> None:
+def test_a_client_that_connects_again_waits_again_and_others_do_not() -> None:
     debts = Debts()
-    debts.leave("10.0.0.1", LARGE, 0)
-    assert debts.take("10.0.0.2", 1) == NOTHING
-    assert debts.take("10.0.0.1", 1) == LARGE
-    assert debts.take("10.0.0.1", 1) == NOTHING, "one connection takes it over, not all"
+    debts.leave("10.0.0.1", 0)
+    assert not debts.take("10.0.0.2", 1)
+    assert debts.take("10.0.0.1", 1)
+    assert not debts.take("10.0.0.1", 1), "one connection is the heir, not all"
 
 
-def test_nothing_is_left_by_a_connection_that_owes_no_more_than_a_new_one() -> None:
+def test_long_work_is_forgotten_after_a_while() -> None:
     debts = Debts()
-    debts.leave("10.0.0.1", LARGE, 0)
-    debts.leave("10.0.0.1", NOTHING, 0)
-    assert debts.take("10.0.0.1", 0) == LARGE
-
-
-def test_a_debt_is_forgotten_after_a_while() -> None:
-    debts = Debts()
-    debts.leave("10.0.0.1", LARGE, 0)
-    debts.leave("10.0.0.2", LARGE, 0)
-    assert debts.take("10.0.0.1", DEBT_LASTS_MS) == LARGE
-    assert debts.take("10.0.0.2", DEBT_LASTS_MS + 1) == NOTHING
+    for address in ("10.0.0.1", "10.0.0.2"):
+        debts.leave(address, 0)
+    assert debts.take("10.0.0.1", DEBT_LASTS_MS)
+    assert not debts.take("10.0.0.2", DEBT_LASTS_MS + 1)
 
 
 def test_debts_are_bounded_in_number() -> None:
     debts = Debts()
-    for number in range(MOST_DEBTS + 10):
-        debts.leave("10.0.0.1", Debt(MOST_OWED_NS - number, is_long=False), 0)
-    taken = [debts.take("10.0.0.1", 0) for _ in range(MOST_DEBTS + 10)]
-    assert taken[0].owed_ns == MOST_OWED_NS - MOST_DEBTS - 9, "the last one is kept"
-    assert [each == NOTHING for each in taken] == [False] * MOST_DEBTS + [True] * 10
+    for _ in range(MOST_DEBTS + 10):
+        debts.leave("10.0.0.1", 0)
+    assert [debts.take("10.0.0.1", 0) for _ in range(MOST_DEBTS + 10)] == [True] * MOST_DEBTS + [False] * 10
     for number in range(MOST_ADDRESSES + 1):
-        debts.leave(str(number), LARGE, 0)
-    assert debts.take("0", 0) == NOTHING
-    assert debts.take("1", 0) == LARGE
+        debts.leave(str(number), 0)
+    assert not debts.take("0", 0)
+    assert debts.take("1", 0)
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.booleans()), max_size=200))
-def test_no_debt_is_lost_or_made_by_connecting_and_closing(steps: list[tuple[str, bool, bool]]) -> None:
-    """Whatever connections come and go, those of an address have the debts together that were made there."""
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=200))
+def test_each_piece_of_long_work_has_one_heir_from_its_address(steps: list[tuple[str, bool]]) -> None:
     debts = Debts()
-    are_open: dict[str, list[Debt]] = {"a": [], "b": [], "c": []}
-    made = dict.fromkeys(are_open, 0)
-    for address, opens, works_long in steps:
-        here = are_open[address]
-        if opens:
-            here.append(debts.take(address, 0))
-        elif here:
-            debt = here.pop(0)
-            made[address] += works_long and not debt.is_long
-            debts.leave(address, LARGE if works_long else debt, 0)
-    for address, here in are_open.items():
-        left = [debts.take(address, 0) for _ in range(200)]
-        assert sum(debt.is_long for debt in here + left) == min(made[address], MOST_DEBTS + len(here))
+    left = Counter[str]()
+    for address, works in steps:
+        if works:
+            debts.leave(address, 0)
+            left[address] = min(left[address] + 1, MOST_DEBTS)
+        else:
+            assert debts.take(address, 0) == (left[address] > 0)
+            left[address] = max(left[address] - 1, 0)
 
 
 def served(parties: Parties[str], took_ns: dict[str, int], until_ns: int) -> dict[str, int]:
