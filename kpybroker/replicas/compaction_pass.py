@@ -151,8 +151,8 @@ class Pass:
             last_records(found.producers),
             found.config,
         )
-        found.is_being_cleaned = True
         self._run = self.host.cleaners.clean(Task(task, self.config, self.scheduler.now_ms()), self._told)
+        found.is_being_cleaned = True
 
     # Meanwhile
 

@@ -258,7 +258,8 @@ class Simulation:
         if self.churn is not None:
             self.churn.heal()
         self.within(HEAL_MS, self._all_up, "all nodes are up again")
-        if self.layout.is_quick and self.world.stream("silence").random() < SILENCE_SHARE:
+        is_quick = self.layout.is_quick and not self.kind.is_slow  # an election waits for disks
+        if is_quick and self.world.stream("silence").random() < SILENCE_SHARE:
             self.world.run(1_000.0)  # a controller is active, and knows everybody
             trial = self.world.stream("silence").choice(
                 (a_silent_broker_is_fenced, a_follower_without_its_leader_leaves)
