@@ -106,7 +106,8 @@ class Names:
             salt += 1  # another field has the same checksum
         if digits in self._own:
             return digits
-        is_free = self._rule.takes(field) and self._taken.get(self._rule.key(field), field) == field
+        has_its_own = field in self._own or self._rule.takes(field)
+        is_free = has_its_own and self._taken.get(self._rule.key(field), field) == field
         return field if is_free and not self._is_reserved(field) else digits
 
     def _is_reserved(self, field: str) -> bool:

@@ -59,9 +59,17 @@ def test_letters_that_some_engine_takes_for_one_are_one() -> None:
 
 
 def test_a_table_of_an_earlier_version_keeps_its_names_with_digits() -> None:
-    old = {"gr__e__5bd3a989": "long", "_OFFSET": "long", "x__STR": "string", "x": "long"}
+    long = "x" * 300
+    old = {
+        "gr__e__5bd3a989": "long",
+        "_OFFSET": "long",
+        "x__STR": "string",
+        long: "string",
+        "_pos": "long",
+        "x": "long",
+    }
     columns = Columns(old, ICEBERG)
-    assert [columns.column(name) for name in ("größe", "_OFFSET", "x__STR")] == list(old)[:3]
+    assert [columns.column(name) for name in ("größe", "_OFFSET", "x__STR", long, "_pos")] == list(old)[:5]
     columns.add({"größe": 1, "x": "word"})
     assert [name for name in columns.types if name not in old] == [with_digits("x") + "__str"]
     assert columns.column("gr__e__5bd3a989") == "gr__e__5bd3a989__" + with_digits("gr__e__5bd3a989")[-8:]

@@ -320,10 +320,21 @@ def test_a_table_without_headers_stays_without(tmp_path: Path, kind: str) -> Non
 def test_nested_columns_keep_their_types_from_commit_to_commit(tmp_path: Path, kind: str, mode: str) -> None:
     """Lists, structs, decimals and times of Avro, which has the same columns as Protobuf."""
     inner = {"type": "record", "name": "In", "fields": [{"name": "name", "type": "string"}]}
+    longs = ["null", {"type": "array", "items": "long"}]
     fields: list[tuple[str, Any]] = [
         ("names", {"type": "array", "items": "string"}),
         ("within", {"type": "array", "items": inner}),
         ("raw", "bytes"),
+        ("shares", ["null", {"type": "array", "items": "double"}]),
+        ("none", ["null", {"type": "array", "items": "long"}]),
+        (
+            "inside",
+            {
+                "type": "record",
+                "name": "Deep",
+                "fields": [{"name": "no", "type": ["null", {"type": "array", "items": "long"}]}],
+            },
+        ),
         ("price", {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 0}),
         ("at", {"type": "long", "logicalType": "timestamp-micros"}),
     ]
@@ -332,6 +343,7 @@ def test_nested_columns_keep_their_types_from_commit_to_commit(tmp_path: Path, k
     target, topic = target_in(tmp_path, kind), MemoryTopic()
     out = io.BytesIO()
     document = {"names": ["a"], "within": [{"name": "b"}], "raw": b"c", "price": Decimal(4), "at": 5}
+    document |= {"shares": [0.5, float("nan")], "none": None, "inside": {"no": None}}
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), document)
     for number in range(3):
         topic.put(0, (b"%d" % (number % 2), out.getvalue()))
@@ -344,6 +356,10 @@ def test_nested_columns_keep_their_types_from_commit_to_commit(tmp_path: Path, k
         assert (done.rows, done.dead) == (1, 0)
     assert {row["within"][0]["name"] for row in rows_of(target)} == {"b"}
     assert_equal(target, topic, mode, has_schema=True)
+    again = target.open()
+    assert again is not None
+    (count,) = Check(topic, ID, again, None, mode, values).counts()
+    assert count.holds, count
 
 
 def test_a_table_of_others_or_of_another_topic_is_refused(tmp_path: Path, kind: str) -> None:  # noqa: ARG001
