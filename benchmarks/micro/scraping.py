@@ -29,7 +29,7 @@ def operations() -> Iterator[Operation]:
     create_topic(node, PARTITIONS)
     while any(replica.leader is None for replica in node.broker.replicas):
         loop.run_until_complete(asyncio.sleep(0.01))
-    watch = LoopWatch(loop, node.server.complaints, (node.dispatcher,), 0)
+    watch = LoopWatch(loop, node.server.complaints, (node.dispatcher,), node.server.line, 0)
     exposition = Exposition(node.broker.config, loop, of_broker(node.broker, node.server, watch))
     process = ProcessTables().tables()
     try:
