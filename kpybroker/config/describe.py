@@ -70,6 +70,10 @@ class View(Protocol):
         """The levels of this broker's loggers by their names."""
 
 
+STEP_KEYS: Final = 256
+"""The number of wanted keys that are read in one step."""
+
+
 def respond(request: DescribeConfigsRequest, view: View) -> Generator[None, None, DescribeConfigsResponse]:
     """The answer to a whole request; each resource succeeds or fails by itself. Yields between them."""
     kinds = {resource.resource_type for resource in request.resources}
@@ -96,7 +100,11 @@ def respond(request: DescribeConfigsRequest, view: View) -> Generator[None, None
         except ConfigError as error:
             results.append(_failed(resource, error))
             continue
-        wanted = set(resource.configuration_keys or ())
+        wanted: set[str] = set()
+        for nth, key_name in enumerate(resource.configuration_keys or (), 1):
+            wanted.add(key_name)
+            if nth % STEP_KEYS == 0:
+                yield
         chosen = [entry for entry in described[key] if not wanted or entry.name in wanted]
         room -= len(chosen)
         results.append(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.pending import Pending
-from kpybroker.calls.steps import each
+from kpybroker.calls.steps import STEP_ELEMENTS, each
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.topic_name import INTERNAL
 from kpybroker.partition.leader import Leader
@@ -70,8 +70,10 @@ def handle(
     """Answer each partition with its new log start. If a partition is named twice, the last offset counts."""
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
-        for wanted in topic.partitions:
+        for nth, wanted in enumerate(topic.partitions):
             offsets.setdefault(topic.name, {})[wanted.partition_index] = wanted.offset
+            if nth % STEP_ELEMENTS == 0:
+                yield
     deletions: list[_Deletion] = []
     topics = []
     for name, partitions in offsets.items():
