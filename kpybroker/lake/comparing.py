@@ -109,7 +109,7 @@ def _differ(name: str, expected: pa.ChunkedArray, found: pa.ChunkedArray) -> NDA
 
 
 def _plain(value: Any) -> Any:
-    """A nested value in which a NaN equals itself. Lists and structs of nothing are null, as PyIceberg mixes them up."""
+    """A nested value in which NaN equals itself. Lists and structs of nothing are null: PyIceberg mixes them up."""
     if isinstance(value, list):
         return [_plain(each) for each in value] or None
     if isinstance(value, dict):
