@@ -326,15 +326,8 @@ def test_nested_columns_keep_their_types_from_commit_to_commit(tmp_path: Path, k
         ("within", {"type": "array", "items": inner}),
         ("raw", "bytes"),
         ("shares", ["null", {"type": "array", "items": "double"}]),
-        ("none", ["null", {"type": "array", "items": "long"}]),
-        (
-            "inside",
-            {
-                "type": "record",
-                "name": "Deep",
-                "fields": [{"name": "no", "type": ["null", {"type": "array", "items": "long"}]}],
-            },
-        ),
+        ("none", longs),
+        ("inside", {"type": "record", "name": "Deep", "fields": [{"name": "no", "type": longs}]}),
         ("price", {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 0}),
         ("at", {"type": "long", "logicalType": "timestamp-micros"}),
     ]
