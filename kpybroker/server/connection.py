@@ -114,8 +114,7 @@ class Connection(Debtor):
         """Whether just one request is readable, and goes before those in the line whatever its client owes."""
         if events != READABLE or self._body is not None or self._is_in_line or self._phase != SERVING:
             return False
-        peeked = self.server.peeked
-        return holds_one(self.channel, peeked) and self.dispatch.trait_at(peeked, SIZE.size).goes_first
+        return holds_one(self.channel, self.server.peeked) and self.dispatch.trait_at(self.server.peeked, 4).goes_first
 
     def _want(self, event: int, *, wanted: bool) -> None:
         """Watch for an event from now on, or stop watching for it."""
@@ -126,7 +125,6 @@ class Connection(Debtor):
                 self.channel.want(events)
 
     def _watch(self) -> None:
-        """Watch the channel again, if it is not watched although the connection could serve it."""
         if not (self._is_watched or self._is_in_line or self.closed):
             self._is_watched = True
             self.channel.watch(self._on_event, self._wanted)
@@ -545,8 +543,7 @@ class Connection(Debtor):
             self.close()
 
     def _on_gone(self) -> None:
-        """The client can neither send nor read, which is reported at each poll. What was read before is served, but
-        not if an answer has to leave first."""
+        """The client can neither send nor read: serve what was read, unless an answer has to leave first."""
         self.server.poller.discount()
         if self._has_ended or self._is_blocked or (self.waiting and self._mute is None):
             self.close()
@@ -560,7 +557,10 @@ class Connection(Debtor):
             with suppress(OSError):
                 if self._may_answer():
                     self.outbox.flush()  # the answers to earlier requests, as far as the channel takes them
-            self._read_no_more()
+            if all(pending.overlaps for pending in self.waiting):
+                self._read_no_more()
+            else:
+                self.close()  # the last one is the request that fails
         elif isinstance(error, OSError):
             self._lost(error)
         else:

@@ -3,12 +3,13 @@
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import pytest
 from conftest_server import OVERLAPPING_KEY, RunningServer, echo, read_reply, reply_to, request
 from test_connection import closed_by_server, wait_until
 
+from kpybroker.calls.close_connection import CloseConnection
 from kpybroker.calls.pending import Pending
 from kpybroker.server.connection import Connection
 from kpybroker.server.poller import EpollPoller
@@ -133,6 +134,23 @@ def test_requests_before_bytes_that_are_no_request_are_answered(start_server: St
         assert read_reply(sock)[0] == 2000
         assert closed_by_server(sock)
     assert served.numbers == [2000]
+
+
+def test_a_request_that_fails_in_a_later_step_closes_its_connection(start_server: StartServer) -> None:
+    later: list[Pending] = []
+
+    def steps() -> Generator[Pending, None, None]:
+        later.append(Pending())
+        yield later[-1]
+        raise CloseConnection("it cannot be read")
+
+    server = start_server(lambda connection, _received: connection.share(steps()))
+    with server.connect() as sock:
+        sock.sendall(request(1000) + request(1001))
+        wait_until(lambda: bool(later))
+        server.call(lambda: later[0].resolve(None))
+        assert closed_by_server(sock)
+    assert len(later) == 1
 
 
 def test_a_client_that_reset_its_connection_is_not_waited_for(start_server: StartServer) -> None:
