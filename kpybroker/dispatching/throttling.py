@@ -12,7 +12,7 @@ connection is muted for that time. If two quotas are violated, the longer time c
 - Requests that the controller has throttled: its time counts too (KIP-599).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from copy import copy
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +44,9 @@ EXEMPT: Final = frozenset(
     {api.WRITE_TXN_MARKERS} | {key for key, entry in api.API_KEYS.items() if "broker" not in entry.listeners}
 )
 """The requests between nodes (``ApiKeys.clusterAction``)."""
+Answer = Callable[[Call, Any, Any, int, int], Any]
+"""(call, request, response, size of the frame, time that was used) -> the response that is sent."""
+DecodeInSteps = Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]]
 NO_LIMIT_BYTES: Final = float(2**31 - 1)
 
 
@@ -88,23 +91,27 @@ class Throttling:
         elif self.is_on and not self.quotas.kinds:
             dispatcher.stage = None
             for served, plain in self._plain.items():
-                served.decode, served.handle, served.encode, served.work = plain
+                served.decode, served.decode_in_steps, served.handle, served.encode, served.work = plain
             self._plain.clear()
 
     def put_around(self, api_key: int, served: Served) -> None:
         """Put the stage around the handler of an API key in one version."""
         if api_key in EXEMPT:
             return
-        self._plain[served] = served.decode, served.handle, served.encode, served.work
+        self._plain[served] = served.decode, served.decode_in_steps, served.handle, served.encode, served.work
         if api_key == api.PRODUCE:
             served.decode = self._measured(served.decode)
+            if served.decode_in_steps is not None:
+                served.decode_in_steps = self._measured_in_steps(served.decode_in_steps)
             served.handle = self._handle(served.handle, self._produced)
+            if served.work is not None:
+                served.work = self._work(served.work, self._produced)
         elif api_key == api.FETCH:
             served.handle = self._handle(served.handle, self._fetched)
         elif served.work is None:
             served.handle = self._handle(served.handle, self._answer)
         else:
-            served.work = work = self._work(served.work)
+            served.work = work = self._work(served.work, self._answer)
             if served.shares:
                 served.handle = lambda broker, request, call: call.peer.share(work(broker, request, call))
             else:
@@ -120,10 +127,15 @@ class Throttling:
 
         return decode_and_measure
 
-    def _handle(self, handle: Handle, answer: Callable[[Call, Any, Any, int, int], Any]) -> Handle:
-        """``answer`` gets the call, the request, the response, the frame's size and the time that was used; it returns
-        the response that is sent."""
+    def _measured_in_steps(self, decode: DecodeInSteps) -> DecodeInSteps:
+        def decode_and_measure(frame: memoryview, position: int) -> Generator[None, None, tuple[Any, int]]:
+            found = yield from decode(frame, position)
+            self._frame_bytes = len(frame)
+            return found
 
+        return decode_and_measure
+
+    def _handle(self, handle: Handle, answer: Answer) -> Handle:
         def throttled(broker: Any, request: Any, call: Call) -> Any:
             frame_bytes = self._frame_bytes
             call.throttle = self
@@ -154,9 +166,10 @@ class Throttling:
 
         return throttled
 
-    def _work(self, work: Callable[..., Work]) -> Callable[..., Work]:
+    def _work(self, work: Callable[..., Work], answer: Answer) -> Callable[..., Work]:
         def throttled(broker: Any, request: Any, call: Call) -> Work:
             steps, used_ns, sent = work(broker, request, call), 0, None
+            frame_bytes = self._frame_bytes  # it was decoded in this step
             while True:
                 began_ns = perf_counter_ns()
                 try:
@@ -169,7 +182,7 @@ class Throttling:
                 sent = yield step
             if isinstance(response, Pending):
                 response = yield response
-            response = self._answer(call, request, response, 0, used_ns)
+            response = answer(call, request, response, frame_bytes, used_ns)
             self._answered = call, response
             return response
 

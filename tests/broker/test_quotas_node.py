@@ -37,6 +37,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
 @pytest.fixture
 def admin(node: RunningNode) -> Iterator[RawClient]:
     """A client without quotas. The test's quotas are removed at its end."""
+    eventually(lambda: muted(node) == 0, "the throttled clients of other tests to be served")
     with RawClient(node.port, client_id="admin") as raw:
         yield raw
         found = raw.call(DescribeClientQuotasRequest(components=[], strict=False), 1).entries
