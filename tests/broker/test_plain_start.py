@@ -21,13 +21,13 @@ start.command(["--data", sys.argv[1], "--port", "0", "--http", "127.0.0.1:0", "-
 ROOMS = {
     "kpybroker.assembly": 14,
     "kpybroker.authorization": 4,
-    "kpybroker.calls": 10,
+    "kpybroker.calls": 11,
     "kpybroker.cli": 4,
-    "kpybroker.config": 26,
+    "kpybroker.config": 27,
     "kpybroker.console": 2,
     "kpybroker.controller": 16,
     "kpybroker.coordination": 2,
-    "kpybroker.dispatching": 7,
+    "kpybroker.dispatching": 8,
     "kpybroker.fairness": 10,
     "kpybroker.fetch": 4,
     "kpybroker.hosting": 15,
@@ -41,6 +41,7 @@ ROOMS = {
     "kpybroker.quorum": 22,
     "kpybroker.raft": 21,
     "kpybroker.replicas": 21,
+    "kpybroker.sasl": 3,
     "kpybroker.server": 18,
     "kpybroker.serving": 6,
     "kpybroker.transactions": 2,
@@ -51,7 +52,7 @@ ROOMS = {
 """The number of modules that a start may import of each package, itself included. Of others it imports none.
 
 Where one more is worth its time and memory, the number grows with it."""
-MOST = 396
+MOST = 405
 """The number of all modules of ours."""
 NOT_OF_A_START = {
     "_hashlib": "the digests of OpenSSL",

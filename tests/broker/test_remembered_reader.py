@@ -1,6 +1,8 @@
 """A client that reads many partitions without a session gets the same answer as one that the broker sees first."""
 
 import random
+import socket
+import struct
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -157,6 +159,7 @@ def test_nothing_is_watched_for_a_client_that_is_gone(node: RunningNode) -> None
         assert node.call(watched) == 0
         reader.call(fetch(everything()), VERSION)
         reader.send(fetch(everything(), max_wait_ms=20_000), VERSION)
+        reader.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset at the end
     deadline = time.monotonic() + 10
     while node.call(watched):
         assert time.monotonic() < deadline

@@ -6,10 +6,11 @@ from typing import Any
 from kpybroker.handlers.list_offsets import EARLIEST, EARLIEST_LOCAL, _find
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_offset import LogOffset
+from kpywire.time_search import first_not_older
 
 
 def test_clients_are_told_each_start_where_they_ask_for_it() -> None:
     log = SimpleNamespace(log_start_offset=3, local_log_start_offset=10, epochs=LeaderEpochs())
     role: Any = SimpleNamespace(log=log, epoch=1)
-    assert _find(role, EARLIEST, LogOffset(15))[1] == 3
-    assert _find(role, EARLIEST_LOCAL, LogOffset(15))[1] == 10
+    assert _find(role, EARLIEST, LogOffset(15), first_not_older)[1] == 3
+    assert _find(role, EARLIEST_LOCAL, LogOffset(15), first_not_older)[1] == 10
