@@ -98,6 +98,10 @@ class Turn:
         self.failed = not self._writes.settle() or self.failed
         return not self.failed
 
+    def may_answer(self) -> bool:
+        """Whether a reply may leave now: everything that it acknowledges is written."""
+        return not self.is_on or self.settle()
+
     def end(self) -> None:
         """Send all replies that wait."""
         self._writes.stop_gathering()

@@ -68,6 +68,7 @@ BEFORE_THE_LOG: Final = frozenset(
 )
 """Other errors that are answered without the log's start offset, since they occur before the log is reached."""
 
+PER_LOOK: Final = 3  # the clock is read before every fourth batch
 codec = codec_for
 
 
@@ -251,9 +252,11 @@ class Appending:
         # `Replicas.topic`, written out for the request with one batch.
         held = replicas.by_id.get(key) if isinstance(key, bytes) else replicas.topics.get(key)
         answers: list[bytes] = []
-        until_ms = self.until_ms
-        for index, records in partitions:
-            if until_ms and self.broker.scheduler.monotonic_ms() > until_ms:
+        until_ms, is_late = self.until_ms, False
+        for nth, (index, records) in enumerate(partitions):
+            if until_ms and not (is_late or nth & PER_LOOK):
+                is_late = self.broker.scheduler.monotonic_ms() > until_ms
+            if is_late:
                 self.postponed.append(Postponed(key, index, records, None, "", answers, len(answers)))
                 answers.append(b"")
                 continue

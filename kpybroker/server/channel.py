@@ -126,6 +126,16 @@ def plain_channel(sock: socket.socket, poller: Poller, _call_soon: Callable[...,
     return PlainChannel(sock, poller)
 
 
+def has_ended(channel: Channel, peeked: memoryview) -> bool:
+    """Whether the client has ended, and all that it sent was received."""
+    try:
+        return channel.peek_into(peeked) == 0
+    except (BlockingIOError, InterruptedError):
+        return False
+    except OSError:
+        return True
+
+
 def _sendfile() -> Callable[..., int]:
     """The system's call; where it has none, slices have no descriptor and it is never used."""
     return getattr(os, "sendfile", _closed)

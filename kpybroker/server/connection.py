@@ -21,7 +21,7 @@ from kpybroker.fairness.debtor import Debtor
 from kpybroker.fairness.times import PIECE_NS
 from kpybroker.fairness.turn import UNWRITTEN
 from kpybroker.server.backlog import Held
-from kpybroker.server.channel import GONE_ERRNOS, Channel
+from kpybroker.server.channel import GONE_ERRNOS, Channel, has_ended
 from kpybroker.server.frames import SIZE, SMALLEST_FRAME_BYTES, Dispatch, checked_size, holds_one, next_body_bytes
 from kpybroker.server.mutes import Mute
 from kpybroker.server.outbox import Outbox, Reply
@@ -35,8 +35,7 @@ log = logging.getLogger("kpybroker.server")
 
 FLUSH_BYTES: Final = 64 * 1024  # replies of pipelined requests are sent together up to this size
 SHORT_READ_BYTES: Final = 4096
-LARGE_BODY_BYTES: Final = 128 * 1024
-"""While many connections are served, larger requests wait in the line: copying one takes as long as serving dozens."""
+LARGE_BODY_BYTES: Final = 128 * 1024  # larger requests wait in the line while many are served: copying one takes long
 FRAMES_PER_PIECE: Final = 16  # the most that are served without a break, if they take no longer than half a piece
 RESUME: Final = 32  # an event beside those of the poller: bytes that were read earlier are to be served
 _size_from: Final = SIZE.unpack_from
@@ -58,8 +57,8 @@ class Connection(Debtor):
         self.server = server
         self.channel = channel
         self.client = client
-        self.least_frame_bytes, self.most_frame_bytes = SMALLEST_FRAME_BYTES, server.max_request_bytes
-        """The sizes that frames may have now."""
+        self.least_frame_bytes = SMALLEST_FRAME_BYTES  # the sizes that frames may have now
+        self.most_frame_bytes = server.max_request_bytes
         self.outbox = Outbox(channel, server.read_in_thread, self._on_writable)
         self.waiting: deque[Pending] = deque()
         super().__init__(server.line)
@@ -76,8 +75,7 @@ class Connection(Debtor):
         self.counters = UNCOUNTED
         self._is_blocked = False
         """Whether the channel has not accepted all replies yet; until it has, nothing more is served."""
-        self._has_ended = False
-        """Whether nothing more is read: the connection closes when all that was read is answered."""
+        self._has_ended = False  # nothing more is read, and it closes when all that was read is answered
         self._mute: Mute | None = None  # the last of ``waiting`` while the client is above a quota
         self._wanted = READABLE  # the events that are watched for
         self._is_watched = True  # whether the channel is watched at all
@@ -187,7 +185,7 @@ class Connection(Debtor):
 
     def _on_readable(self) -> None:
         if self._phase != SERVING or self._has_ended:
-            self._want(READABLE, wanted=False)  # more requests have come, or the client's end: both can wait
+            self._read_later()
             return
         self.last_active_ms = self.server.poller.now_ms
         try:
@@ -459,6 +457,13 @@ class Connection(Debtor):
             self._flush()
         self._go_on()
 
+    def _read_later(self) -> None:
+        """More requests have come, or the client's end. If it has ended, and nothing is due but its mute, it closes."""
+        self._want(READABLE, wanted=False)
+        is_idle = self._mute is not None and self._body is None and len(self.waiting) == 1
+        if is_idle and has_ended(self.channel, self.server.peeked):
+            self.close()
+
     def resume(self) -> None:
         """Go on serving: a reply was sent, the client read, memory became free, the turn came, or the mute ended."""
         if self._phase != PAUSED or self._mute is not None:
@@ -490,7 +495,7 @@ class Connection(Debtor):
     # Writing
 
     def _flush(self) -> None:
-        if not self._may_answer():
+        if not self.server.turn.may_answer():
             self.give_up(UNWRITTEN)
             return
         try:
@@ -510,11 +515,6 @@ class Connection(Debtor):
             self._want(WRITABLE, wanted=not self.outbox.waits_for_disk)
             held_bytes = self.outbox.held_bytes + self.channel.held_bytes
             self.server.backlog.hold(self, Held(held_bytes, self.outbox.held_files))
-
-    def _may_answer(self) -> bool:
-        """Whether everything that the replies acknowledge is written to the logs."""
-        turn = self.server.turn
-        return not turn.is_on or turn.settle()
 
     def _on_writable(self) -> None:
         if self._phase != CLOSED:
@@ -545,7 +545,7 @@ class Connection(Debtor):
     def _on_gone(self) -> None:
         """The client can neither send nor read: serve what was read, unless an answer has to leave first."""
         self.server.poller.discount()
-        if self._has_ended or self._is_blocked or (self.waiting and self._mute is None):
+        if self._has_ended or self._is_blocked or self._body is None or (self.waiting and self._mute is None):
             self.close()
         else:
             self._unwatch()
@@ -555,7 +555,7 @@ class Connection(Debtor):
         if isinstance(error, CloseConnection):
             self._say_why(logging.INFO, str(error))
             with suppress(OSError):
-                if self._may_answer():
+                if self.server.turn.may_answer():
                     self.outbox.flush()  # the answers to earlier requests, as far as the channel takes them
             if all(pending.overlaps for pending in self.waiting):
                 self._read_no_more()

@@ -194,3 +194,19 @@ def test_a_client_that_reset_its_connection_frees_its_place_although_more_was_re
         server.call(lambda: served.parked[2000].resolve(None))  # only epoll reports a reset before anything is sent
     wait_until(lambda: not server.server.connections)
     assert served.numbers[:1] == [2000]
+
+
+@pytest.mark.parametrize("end", [reset, send_no_more], ids=["reset", "no more sent"])
+def test_a_throttled_client_that_ended_frees_its_place_if_nothing_is_due(
+    start_server: StartServer, end: Callable[[socket.socket], object]
+) -> None:
+    served = Served()
+    server = start_server(served)
+    sock = server.connect()
+    sock.sendall(request(1000))
+    assert read_reply(sock)[0] == 1000
+    (connection,) = server.server.connections
+    server.call(lambda: connection.mute(600_000))
+    end(sock)
+    wait_until(lambda: not server.server.connections)
+    sock.close()
