@@ -26,11 +26,15 @@ _OF_JAVA: Final = frozenset(
 """Properties of Java's consumer that have no meaning for this client, and do no harm."""
 
 
-def client_of(options: Options) -> Client:
-    """A client. It connects when first used. Raises BadOption."""
+def client_of(options: Options, *, waits: bool = False) -> Client:
+    """A client. It connects when first used. Raises BadOption.
+
+    ``waits``: whether it tries brokers again that it has not reached yet, for ``default.api.timeout.ms``.
+    """
     with bad_options():
         values = _values(options)
-        return Client(options.servers, seconds(values, "request.timeout.ms"), settings_of(values))
+        settings = settings_of(values)._replace(expects_cluster=waits)
+        return Client(options.servers, seconds(values, "request.timeout.ms"), settings)
 
 
 def _values(options: Options) -> dict[str, client_configs.Value | None]:
@@ -45,16 +49,16 @@ def _values(options: Options) -> dict[str, client_configs.Value | None]:
     return {**values, "client.id": said.get("client.id", CLIENT_ID)}
 
 
-def cluster_of(options: Options) -> Cluster:
-    """The cluster that the options name. Raises BadOption."""
-    return Cluster(client_of(options), options.topics, committed_only=options.wanted.committed_only)
+def cluster_of(options: Options, *, waits: bool = False) -> Cluster:
+    """The cluster that the options name. Raises BadOption. ``waits``: see `client_of`."""
+    return Cluster(client_of(options, waits=waits), options.topics, committed_only=options.wanted.committed_only)
 
 
 def transport_of(options: Options, lent: Borrowed | None = None) -> Transport:
     """The transport for a task, to which these files are lent. Raises BadOption."""
 
     def fetching() -> Transport:
-        return FetchTransport(client_of(options), _fetching(options))
+        return FetchTransport(client_of(options, waits=True), _fetching(options))
 
     return fetching() if lent is None else FilesFirst(lent, None if options.transport == FILES else fetching)
 

@@ -155,7 +155,7 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
     def _asked(self) -> Cluster:
         """The cluster, over connections that stay open."""
         if self._cluster is None:
-            self._cluster = cluster_of(self._options)
+            self._cluster = cluster_of(self._options, waits=True)
         return self._cluster
 
     def _ends(self, begun: Positions | None) -> Positions:

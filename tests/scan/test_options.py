@@ -92,7 +92,7 @@ WRONG = [
     ({"kafka.bootstrap.servers": None}, "Option 'kafka.bootstrap.servers' must be specified"),
     ({"subscribe": " ,"}, "No topics to subscribe to"),
     ({"subscribe": None, "subscribePattern": ""}, "Pattern to subscribe is empty"),
-    ({"subscribe": None, "subscribePattern": "("}, "is not a regular expression"),
+    ({"subscribe": None, "subscribePattern": "("}, "is no regular expression that is known here"),
     ({"subscribe": None, "assign": "{}"}, "No topicpartitions to assign"),
     ({"subscribe": None, "assign": '{"t":["0"]}'}, "assign: Expected e.g."),
     ({"startingOffsets": "first"}, "startingOffsets: Expected e.g."),
