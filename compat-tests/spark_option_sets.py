@@ -1,0 +1,162 @@
+"""Generated sets of options for a Kafka source of Spark: right ones, odd spellings, and mistakes."""
+
+import json
+from collections.abc import Callable
+from random import Random
+from typing import Final, NamedTuple
+
+from spark_option_topics import EARLY_MS, LATE_MS, PARTITIONS
+
+Options = dict[str, str]
+Offsets = dict[str, dict[str, int]]
+
+BATCH: Final = "batch"
+STREAM: Final = "stream"
+PATTERNS: Final = (
+    "orders", "^orders$", "ord.*", "rders", "orders[.]eu", "eu$", "paid-|empty", "(?i)ORDERS", "nothing", "", "  ", "(",
+    "[", ".*", "^(?!paid).*orders", r"\bpaid\b", "o{2}", r"\p{Lower}+[.]eu", r"^orders\z", "*", " empty ",
+)  # fmt: skip
+NUMBERS: Final = (
+    "0", "-1", "1", "2", "3", "5", "100", "+4", " 4", "4 ", "1_0", "4.0", "1e3", "", "four", "٣", "2147483647",
+    "2147483648", "9223372036854775807", "9223372036854775808",
+)  # fmt: skip
+FLAGS: Final = ("true", "false", "TRUE", "False", " true", "false ", "yes", "1", "0", "", "t")
+WORDS: Final = ("earliest", "latest", "EARLIEST", "Latest", " earliest ", "latest ", "first", "", " ", "none", "0", "-1")
+WRONG_JSON: Final = (
+    "{", "{}", "[]", "null", '"earliest"', '{"orders":[0]}', '{"orders":{"0":"1"}}', '{"orders":{"zero":1}}',
+    '{"orders":{"0":1.5,"1":0}}', '{"orders":{"0":1,"1":2},}', '{"orders":{"0":3,"0":5,"1":0}}', '{"orders":null}',
+    '{"orders":{"0":-3,"1":-2}}', '{"orders":{"0":null,"1":-2}}', "{'orders':{'0':1,'1':0}}",
+    '{"orders":{"0":1,"1":0}} x', '{"orders":{"0":99999999999999999999,"1":0}}', '{"orders":{" 0":1,"1":0}}',
+    '{"orders":{"00":1,"1":0}}', '{"orders":{"+0":1,"1":0}}', '{"orders":{"0":true,"1":0}}', '{"orders":{"0":1e0,"1":0}}',
+)  # fmt: skip
+WRONG_ASSIGN: Final = (
+    "", "{}", "[]", "{", '{"orders":[]}', '{"orders":["0"]}', '{"orders":[0,0,1]}', '{"orders":[-1]}', '{"orders":0}',
+    '{"orders":[0.5]}', '{"orders":[0],"empty":[]}', " {\"orders\":[0]} ", '{"orders":[0]}]', '{"orders":[true]}',
+    '{"orders":[null]}', '{"orders":[2147483648]}', '{"orders":["1"],"empty":[0]}', "x", '{"orders":[7]}',
+    '{"unknown":[0]}',
+)  # fmt: skip
+TIMES: Final = (
+    *map(str, (EARLY_MS, EARLY_MS + 3, EARLY_MS + 7, LATE_MS - 1, LATE_MS, LATE_MS + 1, LATE_MS + 10_000_000_000, 0)),
+    "-1", "-2", "-3", "-4", "1.5", "", "now", f" {EARLY_MS + 4} ", f"+{EARLY_MS}", "9223372036854775808",
+)  # fmt: skip
+TYPOS: Final = {"startingOffset": "earliest", "failOnDataLos": "maybe", "kafka.group.idd": "x", "subscribes": "orders"}
+
+
+class OptionSet(NamedTuple):
+    """The options of one query, without the address of the broker."""
+
+    kind: str
+    """BATCH or STREAM."""
+    options: Options
+
+
+def option_sets(seed: int, count: int) -> list[OptionSet]:
+    """So many sets; the same seed gives the same ones."""
+    return [_option_set(Random(f"{seed} {number}"), number) for number in range(count)]
+
+
+def _option_set(random: Random, number: int) -> OptionSet:
+    kind = STREAM if number % 4 == 3 else BATCH
+    options, chosen = _topics(random)
+    if random.random() < 0.75:
+        options |= _bound(random, "starting", chosen)
+    if random.random() < (0.6 if kind == BATCH else 0.05):
+        options |= _bound(random, "ending", chosen)
+    if kind == STREAM and random.random() < 0.7 and not any(name.startswith("starting") for name in options):
+        options["startingOffsets"] = "earliest"
+    for likely, name, values in (
+        (0.5, "failOnDataLoss", ("true", "false", "false") * 4 + FLAGS),
+        (0.15, "minPartitions", NUMBERS),
+        (0.15, "maxRecordsPerPartition", NUMBERS),
+        (0.15 if kind == STREAM else 0.05, "maxOffsetsPerTrigger", NUMBERS),
+        (0.15 if kind == STREAM else 0.05, "minOffsetsPerTrigger", NUMBERS),
+        (0.05, "maxTriggerDelay", ("15m", "1h", "0", "500ms", "2", "-1s", "soon", "", "1 m", "1.5h", "3600000us", "1d")),
+        (0.3, "includeHeaders", ("true", "true", "false", *FLAGS)),
+        (0.3, "kafka.isolation.level", ("read_committed",) * 6 + ("READ_COMMITTED", "read_uncommitted", "x", "", " read_committed")),
+        (0.1, "startingOffsetsByTimestampStrategy", ("error", "latest", "LATEST", " latest", "none", "")),
+        (0.05, "kafka.group.id", ("g", "")),
+        (0.05, "groupIdPrefix", ("g", "")),
+        (0.05, "kafka.max.poll.records", ("1", "0", "x")),
+        (0.05, "kafka.fetch.max.bytes", ("1", "0", "-1", "x", " 5000 ")),
+        (0.04, "kafka.auto.offset.reset", ("earliest", "")),
+        (0.02, "kafka.enable.auto.commit", ("false",)),
+        (0.02, "kafka.key.deserializer", ("x",)),
+        (0.02, "kafka.interceptor.classes", ("x",)),
+        (0.02, "kafkaConsumer.pollTimeoutMs", ("0", "-1", "x", "2000")),
+        (0.02, "fetchOffset.numRetries", ("0", "x")),
+    ):  # fmt: skip
+        if random.random() < likely / (1 if len(options) < 3 else 2):
+            options[name] = random.choice(values)
+    if random.random() < 0.08:
+        name = random.choice(sorted(TYPOS))
+        options[name] = TYPOS[name]
+    if random.random() < 0.2:
+        options = {random.choice((str.upper, str.lower, str.swapcase))(name): value for name, value in options.items()}
+    return OptionSet(kind, options)
+
+
+def _topics(random: Random) -> tuple[Options, dict[str, int]]:
+    """The option that names topics, and their numbers of partitions."""
+    way = random.random()
+    names = sorted(PARTITIONS)
+    if way < 0.5:
+        chosen = random.sample(names, random.choice((1, 1, 1, 2, 3)))
+        text = random.choice((",", ", ", ",,", " , ")).join(chosen)
+        if random.random() < 0.12:
+            text = random.choice(("", " ", ",", "unknown", f"{text},unknown", f"{text},{chosen[0]}", "bad name", "a" * 250))
+        return {"subscribe": text}, {name: PARTITIONS[name] for name in chosen}
+    if way < 0.7:
+        pattern = random.choice(PATTERNS)
+        matched = [name for name in names if pattern.strip(" ^$") in name] or names
+        return {"subscribePattern": pattern}, {name: PARTITIONS[name] for name in matched}
+    if way < 0.95:
+        chosen = random.sample(names, random.choice((1, 2)))
+        text = json.dumps({name: list(range(PARTITIONS[name])) for name in chosen})
+        if random.random() < 0.35:
+            text = random.choice(WRONG_ASSIGN)
+            chosen = ["orders"]
+        return {"assign": text}, {name: PARTITIONS[name] for name in chosen}
+    both = {"subscribe": "orders", "subscribePattern": "orders", "assign": '{"orders":[0]}'}
+    count = random.choice((0, 2, 3))
+    return {name: both[name] for name in random.sample(sorted(both), count)}, {"orders": 2}
+
+
+def _bound(random: Random, end: str, chosen: dict[str, int]) -> Options:
+    way = random.random()
+    if way < 0.3:
+        right = ("earliest", "earliest") if end == "starting" else ("latest", "latest")
+        return {f"{end}Offsets": random.choice(right * 4 + WORDS)}
+    if way < 0.7:
+        return {f"{end}Offsets": _json(random, chosen, lambda: _offset(random, end))}
+    if way < 0.85:
+        found = {f"{end}Timestamp": random.choice(TIMES[:5] * 2 + TIMES)}
+    else:
+        found = {f"{end}OffsetsByTimestamp": _json(random, chosen, lambda: int(random.choice(TIMES[:8] * 2 + TIMES[:12])))}
+    if random.random() < 0.2:
+        found[f"{end}Offsets"] = random.choice(("earliest", "latest", "bad"))
+    if random.random() < 0.5:
+        found["startingOffsetsByTimestampStrategy"] = random.choice(("latest", "error"))
+    return found
+
+
+def _offset(random: Random, end: str) -> int:
+    usual = (-2, 0, 3, 5, 7) if end == "starting" else (-1, 7, 9, 12, 20)
+    return random.choice(usual * 4 + (-1, -2, -3, 0, 4, 12, 19, 20, 21, 25, 400))
+
+
+def _json(random: Random, chosen: dict[str, int], number: Callable[[], int]) -> str:
+    if random.random() < 0.12:
+        return random.choice(WRONG_JSON)
+    found: Offsets = {name: {str(part): number() for part in range(count)} for name, count in chosen.items()}
+    if random.random() < 0.12:
+        name = random.choice(sorted(found))
+        match random.choice(("missing", "more", "unknown", "none")):
+            case "missing":
+                found[name].pop("0")
+            case "more":
+                found[name]["9"] = 0
+            case "unknown":
+                found["unknown"] = {"0": 0}
+            case _:
+                del found[name]
+    return json.dumps(found)
