@@ -16,7 +16,7 @@ PATIENCE_S = 30
 def fill(broker: Broker) -> None:
     """Create and fill the topics."""
     for name, partitions in PARTITIONS.items():
-        config = {"cleanup.policy": "compact"} if name == "reorders" else {}
+        config = {"retention.ms": -1, "cleanup.policy": "compact" if name == "reorders" else "delete"}
         broker.create_topic(name, partitions, config=config)
     broker.produce("orders", *(_record(number) for number in range(20)), partition=0)
     broker.produce("orders.eu", *(_record(number) for number in range(12)), partition=0)

@@ -11,6 +11,7 @@ from kpybroker.scan.cluster import Cluster
 from kpybroker.scan.fetching import Fetching, FetchTransport
 from kpybroker.scan.files_first import FilesFirst
 from kpybroker.scan.options import FILES, Options
+from kpybroker.scan.ranges import Range
 from kpybroker.scan.transport import Transport
 
 CLIENT_ID: Final = "kpybroker-scan"
@@ -38,9 +39,10 @@ def client_of(options: Options, *, waits: bool = False) -> Client:
 
 
 def _values(options: Options) -> dict[str, client_configs.Value | None]:
+    properties = {name: value for name, value in options.properties.items() if name != "group.id"}
     said = {
-        **client_configs.of_file(client_configs.ADMIN, options.properties),
-        **client_configs.of_file(client_configs.CONSUME, options.properties),
+        **client_configs.of_file(client_configs.ADMIN, properties),
+        **client_configs.of_file(client_configs.CONSUME, properties),
     }
     values = {
         **client_configs.with_defaults(client_configs.ADMIN, {}),
@@ -60,7 +62,17 @@ def transport_of(options: Options, lent: Borrowed | None = None) -> Transport:
     def fetching() -> Transport:
         return FetchTransport(client_of(options, waits=True), _fetching(options))
 
-    return fetching() if lent is None else FilesFirst(lent, None if options.transport == FILES else fetching)
+    def again(part: Range) -> Borrowed:
+        from kpybroker.scan.lent_files import borrowed  # which few tasks need
+
+        with client_of(options, waits=True) as client:
+            found = borrowed(options, client, [part], {})
+        assert found is not None
+        return found
+
+    if lent is None:
+        return fetching()
+    return FilesFirst(lent, None, again) if options.transport == FILES else FilesFirst(lent, fetching)
 
 
 def _fetching(options: Options) -> Fetching:

@@ -26,7 +26,7 @@ class Matching(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """These partitions."""
+    """Those of these partitions that are there."""
 
     partitions: Mapping[str, tuple[int, ...]]
 

@@ -49,7 +49,8 @@ class Reader(ArrivesInTask, DataSourceReader):
         ids = cluster.partitions()
         logs = cluster.logs(ids)
         starts, ends = cluster.resolved(options.starting, logs), cluster.resolved(options.ending, logs)
-        check_order(starts, ends)
+        if not options.sizes.cuts(len(logs)):  # otherwise Spark's source leaves out what has no offsets
+            check_order(starts, ends)
         if self._wanted.fails_on_data_loss:
             check_there(logs, starts, ends)
         parts = [
