@@ -277,7 +277,7 @@ def _wanted(said: Mapping[str, str], properties: Mapping[str, str]) -> Wanted:
 def _isolation(properties: Mapping[str, str]) -> str:
     level = properties.get("isolation.level", "read_uncommitted")
     if level not in ("read_committed", "read_uncommitted"):
-        raise BadOption(f"kafka.isolation.level is read_committed or read_uncommitted, not {level[:80]!r}")
+        raise BadOption(f"kafka.isolation.level is read_uncommitted or read_committed, not {level[:80]!r}")
     return level
 
 
