@@ -59,9 +59,9 @@ def _option_set(random: Random, number: int) -> OptionSet:
     kind = STREAM if number % 4 == 3 else BATCH
     options, chosen = _topics(random)
     if random.random() < 0.75:
-        options |= _bound(random, "starting", chosen)
+        options |= _bound(random, kind, "starting", chosen)
     if random.random() < (0.6 if kind == BATCH else 0.05):
-        options |= _bound(random, "ending", chosen)
+        options |= _bound(random, kind, "ending", chosen)
     if kind == STREAM and random.random() < 0.7 and not any(name.startswith("starting") for name in options):
         options["startingOffsets"] = "earliest"
     for likely, name, values in (
@@ -76,7 +76,7 @@ def _option_set(random: Random, number: int) -> OptionSet:
         (0.1, "startingOffsetsByTimestampStrategy", ("error", "latest", "LATEST", " latest", "none", "")),
         (0.05, "kafka.group.id", ("g", "")),
         (0.05, "groupIdPrefix", ("g", "")),
-        (0.05, "kafka.max.poll.records", ("1", "0", "x")),
+        (0.05, "kafka.max.poll.records", ("1", "5")),
         (0.05, "kafka.fetch.max.bytes", ("1", "0", "-1", "x", " 5000 ")),
         (0.04, "kafka.auto.offset.reset", ("earliest", "")),
         (0.02, "kafka.enable.auto.commit", ("false",)),
@@ -121,7 +121,7 @@ def _topics(random: Random) -> tuple[Options, dict[str, int]]:
     return {name: both[name] for name in random.sample(sorted(both), count)}, {"orders": 2}
 
 
-def _bound(random: Random, end: str, chosen: dict[str, int]) -> Options:
+def _bound(random: Random, kind: str, end: str, chosen: dict[str, int]) -> Options:
     way = random.random()
     if way < 0.3:
         right = ("earliest", "earliest") if end == "starting" else ("latest", "latest")
@@ -132,6 +132,8 @@ def _bound(random: Random, end: str, chosen: dict[str, int]) -> Options:
         found = {f"{end}Timestamp": random.choice(TIMES[:5] * 2 + TIMES)}
     else:
         found = {f"{end}OffsetsByTimestamp": _json(random, chosen, lambda: int(random.choice(TIMES[:8] * 2 + TIMES[:12])))}
+    if kind == STREAM and end == "ending":
+        found.pop("endingTimestamp", None)  # Spark's source ignores it, and a stream would not end there
     if random.random() < 0.2:
         found[f"{end}Offsets"] = random.choice(("earliest", "latest", "bad"))
     if random.random() < 0.5:

@@ -25,8 +25,9 @@ PATIENT: Final = {
     "fetchOffset.numRetries": "1",
     "fetchOffset.retryIntervalMs": "10",
 }
-THROUGH_SPARK: Final = 12
-"""One of so many batches is read by Spark in both formats; for the others the source is asked as Spark asks it."""
+THROUGH_SPARK: Final = 16
+"""A batch and a stream of so many sets are read by Spark in both formats; for the others the source is asked as Spark
+asks it."""
 Answer = tuple[list[str], list[tuple[Any, ...]]] | None
 """The columns and the rows; None for a query that is refused."""
 
@@ -116,7 +117,7 @@ def difference(spark: SparkSession, servers: str, number: int, chosen: OptionSet
     given = {name: value for name, value in given.items() if name.lower() not in said}
     whole = chosen._replace(options={**given, **chosen.options})
     theirs, why_theirs = answer(lambda: through_spark(spark, KAFKA, whole))
-    if chosen.kind == BATCH and number % THROUGH_SPARK == 0:
+    if number % THROUGH_SPARK in (0, 3) and "maxoffsetspertrigger" not in said:
         ours, why_ours = answer(lambda: through_spark(spark, KPYBROKER, whole))
     else:
         ours, why_ours = answer(lambda: directly(whole))

@@ -39,7 +39,7 @@ def client_of(options: Options, *, waits: bool = False) -> Client:
 
 
 def _values(options: Options) -> dict[str, client_configs.Value | None]:
-    properties = {name: value for name, value in options.properties.items() if name != "group.id"}
+    properties = _properties(options)
     said = {
         **client_configs.of_file(client_configs.ADMIN, properties),
         **client_configs.of_file(client_configs.CONSUME, properties),
@@ -49,6 +49,11 @@ def _values(options: Options) -> dict[str, client_configs.Value | None]:
         **client_configs.with_defaults(client_configs.CONSUME, said),
     }
     return {**values, "client.id": said.get("client.id", CLIENT_ID)}
+
+
+def _properties(options: Options) -> dict[str, str]:
+    """The properties that may have an effect: there is no group."""
+    return {name: value for name, value in options.properties.items() if name != "group.id"}
 
 
 def cluster_of(options: Options, *, waits: bool = False) -> Cluster:
@@ -76,7 +81,7 @@ def transport_of(options: Options, lent: Borrowed | None = None) -> Transport:
 
 
 def _fetching(options: Options) -> Fetching:
-    values = client_configs.of_file(client_configs.CONSUME, options.properties)
+    values = client_configs.of_file(client_configs.CONSUME, _properties(options))
     limits = [values[name] for name in ("fetch.max.bytes", "max.partition.fetch.bytes") if name in values]
     plain = Fetching()
     return Fetching(

@@ -219,6 +219,20 @@ def test_a_batch_that_begins_behind_its_end_is_refused(
     assert there.partitions() == []
 
 
+@pytest.mark.parametrize("cut", [{"minPartitions": 2}, {"maxRecordsPerPartition": 100}])
+def test_a_batch_that_is_cut_leaves_out_what_begins_behind_its_end(broker: Broker, cut: dict[str, int]) -> None:
+    broker.produce("t", *numbers(0, 20))
+    assert batch(broker, startingOffsets='{"t":{"0":25}}', failOnDataLoss="false", **cut).partitions() == []
+
+
+def test_a_stream_that_begins_behind_the_end_is_data_loss(broker: Broker) -> None:
+    broker.produce("t", *numbers(0, 20))
+    begin = {"startingOffsets": '{"t":{"0":25}}'}
+    with pytest.raises(OffsetsLost, match="Partition t-0 offset was changed from 25 to 20"):
+        stream(broker, **begin).initialOffset()
+    assert stream(broker, failOnDataLoss="false", **begin).initialOffset()["t"] == {"0": 25}
+
+
 def test_a_broker_that_is_away_is_one_line(broker: Broker) -> None:
     broker.stop()
     with pytest.raises(ScanError, match="no broker answers at") as raised:
