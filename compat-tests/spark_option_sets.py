@@ -21,18 +21,21 @@ NUMBERS: Final = (
     "2147483648", "9223372036854775807", "9223372036854775808",
 )  # fmt: skip
 FLAGS: Final = ("true", "false", "TRUE", "False", " true", "false ", "yes", "1", "0", "", "t")
-WORDS: Final = ("earliest", "latest", "EARLIEST", "Latest", " earliest ", "latest ", "first", "", " ", "none", "0", "-1")
+WORDS: Final = (
+    "earliest", "latest", "EARLIEST", "Latest", " earliest ", "latest ", "first", "", " ", "none", "0", "-1",
+)  # fmt: skip
 WRONG_JSON: Final = (
     "{", "{}", "[]", "null", '"earliest"', '{"orders":[0]}', '{"orders":{"0":"1"}}', '{"orders":{"zero":1}}',
     '{"orders":{"0":1.5,"1":0}}', '{"orders":{"0":1,"1":2},}', '{"orders":{"0":3,"0":5,"1":0}}', '{"orders":null}',
     '{"orders":{"0":-3,"1":-2}}', '{"orders":{"0":null,"1":-2}}', "{'orders':{'0':1,'1':0}}",
     '{"orders":{"0":1,"1":0}} x', '{"orders":{"0":99999999999999999999,"1":0}}', '{"orders":{" 0":1,"1":0}}',
-    '{"orders":{"00":1,"1":0}}', '{"orders":{"+0":1,"1":0}}', '{"orders":{"0":true,"1":0}}', '{"orders":{"0":1e0,"1":0}}',
+    '{"orders":{"00":1,"1":0}}', '{"orders":{"+0":1,"1":0}}', '{"orders":{"0":true,"1":0}}',
+    '{"orders":{"0":1e0,"1":0}}',
 )  # fmt: skip
 WRONG_ASSIGN: Final = (
     "", "{}", "[]", "{", '{"orders":[]}', '{"orders":["0"]}', '{"orders":[0,0,1]}', '{"orders":[-1]}', '{"orders":0}',
-    '{"orders":[0.5]}', '{"orders":[0],"empty":[]}', " {\"orders\":[0]} ", '{"orders":[0]}]', '{"orders":[true]}',
-    '{"orders":[null]}', '{"orders":[2147483648]}', '{"orders":["1"],"empty":[0]}', "x", '{"orders":[7]}',
+    '{"orders":[0],"empty":[]}', " {\"orders\":[0]} ", '{"orders":[0]}]', '{"orders":[true]}',
+    '{"orders":[2147483648]}', '{"orders":["1"],"empty":[0]}', "x", '{"orders":[7]}',
     '{"unknown":[0]}',
 )  # fmt: skip
 TIMES: Final = (
@@ -40,6 +43,10 @@ TIMES: Final = (
     "-1", "-2", "-3", "-4", "1.5", "", "now", f" {EARLY_MS + 4} ", f"+{EARLY_MS}", "9223372036854775808",
 )  # fmt: skip
 TYPOS: Final = {"startingOffset": "earliest", "failOnDataLos": "maybe", "kafka.group.idd": "x", "subscribes": "orders"}
+
+
+DELAYS: Final = ("15m", "1h", "0", "500ms", "2", "-1s", "soon", "", "1 m", "1.5h", "3600000us", "1d")
+LEVELS: Final = (*["read_committed"] * 6, "READ_COMMITTED", "read_uncommitted", "x", "", " read_committed")
 
 
 class OptionSet(NamedTuple):
@@ -51,8 +58,28 @@ class OptionSet(NamedTuple):
 
 
 def option_sets(seed: int, count: int) -> list[OptionSet]:
-    """So many sets; the same seed gives the same ones."""
-    return [_option_set(Random(f"{seed} {number}"), number) for number in range(count)]
+    """So many sets, every second with one odd value alone; the same seed gives the same ones."""
+    alone = [each for kind in (BATCH, STREAM) for each in _alone(kind)]
+    Random(seed).shuffle(alone)
+    combined = [_option_set(Random(f"{seed} {number}"), number) for number in range(count)]
+    return [alone[at // 2] if at % 2 and at // 2 < len(alone) else each for at, each in enumerate(combined)]
+
+
+def _alone(kind: str) -> list[OptionSet]:
+    """Every value of every option, without other odd ones."""
+    start = {"startingOffsets": "earliest"}
+    topic = {"subscribe": "orders", "includeHeaders": "true"}
+    found = [{**topic, **start, name: value} for _, name, values in _others(kind) for value in values]
+    found += [{"assign": value, **start} for value in WRONG_ASSIGN]
+    found += [{"subscribePattern": value, **start} for value in PATTERNS]
+    for end in ("starting", "ending") if kind == BATCH else ("starting",):
+        found += [{**topic, f"{end}Offsets": value} for value in (*WORDS, *WRONG_JSON)]
+        found += [{**topic, f"{end}Timestamp": value} for value in TIMES]
+    times = [value for value in TIMES if value.lstrip("-").isdigit()]
+    found += [{"subscribe": "empty", "startingOffsetsByTimestamp": f'{{"empty":{{"0":{value}}}}}'} for value in times]
+    found += [{"subscribe": "three", **start, "maxRecordsPerPartition": "1", "minPartitions": str(n)} for n in (1, 9)]
+    unique = {json.dumps(each): OptionSet(kind, each) for each in found}
+    return list(unique.values())
 
 
 def _option_set(random: Random, number: int) -> OptionSet:
@@ -64,27 +91,7 @@ def _option_set(random: Random, number: int) -> OptionSet:
         options |= _bound(random, kind, "ending", chosen)
     if kind == STREAM and random.random() < 0.7 and not any(name.startswith("starting") for name in options):
         options["startingOffsets"] = "earliest"
-    for likely, name, values in (
-        (0.5, "failOnDataLoss", ("true", "false", "false") * 4 + FLAGS),
-        (0.15, "minPartitions", NUMBERS),
-        (0.15, "maxRecordsPerPartition", NUMBERS),
-        (0.15 if kind == STREAM else 0.05, "maxOffsetsPerTrigger", NUMBERS),
-        (0.15 if kind == STREAM else 0.05, "minOffsetsPerTrigger", NUMBERS),
-        (0.05, "maxTriggerDelay", ("15m", "1h", "0", "500ms", "2", "-1s", "soon", "", "1 m", "1.5h", "3600000us", "1d")),
-        (0.3, "includeHeaders", ("true", "true", "false", *FLAGS)),
-        (0.3, "kafka.isolation.level", ("read_committed",) * 6 + ("READ_COMMITTED", "read_uncommitted", "x", "", " read_committed")),
-        (0.1, "startingOffsetsByTimestampStrategy", ("error", "latest", "LATEST", " latest", "none", "")),
-        (0.05, "kafka.group.id", ("g", "")),
-        (0.05, "groupIdPrefix", ("g", "")),
-        (0.05, "kafka.max.poll.records", ("1", "5")),
-        (0.05, "kafka.fetch.max.bytes", ("1", "0", "-1", "x", " 5000 ")),
-        (0.04, "kafka.auto.offset.reset", ("earliest", "")),
-        (0.02, "kafka.enable.auto.commit", ("false",)),
-        (0.02, "kafka.key.deserializer", ("x",)),
-        (0.02, "kafka.interceptor.classes", ("x",)),
-        (0.02, "kafkaConsumer.pollTimeoutMs", ("0", "-1", "x", "2000")),
-        (0.02, "fetchOffset.numRetries", ("2", "x")),
-    ):  # fmt: skip
+    for likely, name, values in _others(kind):
         if random.random() < likely / (1 if len(options) < 3 else 2):
             options[name] = random.choice(values)
     if random.random() < 0.08:
@@ -95,6 +102,33 @@ def _option_set(random: Random, number: int) -> OptionSet:
     return OptionSet(kind, options)
 
 
+def _others(kind: str) -> tuple[tuple[float, str, tuple[str, ...]], ...]:
+    """How likely each of the other options is, and its values."""
+    limits = NUMBERS[2:] if kind == STREAM else NUMBERS  # a stream with a limit of 0 is refused by ours alone
+    likely = 0.15 if kind == STREAM else 0.05
+    return (
+        (0.5, "failOnDataLoss", ("true", "false", "false") * 4 + FLAGS),
+        (0.15, "minPartitions", NUMBERS),
+        (0.15, "maxRecordsPerPartition", NUMBERS),
+        (likely, "maxOffsetsPerTrigger", limits),
+        (likely, "minOffsetsPerTrigger", limits),
+        (0.05, "maxTriggerDelay", DELAYS),
+        (0.3, "includeHeaders", ("true", "true", "false", *FLAGS)),
+        (0.3, "kafka.isolation.level", LEVELS),
+        (0.1, "startingOffsetsByTimestampStrategy", ("error", "latest", "LATEST", " latest", "none", "")),
+        (0.05, "kafka.group.id", ("g", "")),
+        (0.05, "groupIdPrefix", ("g", "")),
+        (0.05, "kafka.max.poll.records", ("1", "5")),
+        (0.05, "kafka.fetch.max.bytes", ("1", "0", "-1", "x", " 5000 ")),
+        (0.04, "kafka.auto.offset.reset", ("earliest", "")),
+        (0.02, "kafka.enable.auto.commit", ("false",)),
+        (0.02, "kafka.key.deserializer", ("x",)),
+        (0.02, "kafka.interceptor.classes", ("x",)),
+        (0.02, "kafkaConsumer.pollTimeoutMs", ("-1", "x", "2000")),
+        (0.02, "fetchOffset.numRetries", ("2", "x")),
+    )
+
+
 def _topics(random: Random) -> tuple[Options, dict[str, int]]:
     """The option that names topics, and their numbers of partitions."""
     way = random.random()
@@ -103,7 +137,8 @@ def _topics(random: Random) -> tuple[Options, dict[str, int]]:
         chosen = random.sample(names, random.choice((1, 1, 1, 2, 3)))
         text = random.choice((",", ", ", ",,", " , ")).join(chosen)
         if random.random() < 0.12:
-            text = random.choice(("", " ", ",", "unknown", f"{text},unknown", f"{text},{chosen[0]}", "bad name", "a" * 250))
+            wrong = ("", " ", ",", "unknown", f"{text},unknown", f"{text},{chosen[0]}", "bad name", "a" * 250)
+            text = random.choice(wrong)
         return {"subscribe": text}, {name: PARTITIONS[name] for name in chosen}
     if way < 0.7:
         pattern = random.choice(PATTERNS)
@@ -131,7 +166,8 @@ def _bound(random: Random, kind: str, end: str, chosen: dict[str, int]) -> Optio
     if way < 0.85:
         found = {f"{end}Timestamp": random.choice(TIMES[:5] * 2 + TIMES)}
     else:
-        found = {f"{end}OffsetsByTimestamp": _json(random, chosen, lambda: int(random.choice(TIMES[:8] * 2 + TIMES[:12])))}
+        times = [int(time) for time in (*TIMES[:8] * 3, *TIMES[8:12])]
+        found = {f"{end}OffsetsByTimestamp": _json(random, chosen, lambda: random.choice(times))}
     if kind == STREAM and end == "ending":
         found.pop("endingTimestamp", None)  # Spark's source ignores it, and a stream would not end there
     if random.random() < 0.2:

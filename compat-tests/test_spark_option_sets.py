@@ -7,13 +7,12 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
-import spark_formats
 import spark_versions
 from kpybroker.scan.columns import ALL
 from kpybroker.spark import KpybrokerSource, one_line
 from kpybroker.testing import Broker
 from spark_formats import KAFKA, KPYBROKER
-from spark_option_sets import BATCH, Options, OptionSet, option_sets
+from spark_option_sets import BATCH, OptionSet, option_sets
 from spark_option_topics import fill
 
 pytestmark = pytest.mark.spark
@@ -123,12 +122,13 @@ def difference(spark: SparkSession, servers: str, number: int, chosen: OptionSet
         ours, why_ours = answer(lambda: directly(whole))
     if theirs == ours or (ours is None and is_late(theirs, why_ours)):
         return None
-    return f"{number}: {chosen.kind} {chosen.options}\n  kafka: {shown(theirs, why_theirs)}\n  kpybroker: {shown(ours, why_ours)}"
+    answers = f"  kafka: {shown(theirs, why_theirs)}\n  kpybroker: {shown(ours, why_ours)}"
+    return f"{number}: {chosen.kind} {chosen.options}\n{answers}"
 
 
 def is_late(theirs: Answer, why_ours: str) -> bool:
     """Whether a property of the client is wrong, which Spark's own source notices where a task reads something."""
-    return theirs is not None and not theirs[1] and "kafka." in why_ours
+    return theirs is not None and not theirs[1] and ("kafka." in why_ours or "kafkaConsumer." in why_ours)
 
 
 def shown(found: Answer, why: str) -> str:

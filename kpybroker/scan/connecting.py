@@ -53,7 +53,9 @@ def _values(options: Options) -> dict[str, client_configs.Value | None]:
 
 def _properties(options: Options) -> dict[str, str]:
     """The properties that may have an effect: there is no group."""
-    return {name: value for name, value in options.properties.items() if name != "group.id"}
+    blank = {"isolation.level"}  # Java leaves out the blanks around it
+    said = options.properties.items()
+    return {name: value.strip() if name in blank else value for name, value in said if name != "group.id"}
 
 
 def cluster_of(options: Options, *, waits: bool = False) -> Cluster:

@@ -255,8 +255,9 @@ def of_offsets(option: str, text: str, *, least: int) -> dict[Spot, int]:
 
 
 def _json(option: str, text: str, example: str) -> Any:
+    """The first value of a text. What stands behind it is left alone, as by Spark."""
     try:
-        return json.loads(text)
+        return json.JSONDecoder().raw_decode(text.strip())[0]
     except (ValueError, RecursionError):
         raise _not_as(option, example, text) from None
 
@@ -275,7 +276,7 @@ def _wanted(said: Mapping[str, str], properties: Mapping[str, str]) -> Wanted:
 
 
 def _isolation(properties: Mapping[str, str]) -> str:
-    level = properties.get("isolation.level", "read_uncommitted")
+    level = properties.get("isolation.level", "read_uncommitted").strip()
     if level not in ("read_committed", "read_uncommitted"):
         raise BadOption(f"kafka.isolation.level is read_uncommitted or read_committed, not {level[:80]!r}")
     return level

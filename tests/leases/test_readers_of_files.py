@@ -142,7 +142,7 @@ def test_files_that_are_not_lent_again_are_an_error(lending: Lending) -> None:
     reader._options = reader._options._replace(
         second_ports=("127.0.0.1:1",), properties={**reader._options.properties, "default.api.timeout.ms": "10"}
     )
-    with pytest.raises(ScanError, match="127.0.0.1:1 does not answer"):
+    with pytest.raises(ScanError, match=r"127\.0\.0\.1:1 does not answer"):
         offsets(reader, tasks)
 
 
