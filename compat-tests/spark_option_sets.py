@@ -58,7 +58,7 @@ class OptionSet(NamedTuple):
 
 
 def option_sets(seed: int, count: int) -> list[OptionSet]:
-    """So many sets, every second with one odd value alone; the same seed gives the same ones."""
+    """The first ``count`` sets of a seed, every second with one odd value alone."""
     alone = [each for kind in (BATCH, STREAM) for each in _alone(kind)]
     Random(seed).shuffle(alone)
     combined = [_option_set(Random(f"{seed} {number}"), number) for number in range(count)]

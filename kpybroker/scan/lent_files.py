@@ -51,7 +51,7 @@ def borrowed(
 
 
 def _expected(options: Options, client: Client, parts: Sequence[Range]) -> Borrowed:
-    """What is lent. Raises KafkaError, which is tried again, if a client that expects the cluster gets nothing yet."""
+    """The files. Raises KafkaError, which is tried again, if a client that expects the cluster gets nothing yet."""
     try:
         return _borrowed(options, client, parts)
     except NotLentYet as error:

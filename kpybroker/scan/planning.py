@@ -28,7 +28,7 @@ class Sizes(NamedTuple):
     """Spark's maxRecordsPerPartition: the most offsets of a task."""
 
     def cuts(self, partitions: int) -> bool:
-        """Whether Spark's source would cut the ranges of so many partitions into more tasks."""
+        """Whether Spark's source would cut the ranges of this number of partitions into more tasks."""
         return self.max_records is not None or (self.min_tasks or 0) > partitions
 
 

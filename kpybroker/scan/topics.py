@@ -26,7 +26,7 @@ class Matching(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """Those of these partitions that are there."""
+    """These partitions, as far as they are there."""
 
     partitions: Mapping[str, tuple[int, ...]]
 
