@@ -25,8 +25,8 @@ PATIENT: Final = {
     "fetchOffset.retryIntervalMs": "10",
 }
 THROUGH_SPARK: Final = 16
-"""Of this number of sets, Spark reads a batch and a stream in both formats; for the others the source is asked as Spark
-asks it."""
+"""The number of sets of which Spark reads a batch and a stream in both formats; for the others the source is asked as
+Spark asks it."""
 Answer = tuple[list[str], list[tuple[Any, ...]]] | None
 """The columns and the rows; None for a query that is refused."""
 
