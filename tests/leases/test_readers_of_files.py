@@ -11,7 +11,7 @@ from test_lender import Lending
 from kpybroker.client.client import Client, Spot
 from kpybroker.scan import files_first, lent_files
 from kpybroker.scan.borrowing import SecondPort
-from kpybroker.scan.errors import BadOption, ScanError
+from kpybroker.scan.errors import BadOption, NotLentYet, ScanError
 from kpybroker.scan.fetching import FetchTransport
 from kpybroker.scan.files import FileTransport
 from kpybroker.scan.lent_files import port_of
@@ -53,7 +53,7 @@ def reader_of(lending: Lending, **options: Any) -> Reader:
     return Reader(for_batch(read_options(given), given))
 
 
-def offsets(reader: Reader, tasks: list[Any]) -> list[int]:
+def offsets(reader: Reader | StreamReader, tasks: list[Any]) -> list[int]:
     """The offsets of all tasks, each of which reads in another process."""
     copies = [pickle.loads(pickle.dumps(task)) for task in tasks]
     return sorted(n for task in copies for rows in reader.read(task) for n in rows.column("offset").to_pylist())
@@ -179,6 +179,37 @@ def test_a_stream_gives_each_micro_batch_back_before_the_next(lending: Lending) 
     assert lending.lent_files()
     reader.stop()
     assert lending.nothing_is_lent()
+
+
+def not_lent_at_first(monkeypatch: pytest.MonkeyPatch, times: int) -> Iterator[int]:
+    """Let brokers lend nothing for the first requests. The result has the times that are left."""
+    left, post = iter(range(times)), SecondPort.post
+
+    def refuse(port: SecondPort, path: str, body: Any) -> bytes:
+        if path == "/leases" and next(left, None) is not None:
+            raise NotLentYet(f"{port.url} does not answer: it starts")
+        return post(port, path, body)
+
+    monkeypatch.setattr(SecondPort, "post", refuse)
+    return left
+
+
+def test_a_stream_waits_for_files_of_a_broker_that_starts(lending: Lending, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = said(lending, transport="files", startingOffsets="earliest")
+    reader = StreamReader(for_stream(read_options(given), given))
+    start, end = reader.initialOffset(), reader.latestOffset()
+    left = not_lent_at_first(monkeypatch, 3)
+    tasks = list(reader.partitions(start, end))
+    assert next(left, None) is None
+    assert offsets(reader, tasks) == list(range(RECORDS))
+    reader.stop()
+
+
+def test_a_batch_does_not_wait_for_files(lending: Lending, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = not_lent_at_first(monkeypatch, 3)
+    with pytest.raises(ScanError, match="does not answer: it starts"):
+        reader_of(lending, transport="files").partitions()
+    assert list(left) == [1, 2]
 
 
 def test_files_of_another_cluster_are_not_read(lending: Lending, tmp_path: Path) -> None:
