@@ -15,7 +15,7 @@ from spark_formats import KAFKA, KPYBROKER
 from spark_option_sets import BATCH, OptionSet, option_sets
 from spark_option_topics import fill
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(7200)]
 
 PATIENT: Final = {
     "kafka.default.api.timeout.ms": "5000",
