@@ -65,7 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--spark-format", choices=spark_formats.FORMATS, default=spark_formats.KAFKA, help="the source Spark reads with"
     )
     group.addoption(
-        "--option-sets", type=int, default=60, help="how many sets of options Spark's sources are compared by"
+        "--option-sets", type=int, default=48, help="how many sets of options Spark's sources are compared by"
     )
     group.addoption("--kafdrop", metavar="JAR", type=Path, help="Kafdrop, built elsewhere, for the tests of consoles")
     group.addoption("--redpanda-console", metavar="PATH", type=Path, help="Redpanda Console's program, likewise")

@@ -25,17 +25,17 @@ WORDS: Final = (
     "earliest", "latest", "EARLIEST", "Latest", " earliest ", "latest ", "first", "", " ", "none", "0", "-1",
 )  # fmt: skip
 WRONG_JSON: Final = (
-    "{", "{}", "[]", "null", '"earliest"', '{"orders":[0]}', '{"orders":{"0":"1"}}', '{"orders":{"zero":1}}',
-    '{"orders":{"0":1.5,"1":0}}', '{"orders":{"0":1,"1":2},}', '{"orders":{"0":3,"0":5,"1":0}}', '{"orders":null}',
-    '{"orders":{"0":-3,"1":-2}}', '{"orders":{"0":null,"1":-2}}', "{'orders':{'0':1,'1':0}}",
-    '{"orders":{"0":1,"1":0}} x', '{"orders":{"0":99999999999999999999,"1":0}}', '{"orders":{" 0":1,"1":0}}',
-    '{"orders":{"00":1,"1":0}}', '{"orders":{"+0":1,"1":0}}', '{"orders":{"0":true,"1":0}}',
-    '{"orders":{"0":1e0,"1":0}}',
+    "{", "{}", "[]", "null", '"earliest"', '{"orders":[0]}', '{"orders":{"zero":1}}',
+    '{"orders":{"0":1,"1":2},}', '{"orders":{"0":3,"0":5,"1":0}}', '{"orders":null}',
+    '{"orders":{"0":-3,"1":-2}}', "{'orders':{'0':1,'1':0}}",
+    '{"orders":{"0":1,"1":0}} x', '{"orders":{" 0":1,"1":0}}',
+    '{"orders":{"00":1,"1":0}}', '{"orders":{"+0":1,"1":0}}',
+
 )  # fmt: skip
 WRONG_ASSIGN: Final = (
-    "", "{}", "[]", "{", '{"orders":[]}', '{"orders":["0"]}', '{"orders":[0,0,1]}', '{"orders":[-1]}', '{"orders":0}',
-    '{"orders":[0],"empty":[]}', " {\"orders\":[0]} ", '{"orders":[0]}]', '{"orders":[true]}',
-    '{"orders":[2147483648]}', '{"orders":["1"],"empty":[0]}', "x", '{"orders":[7]}',
+    "", "{}", "[]", "{", '{"orders":[]}', '{"orders":[0,0,1]}', '{"orders":[-1]}', '{"orders":0}',
+    '{"orders":[0],"empty":[]}', " {\"orders\":[0]} ", '{"orders":[0]}]',
+    "x", '{"orders":[7]}',
     '{"unknown":[0]}',
 )  # fmt: skip
 TIMES: Final = (
