@@ -64,6 +64,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--spark-format", choices=spark_formats.FORMATS, default=spark_formats.KAFKA, help="the source Spark reads with"
     )
+    group.addoption(
+        "--option-sets", type=int, default=48, help="how many sets of options Spark's sources are compared by"
+    )
     group.addoption("--kafdrop", metavar="JAR", type=Path, help="Kafdrop, built elsewhere, for the tests of consoles")
     group.addoption("--redpanda-console", metavar="PATH", type=Path, help="Redpanda Console's program, likewise")
     group.addoption("--record", action="store_true", help="write what Apache Kafka does into expected/")

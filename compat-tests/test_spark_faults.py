@@ -1,7 +1,9 @@
 """Spark streaming over a broker that dies: whatever the query survives, its checkpoint and the log agree exactly."""
 
+import random
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,7 +18,9 @@ from pyspark.sql import SparkSession
 import spark_formats
 from clients import Confluent, Record, Sending
 from conftest import StartBroker
+from oracle import free_port
 from spark_pipeline import Pipeline, has_read, sizes
+from targets import KpyBroker
 from topics import create_topic
 from waiting import eventually
 
@@ -114,3 +118,44 @@ def test_the_sink_loses_nothing_when_the_broker_is_killed(
         assert query.awaitTermination(120)
     copied = [record.value for record in confluent.read("target")]
     assert set(copied) == set(values)
+
+
+class Lending(KpyBroker):
+    """kpybroker with a second port, at which it lends its files."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory=directory)
+        self.second_port = f"127.0.0.1:{free_port()}"
+
+    def command(self) -> Sequence[str]:
+        return [*super().command()[:-1], self.second_port]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", ["fetch", "files", "auto"])
+def test_a_stream_of_kpybrokers_source_goes_on_however_often_its_broker_is_stopped(
+    spark: SparkSession,
+    tmp_path: Path,
+    pytestconfig: pytest.Config,
+    monkeypatch: pytest.MonkeyPatch,
+    transport: str,
+) -> None:
+    if spark_formats.version(spark) < (4, 0):
+        pytest.skip("Spark has data sources in Python since 4.0")
+    monkeypatch.setattr(spark_formats, "chosen", spark_formats.KPYBROKER)
+    moments = random.Random(f"{transport} {pytestconfig.getoption('--seed')}")
+    with Lending(tmp_path / "broker") as broker:
+        create_topic(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), "numbers", 2)
+        options = {"transport": transport, "secondPorts": broker.second_port, "maxBytesPerTrigger": "100000"}
+        flow = Pipeline(spark, broker.bootstrap_servers, tmp_path / "flow", subscribe="numbers", **options)
+        writer = SteadyWriter(broker.bootstrap_servers, "numbers")
+        with flow.running() as query:
+            with writer.writing():
+                eventually(partial(has_read, query, 1), "the first records", within_s=90)
+                for _ in range(8):
+                    time.sleep(moments.uniform(0, 4))
+                    (broker.kill if moments.random() < 0.5 else broker.stop)()
+                    time.sleep(moments.uniform(0, 3))
+                    broker.start()
+            eventually(partial(has_read, query, writer.count), "all records", within_s=120)
+    assert sorted(map(int, flow.values())) == list(range(writer.count))

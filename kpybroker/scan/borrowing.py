@@ -10,10 +10,11 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from kpybroker.leases.manifest import Manifest, PartitionManifest, Wish, from_json
-from kpybroker.scan.errors import ScanError
+from kpybroker.scan.errors import NotLentYet, ScanError
 from kpybroker.scan.ranges import Range, Spot
 
 TIMEOUT_S: Final = 30.0
+UNAVAILABLE: Final = 503
 MOST_ANSWER_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -29,8 +30,8 @@ class SecondPort(NamedTuple):
         return f"SecondPort({self.url!r}, {self.user!r})"
 
     def post(self, path: str, body: Mapping[str, Any]) -> bytes:
-        """The answer to a request. Raises ScanError with the broker's own line. Neither a redirect nor a proxy of the
-        environment is followed: the login is for this port."""
+        """The answer to a request. Raises ScanError with the broker's own line; NotLentYet if it is away or starts.
+        Neither a redirect nor a proxy of the environment is followed: the login is for this port."""
         from urllib.error import HTTPError, URLError  # loads HTTP and TLS, which few processes of Spark need
         from urllib.request import ProxyHandler, Request, build_opener
 
@@ -44,12 +45,13 @@ class SecondPort(NamedTuple):
             with build_opener(ProxyHandler({}), NoRedirects).open(asked, timeout=TIMEOUT_S) as answer:
                 text: bytes = answer.read(MOST_ANSWER_BYTES + 1)
         except HTTPError as error:
+            line = ""
             with suppress(OSError):
                 line = error.read(1_000).decode("utf-8", "replace").strip()
-                raise ScanError(f"{self.url} refuses: {line or error.reason}") from None
-            raise ScanError(f"{self.url} refuses: {error.reason}") from None
+            refusal = NotLentYet if error.code == UNAVAILABLE else ScanError
+            raise refusal(f"{self.url} refuses: {line or error.reason}") from None
         except (URLError, OSError, ValueError) as error:
-            raise ScanError(f"{self.url} does not answer: {getattr(error, 'reason', error)}") from None
+            raise NotLentYet(f"{self.url} does not answer: {getattr(error, 'reason', error)}") from None
         if len(text) > MOST_ANSWER_BYTES:
             raise ScanError(f"{self.url} answers with more than {MOST_ANSWER_BYTES} bytes")
         return text

@@ -48,13 +48,16 @@ def questions(bound: Bound, spots: Iterable[Spot]) -> dict[Spot, int]:
 
 def resolved(bound: Bound, logs: Mapping[Spot, LogRange], found: Mapping[Spot, int]) -> dict[Spot, int]:
     """The offset of the bound in each partition. ``found`` has the answers to `questions`; -1 where no record is that
-    late. Raises ScanError."""
+    late. Records that came after the logs were asked for are left out. Raises ScanError."""
     if bound.word is not None:
         return {spot: log.start if bound.word == EARLIEST else log.end for spot, log in logs.items()}
     if bound.offsets is not None:
         _check_partitions(bound, bound.offsets, logs)
         return {spot: _within(bound.offsets[spot], log) for spot, log in logs.items()}
-    return {spot: found[spot] if found[spot] >= 0 else _after_all(bound, spot, log) for spot, log in logs.items()}
+    return {
+        spot: min(found[spot], log.end) if found[spot] >= 0 else _after_all(bound, spot, log)
+        for spot, log in logs.items()
+    }
 
 
 def _within(offset: int, log: LogRange) -> int:

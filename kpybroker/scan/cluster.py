@@ -51,9 +51,7 @@ class Cluster:
             name = topic.name or ""
             there = [part.partition_index for part in topic.partitions]
             chosen = self._topics.partitions[name] if isinstance(self._topics, Assigned) else there
-            for partition in chosen:
-                if partition not in there:
-                    raise ScanError(f"topic {name} has no partition {partition}, only {there[0]} to {there[-1]}")
+            for partition in set(chosen) & set(there):
                 spots[Spot(name, partition)] = topic.topic_id
         return spots
 

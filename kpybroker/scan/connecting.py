@@ -11,6 +11,7 @@ from kpybroker.scan.cluster import Cluster
 from kpybroker.scan.fetching import Fetching, FetchTransport
 from kpybroker.scan.files_first import FilesFirst
 from kpybroker.scan.options import FILES, Options
+from kpybroker.scan.ranges import Range
 from kpybroker.scan.transport import Transport
 
 CLIENT_ID: Final = "kpybroker-scan"
@@ -26,17 +27,22 @@ _OF_JAVA: Final = frozenset(
 """Properties of Java's consumer that have no meaning for this client, and do no harm."""
 
 
-def client_of(options: Options) -> Client:
-    """A client. It connects when first used. Raises BadOption."""
+def client_of(options: Options, *, waits: bool = False) -> Client:
+    """A client. It connects when first used. Raises BadOption.
+
+    ``waits``: whether it tries brokers again that it has not reached yet, for ``default.api.timeout.ms``.
+    """
     with bad_options():
         values = _values(options)
-        return Client(options.servers, seconds(values, "request.timeout.ms"), settings_of(values))
+        settings = settings_of(values)._replace(expects_cluster=waits)
+        return Client(options.servers, seconds(values, "request.timeout.ms"), settings)
 
 
 def _values(options: Options) -> dict[str, client_configs.Value | None]:
+    properties = _properties(options)
     said = {
-        **client_configs.of_file(client_configs.ADMIN, options.properties),
-        **client_configs.of_file(client_configs.CONSUME, options.properties),
+        **client_configs.of_file(client_configs.ADMIN, properties),
+        **client_configs.of_file(client_configs.CONSUME, properties),
     }
     values = {
         **client_configs.with_defaults(client_configs.ADMIN, {}),
@@ -45,22 +51,39 @@ def _values(options: Options) -> dict[str, client_configs.Value | None]:
     return {**values, "client.id": said.get("client.id", CLIENT_ID)}
 
 
-def cluster_of(options: Options) -> Cluster:
-    """The cluster that the options name. Raises BadOption."""
-    return Cluster(client_of(options), options.topics, committed_only=options.wanted.committed_only)
+def _properties(options: Options) -> dict[str, str]:
+    """The properties that may have an effect: there is no group."""
+    blank = {"isolation.level"}  # Java leaves out the blanks around it
+    said = options.properties.items()
+    return {name: value.strip() if name in blank else value for name, value in said if name != "group.id"}
+
+
+def cluster_of(options: Options, *, waits: bool = False) -> Cluster:
+    """The cluster that the options name. Raises BadOption. ``waits``: see `client_of`."""
+    return Cluster(client_of(options, waits=waits), options.topics, committed_only=options.wanted.committed_only)
 
 
 def transport_of(options: Options, lent: Borrowed | None = None) -> Transport:
     """The transport for a task, to which these files are lent. Raises BadOption."""
 
     def fetching() -> Transport:
-        return FetchTransport(client_of(options), _fetching(options))
+        return FetchTransport(client_of(options, waits=True), _fetching(options))
 
-    return fetching() if lent is None else FilesFirst(lent, None if options.transport == FILES else fetching)
+    def again(part: Range) -> Borrowed:
+        from kpybroker.scan.lent_files import borrowed  # which few tasks need
+
+        with client_of(options, waits=True) as client:
+            found = borrowed(options, client, [part], {})
+        assert found is not None
+        return found
+
+    if lent is None:
+        return fetching()
+    return FilesFirst(lent, None, again) if options.transport == FILES else FilesFirst(lent, fetching)
 
 
 def _fetching(options: Options) -> Fetching:
-    values = client_configs.of_file(client_configs.CONSUME, options.properties)
+    values = client_configs.of_file(client_configs.CONSUME, _properties(options))
     limits = [values[name] for name in ("fetch.max.bytes", "max.partition.fetch.bytes") if name in values]
     plain = Fetching()
     return Fetching(

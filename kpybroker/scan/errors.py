@@ -9,6 +9,14 @@ class BadOption(ScanError):
     """An option of a scan is wrong, or contradicts another one."""
 
 
+class NotLentYet(ScanError):
+    """A broker that may lend its files later does not do so now: it is away, or has no leader's log yet."""
+
+
+class LeaseOver(ScanError):
+    """Lent files are not there any more: the lease is over, or the volume is another one."""
+
+
 class OffsetsLost(ScanError):
     """Offsets that were to be read are gone: by retention or DeleteRecords, or the topic was deleted.
 

@@ -3,12 +3,13 @@
 Invariant: only bytes below the ends that the manifest names are read, so all of them are committed.
 """
 
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kpybroker.leases.manifest import PartitionManifest
-from kpybroker.scan.errors import OffsetsLost, ScanError
+from kpybroker.scan.errors import LeaseOver, OffsetsLost, ScanError
 from kpybroker.scan.ranges import Range, Wanted
 from kpybroker.scan.transport import Piece
 from kpystorage.lending import LentSegment
@@ -78,7 +79,7 @@ class FileTransport:
         file = self._disk.file(segment.path)
         try:
             if not self._is_there(segment):
-                raise ScanError(f"{segment.path} is not there: the lease is over, or the volume is another one")
+                raise _over(segment)
             index = self._disk.file(segment.index_path)
             position = position_near(index, file, segment.end_position, segment.base_offset, start_offset)
             length = self._piece_bytes
@@ -97,6 +98,12 @@ class FileTransport:
         except Malformed as error:
             raise ScanError(f"{segment.path}: {error}") from None
         except OSError as error:
+            if error.errno == errno.ENOENT:
+                raise _over(segment) from None
             raise ScanError(f"{segment.path} cannot be read: {error.strerror}") from None
         finally:
             file.release()
+
+
+def _over(segment: LentSegment) -> LeaseOver:
+    return LeaseOver(f"{segment.path} is not there: the lease is over, or the volume is another one")

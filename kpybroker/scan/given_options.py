@@ -1,5 +1,6 @@
 """Options of sources and sinks as Spark gives them: texts by names without regard to case. Pure."""
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -9,6 +10,10 @@ from kpybroker.scan.errors import BadOption
 KAFKA: Final = "kafka."
 """The beginning of the options that are properties of the client."""
 MOST: Final = 0x7FFF_FFFF_FFFF_FFFF
+MOST_DIGITS: Final = 1000
+MOST_INT: Final = 0x7FFF_FFFF
+_WHOLE: Final = re.compile(r"[+-]?\d+")
+"""Numbers as Java reads them: without blanks, and without the underscores of Python."""
 
 Given = Mapping[str, str]
 """Options by their names in lower case."""
@@ -51,10 +56,10 @@ def word(given: Given, option: str, words: tuple[str, ...]) -> str:
 
 
 def chosen(option: str, text: str, words: tuple[str, ...]) -> str:
-    """The word that a text is. Raises BadOption."""
-    found = text.strip().lower()
+    """The word that a text is, in any case and without blanks, as Spark reads it. Raises BadOption."""
+    found = text.lower()
     if found not in words:
-        raise BadOption(f"{option} is {', '.join(words[:-1])} or {words[-1]}, not {found!r}")
+        raise BadOption(f"{option} is {', '.join(words[:-1])} or {words[-1]}, not {text[:80]!r}")
     return found
 
 
@@ -66,10 +71,9 @@ def number(given: Given, option: str, *, least: int = 1, most: int = MOST) -> in
 
 def whole(option: str, text: str, *, least: int, most: int = MOST) -> int:
     """The whole number that a text is. Raises BadOption."""
-    try:
-        found = int(text)
-    except ValueError:
-        raise BadOption(f"{option} is a whole number, not {text[:80]!r}") from None
+    if _WHOLE.fullmatch(text) is None or len(text) > MOST_DIGITS:
+        raise BadOption(f"{option} is a whole number, not {text[:80]!r}")
+    found = int(text)
     if found < least:
         raise BadOption(f"{option} must be {'positive' if least else '0 or more'}")
     if found > most:

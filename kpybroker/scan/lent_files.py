@@ -15,10 +15,11 @@ from kpybroker.client.connection import Unreachable
 from kpybroker.errors import KafkaError
 from kpybroker.leases.manifest import Wish
 from kpybroker.scan.borrowing import Borrowed, SecondPort, borrow
-from kpybroker.scan.errors import BadOption, ScanError
+from kpybroker.scan.errors import BadOption, NotLentYet, ScanError
 from kpybroker.scan.files import FileTransport
 from kpybroker.scan.options import FETCH, FILES, Options
 from kpybroker.scan.ranges import Range, Spot
+from kpywire import error_codes
 from kpywire.messages.describe_cluster import DescribeClusterRequest
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -28,6 +29,8 @@ BROKER: Final = 4
 LISTENER: Final = "kpybroker.http.listener"
 USUAL: Final = "127.0.0.1:9404"
 """The second port of a broker whose configuration names none."""
+PASSING: Final = tuple(f"{error_codes.name(code)}:" for code in range(256) if error_codes.retriable(code))
+"""The errors of brokers that may lend a partition later."""
 LOOPBACK: Final = ("127.", "localhost", "::1")
 
 
@@ -39,12 +42,22 @@ def borrowed(
     if options.transport == FETCH or not parts:
         return None
     if options.transport == FILES:
-        return _borrowed(options, client, parts)
+        return client.retrying(lambda: _expected(options, client, parts))
     if sum(part.offsets * offset_bytes.get(part.spot, 0.0) for part in parts) < WORTH_BYTES:
         return None
     with suppress(ScanError, KafkaError, Unreachable):
         return _borrowed(options, client, parts)
     return None
+
+
+def _expected(options: Options, client: Client, parts: Sequence[Range]) -> Borrowed:
+    """The files. Raises KafkaError, which is tried again, if a client that expects the cluster gets nothing yet."""
+    try:
+        return _borrowed(options, client, parts)
+    except NotLentYet as error:
+        if not client.settings.expects_cluster:
+            raise
+        raise KafkaError(error_codes.NETWORK_EXCEPTION, str(error)) from None
 
 
 def _borrowed(options: Options, client: Client, parts: Sequence[Range]) -> Borrowed:
@@ -71,7 +84,8 @@ def _readable(options: Options, found: Borrowed, parts: Sequence[Range]) -> Borr
             reasons[part.spot] = f"its files in {path} cannot be read here"
     if reasons and options.transport == FILES:
         (topic, index), why = next(iter(reasons.items()))
-        raise ScanError(f"transport=files: {topic}-{index}: {why}")
+        refusal = NotLentYet if why.startswith(PASSING) else ScanError
+        raise refusal(f"transport=files: {topic}-{index}: {why}")
     manifests = {spot: manifest for spot, manifest in found.manifests.items() if spot not in reasons}
     if not manifests:
         raise ScanError("no partition can be read from files here")

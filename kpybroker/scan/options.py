@@ -14,7 +14,17 @@ from kpybroker.scan.bounds import EARLIEST, EARLIEST_OFFSET, LATEST, LATEST_OFFS
 from kpybroker.scan.errors import BadOption
 from kpybroker.scan.filter_text import parse_filter
 from kpybroker.scan.filters import Filter, columns_of
-from kpybroker.scan.given_options import flag, lowered, number, properties_of, unknown_options, whole, word
+from kpybroker.scan.given_options import (
+    MOST,
+    MOST_INT,
+    flag,
+    lowered,
+    number,
+    properties_of,
+    unknown_options,
+    whole,
+    word,
+)
 from kpybroker.scan.planning import Sizes
 from kpybroker.scan.ranges import Spot, Wanted
 from kpybroker.scan.topics import Assigned, Subscribed, Topics, matching
@@ -30,7 +40,7 @@ TRANSPORTS: Final = (AUTO, FETCH, FILES)
 LEASE_MS: Final = 10 * 60 * 1000
 SUBSCRIPTIONS: Final = ("subscribe", "subscribepattern", "assign")
 
-_DURATION: Final = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?")
+_DURATION: Final = re.compile(r"(-?[0-9]+)(us|ms|s|m|min|h|d)?")
 _UNIT_MS: Final = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _EXAMPLE_OFFSETS: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _EXAMPLE_ASSIGN: Final = '{"topicA":[0,1],"topicB":[2,4]}'
@@ -96,11 +106,8 @@ def read_options(given: Mapping[str, str]) -> Options:
     """The options of a query. Raises BadOption."""
     said = lowered(given)
     properties = properties_of(said, _REFUSED, "consumer")
-    max_offsets, min_offsets = number(said, "maxOffsetsPerTrigger"), number(said, "minOffsetsPerTrigger")
-    if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
-        raise BadOption(
-            f"The value of minOffsetPerTrigger({min_offsets}) is higher than the maxOffsetsPerTrigger({max_offsets})."
-        )
+    for ignored in ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs"):
+        number(said, ignored, least=0)
     wanted = _wanted(said, properties)
     return Options(
         properties=properties,
@@ -109,10 +116,6 @@ def read_options(given: Mapping[str, str]) -> Options:
         ending=_bound(said, "ending"),
         wanted=wanted,
         sizes=_sizes(said, wanted),
-        max_offsets=max_offsets,
-        min_offsets=min_offsets,
-        max_bytes=number(said, "maxBytesPerTrigger"),
-        max_delay_ms=_duration_ms(said, "maxTriggerDelay"),
         transport=word(said, "transport", TRANSPORTS),
         second_ports=tuple(filter(None, (each.strip() for each in said.get("secondports", "").split(",")))),
         lease_ms=number(said, "leaseMs") or LEASE_MS,
@@ -128,7 +131,7 @@ def _sizes(said: Mapping[str, str], wanted: Wanted) -> Sizes:
     given = number(said, "taskBytes")
     return Sizes(
         task_bytes=given or (TASK_BYTES if needs_values else NARROW_TASK_BYTES),
-        min_tasks=number(said, "minPartitions"),
+        min_tasks=number(said, "minPartitions", most=MOST_INT),
         max_records=number(said, "maxRecordsPerPartition"),
     )
 
@@ -155,14 +158,26 @@ def for_batch(options: Options, given: Mapping[str, str]) -> Options:
     return options._replace(starting=starting, ending=ending, warnings=options.warnings + told)
 
 
-def for_stream(options: Options) -> Options:
-    """The options of a streaming query. Raises BadOption."""
+def for_stream(options: Options, given: Mapping[str, str]) -> Options:
+    """The options of a streaming query, with its limits. Raises BadOption."""
     if options.ending is not None:
         what = "timestamp" if options.ending.offsets is None and options.ending.word is None else "offset"
         raise BadOption(f"ending {what} not valid in streaming queries")
     if options.checkpoint is not None and options.starting is not None:
         raise BadOption(f"startingOffsetsFromCheckpoint and {options.starting.option} are both set; give one of them")
-    return options._replace(starting=options.starting or Bound("startingOffsets", word=LATEST))
+    said = lowered(given)
+    max_offsets, min_offsets = number(said, "maxOffsetsPerTrigger"), number(said, "minOffsetsPerTrigger")
+    if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
+        raise BadOption(
+            f"The value of minOffsetPerTrigger({min_offsets}) is higher than the maxOffsetsPerTrigger({max_offsets})."
+        )
+    return options._replace(
+        starting=options.starting or Bound("startingOffsets", word=LATEST),
+        max_offsets=max_offsets,
+        min_offsets=min_offsets,
+        max_bytes=number(said, "maxBytesPerTrigger"),
+        max_delay_ms=_duration_ms(said, "maxTriggerDelay"),
+    )
 
 
 def _topics(said: Mapping[str, str]) -> Topics:
@@ -186,16 +201,15 @@ def _topics(said: Mapping[str, str]) -> Topics:
         if not topics:
             raise BadOption(f"No topics to subscribe to as specified value for option 'subscribe' is {text!r}")
         return Subscribed(topics)
-    assigned = _of_partitions(_json("assign", text, _EXAMPLE_ASSIGN), "assign", _EXAMPLE_ASSIGN)
-    if not any(assigned.values()):
+    if not text.startswith("{"):
         raise BadOption(f"No topicpartitions to assign as specified value for option 'assign' is {text!r}")
+    assigned = _of_partitions(_json("assign", text, _EXAMPLE_ASSIGN), "assign", _EXAMPLE_ASSIGN)
     return Assigned(assigned)
 
 
 def _of_partitions(found: Any, option: str, example: str) -> dict[str, tuple[int, ...]]:
     right = isinstance(found, dict) and all(
-        isinstance(each, list) and all(type(number) is int and number >= 0 for number in each)
-        for each in found.values()
+        isinstance(each, list) and all(type(number) is int for number in each) for each in found.values()
     )
     if not right:
         raise _not_as(option, example, json.dumps(found))
@@ -208,15 +222,15 @@ def _bound(said: Mapping[str, str], end: str) -> Bound | None:
     latest_if_none = end == "ending" or strategy == "latest"
     option = f"{end}Timestamp"
     if (text := said.get(option.lower())) is not None:
-        time_ms = whole(option, text, least=0)
+        time_ms = whole(option, text.strip(), least=-MOST)
         return Bound(option, time_ms=time_ms, latest_if_none=latest_if_none)
     option = f"{end}OffsetsByTimestamp"
     if (text := said.get(option.lower())) is not None:
-        return Bound(option, times_ms=of_offsets(option, text, least=0), latest_if_none=latest_if_none)
+        return Bound(option, times_ms=of_offsets(option, text, least=-MOST), latest_if_none=latest_if_none)
     option = f"{end}Offsets"
-    text = said.get(option.lower(), "").strip()
-    if not text:
+    if (text := said.get(option.lower())) is None:
         return None
+    text = text.strip()
     if text.lower() in (EARLIEST, LATEST):
         return Bound(option, word=text.lower())
     return Bound(option, offsets=of_offsets(option, text, least=EARLIEST_OFFSET))
@@ -227,9 +241,11 @@ def of_offsets(option: str, text: str, *, least: int) -> dict[Spot, int]:
     found = _json(option, text, _EXAMPLE_OFFSETS)
     try:
         offsets = {
-            (topic, int(partition)): offset for topic, each in found.items() for partition, offset in each.items()
+            (topic, whole("a partition", partition, least=-MOST_INT, most=MOST_INT)): offset
+            for topic, each in found.items()
+            for partition, offset in each.items()
         }
-    except (AttributeError, ValueError):
+    except (AttributeError, BadOption):
         raise _not_as(option, _EXAMPLE_OFFSETS, text) from None
     if not all(type(offset) is int and offset >= least for offset in offsets.values()):
         raise _not_as(option, _EXAMPLE_OFFSETS, text)
@@ -237,8 +253,9 @@ def of_offsets(option: str, text: str, *, least: int) -> dict[Spot, int]:
 
 
 def _json(option: str, text: str, example: str) -> Any:
+    """The first value of a text. What stands behind it is left alone, as by Spark."""
     try:
-        return json.loads(text)
+        return json.JSONDecoder().raw_decode(text.strip())[0]
     except (ValueError, RecursionError):
         raise _not_as(option, example, text) from None
 
@@ -250,10 +267,17 @@ def _not_as(option: str, example: str, text: str) -> BadOption:
 def _wanted(said: Mapping[str, str], properties: Mapping[str, str]) -> Wanted:
     return Wanted(
         columns=_columns(said),
-        committed_only=properties.get("isolation.level", "").strip().lower() == "read_committed",
+        committed_only=_isolation(properties) == "read_committed",
         fails_on_data_loss=flag(said, "failOnDataLoss", default=True),
         filter=_filter(said),
     )
+
+
+def _isolation(properties: Mapping[str, str]) -> str:
+    level = properties.get("isolation.level", "read_uncommitted").strip()
+    if level not in ("read_committed", "read_uncommitted"):
+        raise BadOption(f"kafka.isolation.level is read_uncommitted or read_committed, not {level[:80]!r}")
+    return level
 
 
 def _columns(said: Mapping[str, str]) -> tuple[str, ...]:

@@ -27,6 +27,10 @@ class Sizes(NamedTuple):
     max_records: int | None = None
     """Spark's maxRecordsPerPartition: the most offsets of a task."""
 
+    def cuts(self, partitions: int) -> bool:
+        """Whether Spark's source would cut the ranges of this number of partitions into more tasks."""
+        return self.max_records is not None or (self.min_tasks or 0) > partitions
+
 
 def tasks(ranges: Iterable[Range], offset_bytes: Mapping[Spot, float], sizes: Sizes) -> list[tuple[Range, ...]]:
     """The ranges of each task. ``offset_bytes`` is the mean size of an offset in each partition."""

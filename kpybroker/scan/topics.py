@@ -3,8 +3,10 @@ Pure."""
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
+from kpybroker import java_patterns
 from kpybroker.scan.errors import BadOption
 
 
@@ -15,16 +17,16 @@ class Subscribed(NamedTuple):
 
 
 class Matching(NamedTuple):
-    """All partitions of the topics whose whole name matches, without Kafka's own topics."""
+    """All partitions of the topics in whose names the pattern is found, without Kafka's own topics."""
 
     pattern: str
 
     def takes(self, name: str) -> bool:
-        return re.fullmatch(self.pattern, name) is not None
+        return _compiled(self.pattern).search(name) is not None
 
 
 class Assigned(NamedTuple):
-    """These partitions."""
+    """These partitions, as far as they are there."""
 
     partitions: Mapping[str, tuple[int, ...]]
 
@@ -35,7 +37,16 @@ Topics = Subscribed | Matching | Assigned
 def matching(pattern: str) -> Matching:
     """The topics of a pattern. Raises BadOption."""
     try:
-        re.compile(pattern)
+        _compiled(pattern)
     except re.error as error:
-        raise BadOption(f"subscribePattern {pattern!r} is not a regular expression: {error}") from None
+        raise BadOption(f"subscribePattern {pattern!r} is no regular expression that is known here: {error}") from None
     return Matching(pattern)
+
+
+@cache
+def _compiled(pattern: str) -> Any:
+    """The pattern as Java reads it, as far as RE2 has it; else as Python does, with lookaheads. Raises re.error."""
+    try:
+        return java_patterns.compiled(pattern)
+    except java_patterns.Unusable:
+        return re.compile(pattern)

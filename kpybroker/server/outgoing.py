@@ -44,6 +44,9 @@ async def stream_to(
         return await loop.create_connection(protocol, host, port, **tls)
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+    if len(addresses) == 1:
+        ((_, only),) = addresses
+        return await loop.create_connection(protocol, only[0], port, **tls)
     refusals: list[OSError] = []
     for family, address in addresses:
         sock = socket.socket(family, socket.SOCK_STREAM)

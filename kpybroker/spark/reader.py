@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kpybroker.scan.bounds import LogRange
 from kpybroker.scan.cluster import Cluster
 from kpybroker.scan.connecting import cluster_of
-from kpybroker.scan.errors import OffsetsLost
+from kpybroker.scan.errors import BadOption, OffsetsLost
 from kpybroker.scan.filters import all_of
 from kpybroker.scan.lent_files import borrowed
 from kpybroker.scan.options import Options
@@ -49,6 +49,8 @@ class Reader(ArrivesInTask, DataSourceReader):
         ids = cluster.partitions()
         logs = cluster.logs(ids)
         starts, ends = cluster.resolved(options.starting, logs), cluster.resolved(options.ending, logs)
+        if not options.sizes.cuts(len(logs)):  # otherwise Spark's source leaves out what has no offsets
+            check_order(starts, ends)
         if self._wanted.fails_on_data_loss:
             check_there(logs, starts, ends)
         parts = [
@@ -84,6 +86,16 @@ def reader_of(options: Options) -> Reader:
     so a later query of the same one that filters nothing would miss rows.
     """
     return PushedReader(options) if options.takes_filters and PUSHDOWN_WORKER in sys.modules else Reader(options)
+
+
+def check_order(starts: Mapping[Spot, int], ends: Mapping[Spot, int]) -> None:
+    """Raise BadOption if a partition would begin behind its end. The words are those of Spark's source."""
+    for (topic, partition), start in sorted(starts.items()):
+        if start > ends[topic, partition]:
+            raise BadOption(
+                f"Beginning offset {start} is after the ending offset {ends[topic, partition]} for topic {topic} "
+                f"partition {partition}. You either provided an invalid fromOffset, or the Kafka topic has been damaged"
+            )
 
 
 def check_there(logs: Mapping[Spot, LogRange], starts: Mapping[Spot, int], ends: Mapping[Spot, int]) -> None:

@@ -43,7 +43,7 @@ class KpybrokerSource(DataSource):
         with one_line():
             options = read_options(self.options)
             _check_schema(schema, options.wanted.columns)
-            return StreamReader(for_stream(options))
+            return StreamReader(for_stream(options, self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:  # noqa: FBT001 - Spark's signature
         from kpybroker.spark.sink import batch_writer

@@ -147,7 +147,9 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
             else:
                 known = offsets_in(options.checkpoint, {spot[0] for spot in ids})
                 starts = {spot: known.get(spot, log.start) for spot, log in logs.items()}
-            self._initial = _positions(starts, ids)
+            initial = _positions(starts, ids)
+            self._check(initial, _positions({spot: log.end for spot, log in logs.items()}, ids), {})
+            self._initial = initial
             self._held = frozenset(spot for spot, log in logs.items() if starts[spot] >= log.end)
         return self._initial
 
@@ -155,7 +157,7 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
     def _asked(self) -> Cluster:
         """The cluster, over connections that stay open."""
         if self._cluster is None:
-            self._cluster = cluster_of(self._options)
+            self._cluster = cluster_of(self._options, waits=True)
         return self._cluster
 
     def _ends(self, begun: Positions | None) -> Positions:

@@ -11,7 +11,7 @@ from test_lender import Lending
 from kpybroker.client.client import Client, Spot
 from kpybroker.scan import files_first, lent_files
 from kpybroker.scan.borrowing import SecondPort
-from kpybroker.scan.errors import BadOption, ScanError
+from kpybroker.scan.errors import BadOption, NotLentYet, ScanError
 from kpybroker.scan.fetching import FetchTransport
 from kpybroker.scan.files import FileTransport
 from kpybroker.scan.lent_files import port_of
@@ -53,7 +53,7 @@ def reader_of(lending: Lending, **options: Any) -> Reader:
     return Reader(for_batch(read_options(given), given))
 
 
-def offsets(reader: Reader, tasks: list[Any]) -> list[int]:
+def offsets(reader: Reader | StreamReader, tasks: list[Any]) -> list[int]:
     """The offsets of all tasks, each of which reads in another process."""
     copies = [pickle.loads(pickle.dumps(task)) for task in tasks]
     return sorted(n for task in copies for rows in reader.read(task) for n in rows.column("offset").to_pylist())
@@ -107,12 +107,42 @@ def test_fetch_takes_over_when_the_lease_is_over(lending: Lending, fetches: list
     assert len(fetches) == len(tasks)
 
 
-def test_with_files_alone_a_lease_that_is_over_is_an_error(lending: Lending) -> None:
+def test_with_files_alone_a_range_is_lent_again_when_the_lease_is_over(lending: Lending, fetches: list[str]) -> None:
     reader = reader_of(lending, transport="files")
     tasks = tasks_of(reader)
     assert tasks[0].lent is not None
     tasks[0].lent.end()
-    with pytest.raises(ScanError, match="the lease is over"):
+    assert offsets(reader, tasks) == list(range(RECORDS))
+    assert fetches == []
+    eventually(lending.nothing_is_lent, "the tasks give back what they borrowed", within_s=30)
+
+
+@pytest.mark.parametrize("transport", ["files", "auto"])
+def test_a_lease_that_ends_in_the_middle_of_a_range_costs_no_rows_and_doubles_none(
+    lending: Lending, monkeypatch: pytest.MonkeyPatch, transport: str
+) -> None:
+    reader = reader_of(lending, transport=transport, taskBytes="100000000")
+    (task,) = tasks_of(reader)
+    assert task.lent is not None
+    left = iter(range(3))
+
+    def renew(files: files_first.FilesFirst) -> None:
+        if next(left, None) == 2:
+            files._lent.end()
+
+    monkeypatch.setattr(files_first.FilesFirst, "_renew", renew)
+    assert offsets(reader, [task]) == list(range(RECORDS))
+
+
+def test_files_that_are_not_lent_again_are_an_error(lending: Lending) -> None:
+    reader = reader_of(lending, transport="files")
+    tasks = tasks_of(reader)
+    assert tasks[0].lent is not None
+    tasks[0].lent.end()
+    reader._options = reader._options._replace(
+        second_ports=("127.0.0.1:1",), properties={**reader._options.properties, "default.api.timeout.ms": "10"}
+    )
+    with pytest.raises(ScanError, match=r"127\.0\.0\.1:1 does not answer"):
         offsets(reader, tasks)
 
 
@@ -137,7 +167,7 @@ def test_a_plan_without_anything_to_read_borrows_nothing(lending: Lending) -> No
 
 def test_a_stream_gives_each_micro_batch_back_before_the_next(lending: Lending) -> None:
     given = said(lending, transport="files", startingOffsets="earliest", maxOffsetsPerTrigger="2500")
-    reader = StreamReader(for_stream(read_options(given)))
+    reader = StreamReader(for_stream(read_options(given), given))
     start = reader.initialOffset()
     middle = reader.latestOffset()
     first = [task for task in reader.partitions(start, middle) if isinstance(task, Task)]
@@ -149,6 +179,37 @@ def test_a_stream_gives_each_micro_batch_back_before_the_next(lending: Lending) 
     assert lending.lent_files()
     reader.stop()
     assert lending.nothing_is_lent()
+
+
+def not_lent_at_first(monkeypatch: pytest.MonkeyPatch, times: int) -> Iterator[int]:
+    """Let brokers lend nothing for the first requests. The result has the times that are left."""
+    left, post = iter(range(times)), SecondPort.post
+
+    def refuse(port: SecondPort, path: str, body: Any) -> bytes:
+        if path == "/leases" and next(left, None) is not None:
+            raise NotLentYet(f"{port.url} does not answer: it starts")
+        return post(port, path, body)
+
+    monkeypatch.setattr(SecondPort, "post", refuse)
+    return left
+
+
+def test_a_stream_waits_for_files_of_a_broker_that_starts(lending: Lending, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = said(lending, transport="files", startingOffsets="earliest")
+    reader = StreamReader(for_stream(read_options(given), given))
+    start, end = reader.initialOffset(), reader.latestOffset()
+    left = not_lent_at_first(monkeypatch, 3)
+    tasks = list(reader.partitions(start, end))
+    assert next(left, None) is None
+    assert offsets(reader, tasks) == list(range(RECORDS))
+    reader.stop()
+
+
+def test_a_batch_does_not_wait_for_files(lending: Lending, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = not_lent_at_first(monkeypatch, 3)
+    with pytest.raises(ScanError, match="does not answer: it starts"):
+        reader_of(lending, transport="files").partitions()
+    assert list(left) == [1, 2]
 
 
 def test_files_of_another_cluster_are_not_read(lending: Lending, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_what_is_not_said_has_the_defaults_of_sparks_source() -> None:
     assert options.wanted.fails_on_data_loss
     assert not options.wanted.committed_only
     assert options.max_delay_ms == 15 * 60 * 1000
-    batch, stream = for_batch(options, BASE), for_stream(options)
+    batch, stream = for_batch(options, BASE), for_stream(options, BASE)
     assert batch.starting == Bound("startingOffsets", word="earliest")
     assert batch.ending == Bound("endingOffsets", word="latest")
     assert stream.starting == Bound("startingOffsets", word="latest")
@@ -58,8 +58,8 @@ def test_names_have_any_case() -> None:
     }
     options = read_options(said)
     assert options.topics == Matching("t.*")
-    assert options.max_offsets == 5
-    assert options.max_delay_ms == 3_600_000
+    limited = for_stream(options, said)
+    assert (limited.max_offsets, limited.max_delay_ms) == (5, 3_600_000)
     assert options.wanted == options.wanted._replace(
         columns=("value", "timestampType", "headers"), committed_only=True, fails_on_data_loss=False
     )
@@ -92,8 +92,8 @@ WRONG = [
     ({"kafka.bootstrap.servers": None}, "Option 'kafka.bootstrap.servers' must be specified"),
     ({"subscribe": " ,"}, "No topics to subscribe to"),
     ({"subscribe": None, "subscribePattern": ""}, "Pattern to subscribe is empty"),
-    ({"subscribe": None, "subscribePattern": "("}, "is not a regular expression"),
-    ({"subscribe": None, "assign": "{}"}, "No topicpartitions to assign"),
+    ({"subscribe": None, "subscribePattern": "("}, "is no regular expression that is known here"),
+    ({"subscribe": None, "assign": "[]"}, "No topicpartitions to assign"),
     ({"subscribe": None, "assign": '{"t":["0"]}'}, "assign: Expected e.g."),
     ({"startingOffsets": "first"}, "startingOffsets: Expected e.g."),
     ({"startingOffsets": '{"t":{"0":-3}}'}, "startingOffsets: Expected e.g."),
@@ -101,12 +101,18 @@ WRONG = [
     ({"startingOffsets": '{"t":[1]}'}, "startingOffsets: Expected e.g."),
     ({"startingOffsets": "[" * 5000}, "startingOffsets: Expected e.g."),
     ({"startingTimestamp": "noon"}, "startingTimestamp is a whole number, not 'noon'"),
-    ({"startingTimestamp": "-1"}, "startingTimestamp must be 0 or more"),
+    ({"startingOffsets": " "}, "startingOffsets: Expected e.g."),
+    ({"startingOffsets": '{"t":{" 0":1}}'}, "startingOffsets: Expected e.g."),
+    ({"startingOffsetsByTimestampStrategy": " error"}, "is error or latest, not ' error'"),
+    ({"includeHeaders": " true"}, "includeHeaders is true or false, not ' true'"),
+    ({"minPartitions": " 4"}, "minPartitions is a whole number, not ' 4'"),
+    ({"minPartitions": "1_0"}, "minPartitions is a whole number, not '1_0'"),
+    ({"minPartitions": "2147483648"}, "minPartitions must be 2147483647 or less"),
+    ({"fetchOffset.numRetries": "x"}, "fetchOffset.numRetries is a whole number"),
+    ({"kafka.isolation.level": "READ_COMMITTED"}, "isolation.level is read_uncommitted or read_committed"),
     ({"startingOffsetsByTimestampStrategy": "first"}, "is error or latest, not 'first'"),
     ({"minPartitions": "0"}, "minPartitions must be positive"),
     ({"maxRecordsPerPartition": "x"}, "maxRecordsPerPartition is a whole number"),
-    ({"maxTriggerDelay": "soon"}, "maxTriggerDelay is a duration such as"),
-    ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, r"minOffsetPerTrigger\(9\) is higher than"),
     ({"failOnDataLoss": "maybe"}, "failOnDataLoss is true or false"),
     ({"columns": "colour"}, "there is no column colour"),
     ({"columns": ","}, "columns names none"),
@@ -142,8 +148,28 @@ def test_a_batch_has_bounds_of_its_own(said: dict[str, str], problem: str) -> No
 
 
 def test_limits_of_streams_are_ignored_in_batches() -> None:
-    said = BASE | {"maxOffsetsPerTrigger": "5"}
+    said = BASE | {"maxOffsetsPerTrigger": "many"}
     assert for_batch(read_options(said), said).warnings == ("maxOffsetsPerTrigger option ignored in batch queries",)
+
+
+def test_numbers_and_times_are_read_as_by_java() -> None:
+    said = BASE | {"minPartitions": "+4", "startingTimestamp": " -2 ", "maxTriggerDelay": "-1S"}
+    options = for_stream(read_options(said), said)
+    assert (options.sizes.min_tasks, options.max_delay_ms) == (4, -1000)
+    assert options.starting == Bound("startingTimestamp", time_ms=-2, latest_if_none=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay is a duration such as"),
+        ({"maxTriggerDelay": "1 m"}, "maxTriggerDelay is a duration such as"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, r"minOffsetPerTrigger\(9\) is higher than"),
+    ],
+)
+def test_limits_of_a_stream_that_are_wrong_are_refused(said: dict[str, str], problem: str) -> None:
+    with pytest.raises(BadOption, match=problem):
+        for_stream(read_options(BASE | said), BASE | said)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +182,7 @@ def test_limits_of_streams_are_ignored_in_batches() -> None:
 )
 def test_a_stream_has_no_end(said: dict[str, str], problem: str) -> None:
     with pytest.raises(BadOption, match=problem):
-        for_stream(read_options(BASE | said))
+        for_stream(read_options(BASE | said), BASE | said)
 
 
 def test_options_without_effect_are_named() -> None:

@@ -28,6 +28,8 @@ def test_times_are_asked_of_brokers() -> None:
     bound = Bound("s", time_ms=70)
     assert questions(bound, LOGS) == {("t", 0): 70, ("t", 1): 70}
     assert resolved(bound, LOGS, {("t", 0): 6, ("t", 1): -1}) == {("t", 0): 6, ("t", 1): 3}
+    came_since = {("t", 0): 12, ("t", 1): 3}
+    assert resolved(bound, LOGS, came_since) == {("t", 0): 10, ("t", 1): 3}
     strict = Bound("s", times_ms={("t", 0): 70, ("t", 1): 80}, latest_if_none=False)
     assert questions(strict, LOGS) == {("t", 0): 70, ("t", 1): 80}
     with pytest.raises(ScanError, match="No offset matched from request of topic-partition t-1 and timestamp 80"):

@@ -273,10 +273,12 @@ def test_topics_are_named_matched_or_assigned(shared: Broker) -> None:
 
         assert spots(Subscribed(("other", "few.a"))) == [("few.a", 0), ("few.a", 1), ("other", 0), ("other", 1)]
         assert spots(Matching("few.*")) == [("few.a", 0), ("few.a", 1), ("few.b", 0), ("few.b", 1)]
-        assert spots(Matching("few")) == []
+        assert spots(Matching("few")) == spots(Matching("ew[.]")) == spots(Matching("few.*"))
+        assert spots(Matching("^ew")) == spots(Matching("few$")) == []
+        assert spots(Matching(r"\p{Ll}\.b\z")) == [("few.b", 0), ("few.b", 1)]
+        assert spots(Matching("^(?!few)o")) == [("other", 0), ("other", 1)]
         assert spots(Assigned({"other": (1,)})) == [("other", 1)]
-        with pytest.raises(ScanError, match="topic other has no partition 2, only 0 to 1"):
-            spots(Assigned({"other": (2,)}))
+        assert spots(Assigned({"other": (1, 2, -1), "few.a": ()})) == [("other", 1)]
         with pytest.raises(ScanError, match="UNKNOWN_TOPIC_OR_PARTITION: topic nowhere does not exist"):
             spots(Subscribed(("nowhere",)))
         assert "nowhere" not in shared.topics()

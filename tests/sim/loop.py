@@ -6,6 +6,7 @@ have lost it in a log.
 """
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
@@ -172,6 +173,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         if found is not None:
             found[1].cancel()  # it may be ready in this turn
         return found is not None
+
+    async def getaddrinfo(self, host: Any, port: Any, **_options: Any) -> list[Any]:
+        """Each name is its only address."""
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))]
 
     async def create_connection(self, factory: Any, host: Any = None, port: Any = None, **_options: Any) -> Any:
         made: asyncio.Future[Any] = self.create_future()

@@ -4,10 +4,14 @@ import gc
 import inspect
 import json
 import pickle
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +28,7 @@ from kpybroker.spark.pushdown import filter_of
 from kpybroker.spark.read_limits import default_limit
 from kpybroker.spark.reader import PUSHDOWN_WORKER, PushedReader, Reader
 from kpybroker.spark.schema import TYPES, ddl
-from kpybroker.testing import Broker
+from kpybroker.testing import Broker, Record
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -194,8 +198,42 @@ def test_offsets_outside_of_the_log_are_data_loss_for_a_batch(broker: Broker) ->
     assert values(lenient, lenient.partitions()) == named(8, 20)
     with pytest.raises(OffsetsLost, match="t-0: offset 29 is not there, the log ends at 20"):
         batch(broker, endingOffsets='{"t":{"0":30}}').partitions()
-    empty = batch(broker, startingOffsets='{"t":{"0":25}}', endingOffsets='{"t":{"0":-1}}')
-    assert empty.partitions() == []
+
+
+@pytest.mark.parametrize("fails_on_data_loss", ["true", "false"])
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"startingOffsets": '{"t":{"0":25}}'},
+        {"startingOffsets": '{"t":{"0":25}}', "endingOffsets": '{"t":{"0":-1}}'},
+        {"startingOffsets": '{"t":{"0":7}}', "endingOffsets": '{"t":{"0":3}}'},
+        {"startingTimestamp": "9", "endingTimestamp": "3"},
+    ],
+)
+def test_a_batch_that_begins_behind_its_end_is_refused(
+    broker: Broker, bounds: dict[str, str], fails_on_data_loss: str
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    broker.produce("t", *(Record(b"x", timestamp_ms=now_ms + at) for at in range(20)))
+    times = {name: str(now_ms + int(given)) for name, given in bounds.items() if name.endswith("Timestamp")}
+    with pytest.raises(BadOption, match=r"Beginning offset \d+ is after the ending offset \d+ for topic t partition 0"):
+        batch(broker, failOnDataLoss=fails_on_data_loss, **bounds | times).partitions()
+    there = batch(broker, startingOffsets='{"t":{"0":20}}', failOnDataLoss=fails_on_data_loss)
+    assert there.partitions() == []
+
+
+@pytest.mark.parametrize("cut", [{"minPartitions": 2}, {"maxRecordsPerPartition": 100}])
+def test_a_batch_that_is_cut_leaves_out_what_begins_behind_its_end(broker: Broker, cut: dict[str, int]) -> None:
+    broker.produce("t", *numbers(0, 20))
+    assert batch(broker, startingOffsets='{"t":{"0":25}}', failOnDataLoss="false", **cut).partitions() == []
+
+
+def test_a_stream_that_begins_behind_the_end_is_data_loss(broker: Broker) -> None:
+    broker.produce("t", *numbers(0, 20))
+    begin = {"startingOffsets": '{"t":{"0":25}}'}
+    with pytest.raises(OffsetsLost, match="Partition t-0 offset was changed from 25 to 20"):
+        stream(broker, **begin).initialOffset()
+    assert stream(broker, failOnDataLoss="false", **begin).initialOffset()["t"] == {"0": 25}
 
 
 def test_a_broker_that_is_away_is_one_line(broker: Broker) -> None:
@@ -203,6 +241,29 @@ def test_a_broker_that_is_away_is_one_line(broker: Broker) -> None:
     with pytest.raises(ScanError, match="no broker answers at") as raised:
         batch(broker).partitions()
     assert "\n" not in str(raised.value)
+
+
+def test_a_stream_and_its_tasks_wait_for_a_broker_that_is_away(tmp_path: Path) -> None:
+    """Neither has reached it before: a query that goes on from a checkpoint, and a task on another executor."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    broker = Broker(port=port, directory=tmp_path).start()
+    broker.produce("t", *numbers(0, 3))
+    planned, fresh, reading = (stream(broker, **{"kafka.default.api.timeout.ms": 60_000}) for _ in range(3))
+    end = planned.latestOffset()
+    tasks = planned.partitions(planned.initialOffset(), end)
+    planned.stop()
+    broker.stop()
+    with ThreadPoolExecutor() as threads:
+        later = threads.submit(fresh.latestOffset)
+        rows = threads.submit(values, reading, tasks)
+        time.sleep(0.5)
+        assert not later.done()
+        assert not rows.done()
+        broker.start()
+        assert later.result()["t"] == end["t"]
+        assert rows.result() == named(0, 3)
+    broker.stop()
 
 
 def test_a_stream_before_spark_4_2_knows_where_it_is(broker: Broker) -> None:
