@@ -33,6 +33,16 @@ def each(elements: Iterable[E], work: Callable[[E], T], at_once: int = 1) -> Gen
     return results
 
 
+def in_blocks(elements: Sequence[E], work: Callable[[E], T]) -> Generator[None, None, list[T]]:
+    """Like `each`, for work on an element that takes a microsecond or two: few elements are no step."""
+    results: list[T] = []
+    for start in range(0, len(elements), STEP_ELEMENTS):
+        if start:
+            yield
+        results += [work(element) for element in elements[start : start + STEP_ELEMENTS]]
+    return results
+
+
 def distinct(elements: Iterable[E]) -> Generator[None, None, dict[E, None]]:
     """Return each element once, in their order and in steps."""
     found: dict[E, None] = {}
