@@ -35,13 +35,16 @@ def each(elements: Iterable[E], work: Callable[[E], T], at_once: int = 1) -> Gen
             return results
 
 
-def in_blocks(elements: Sequence[E], work: Callable[[E], T]) -> Generator[None, None, list[T]]:
+def in_blocks(elements: Iterable[E], work: Callable[[E], T]) -> Generator[None, None, list[T]]:
     """Like `each`, for work on an element that takes a microsecond or two: few elements are no step."""
-    results: list[T] = []
-    for start in range(0, len(elements), STEP_ELEMENTS):
-        if start:
-            yield
-        results += [work(element) for element in elements[start : start + STEP_ELEMENTS]]
+    left = iter(elements)
+    results = [work(element) for element in islice(left, STEP_ELEMENTS)]
+    while results and len(results) % STEP_ELEMENTS == 0:
+        yield
+        found = [work(element) for element in islice(left, STEP_ELEMENTS)]
+        if not found:
+            break
+        results += found
     return results
 
 
