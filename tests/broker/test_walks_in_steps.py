@@ -1,4 +1,4 @@
-"""What a large request or answer has many of is walked in steps, wherever the many elements stand in it."""
+"""Large requests and answers are walked in steps, wherever their many elements stand."""
 
 from collections.abc import Callable, Generator
 from types import SimpleNamespace
