@@ -53,13 +53,20 @@ def _arrays_in(message: Any) -> list[Any]:
 
 
 def _long_arrays(message: Any, names: tuple[str, ...]) -> list[Any]:
-    """The long arrays of a message."""
+    """The arrays of a message that are long, or whose elements have arrays."""
     arrays = []
     for name in names:
         array = getattr(message, name)
-        if array and len(array) > FEW_ELEMENTS:
+        if array and (len(array) > FEW_ELEMENTS or _holds_arrays(array)):
             arrays.append(array)
     return arrays
+
+
+def _holds_arrays(array: Any) -> bool:
+    if type(array) is not list:
+        return False
+    element: type = type(array[0])
+    return bool(_arrays_of(element))
 
 
 def _own(arrays: list[Any]) -> list[Any]:
