@@ -83,13 +83,10 @@ def _below(message: type) -> "_Below":
     return any(field.name == ERROR_CODE for field in fields), [(name, each) for name, each in inner if any(each)]
 
 
-def names_no_controller(response: object) -> bool:
-    """Whether a response reports that its node's controller is not the active one."""
-    message: type = type(response)
-    find = errors_in(message)
-    codes: list[int] = []
-    if find is not None:
-        find(response, codes)
+def names_no_controller(response: object) -> Generator[None, None, bool]:
+    """Return whether a response reports that its node's controller is not the active one, found in steps."""
+    codes: set[int] = set()
+    yield from errors_in_steps(response, codes.add)
     # What is asked of the quorum is answered in its words (``RequestChannel.shouldReturnNotController``).
-    by_the_quorum = message is DescribeQuorumResponse and error_codes.NOT_LEADER_OR_FOLLOWER in codes
+    by_the_quorum = type(response) is DescribeQuorumResponse and error_codes.NOT_LEADER_OR_FOLLOWER in codes
     return by_the_quorum or error_codes.NOT_CONTROLLER in codes

@@ -5,6 +5,7 @@ response. `kpybroker.fairness.slices` decides when it runs.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from kpybroker.calls.gathered import gathered
@@ -22,14 +23,28 @@ STEP_ELEMENTS: Final = 64
 
 def each(elements: Iterable[E], work: Callable[[E], T], at_once: int = 1) -> Generator[None, None, list[T]]:
     """Return the results of ``work`` for all elements, ``at_once`` in a step, and at least one step. For ``yield from``
-    in a handler."""
+    in a handler. Nothing else may change ``elements`` meanwhile."""
     results: list[T] = []
-    left = list(elements)
-    if not left:
+    left = iter(elements)
+    while True:
+        found = [work(element) for element in islice(left, at_once)]
+        results += found
+        if found or not results:
+            yield
+        if len(found) < at_once:
+            return results
+
+
+def in_blocks(elements: Iterable[E], work: Callable[[E], T]) -> Generator[None, None, list[T]]:
+    """Like `each`, for work on an element that takes a microsecond or two: few elements are no step."""
+    left = iter(elements)
+    results = [work(element) for element in islice(left, STEP_ELEMENTS)]
+    while results and len(results) % STEP_ELEMENTS == 0:
         yield
-    for start in range(0, len(left), at_once):
-        results += [work(element) for element in left[start : start + at_once]]
-        yield
+        found = [work(element) for element in islice(left, STEP_ELEMENTS)]
+        if not found:
+            break
+        results += found
     return results
 
 

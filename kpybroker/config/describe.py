@@ -100,12 +100,9 @@ def respond(request: DescribeConfigsRequest, view: View) -> Generator[None, None
         except ConfigError as error:
             results.append(_failed(resource, error))
             continue
-        wanted: set[str] = set()
-        for nth, key_name in enumerate(resource.configuration_keys or (), 1):
-            wanted.add(key_name)
-            if nth % STEP_KEYS == 0:
-                yield
-        chosen = [entry for entry in described[key] if not wanted or entry.name in wanted]
+        chosen = described[key]
+        if resource.configuration_keys:
+            chosen = yield from _chosen(chosen, resource.configuration_keys)
         room -= len(chosen)
         results.append(
             DescribeConfigsResult(
@@ -117,6 +114,18 @@ def respond(request: DescribeConfigsRequest, view: View) -> Generator[None, None
             )
         )
     return _answer(results)
+
+
+def _chosen(
+    entries: list[DescribeConfigsResourceResult], keys: Sequence[str]
+) -> Generator[None, None, list[DescribeConfigsResourceResult]]:
+    """Return the entries that are wanted, in steps. Of many keys only those that exist are remembered."""
+    names = {entry.name for entry in entries}
+    wanted: set[str] = set()
+    for start in range(0, len(keys), STEP_KEYS):
+        wanted.update(names.intersection(keys[start : start + STEP_KEYS]))
+        yield
+    return [entry for entry in entries if entry.name in wanted]
 
 
 def _same_for(resource: DescribeConfigsResource, view: View) -> tuple[int, str | None]:

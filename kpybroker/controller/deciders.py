@@ -41,10 +41,10 @@ DECIDERS: Final = {
 """The module and function for each request, by the name of its class. ``Copied`` never comes over the network."""
 IN_STEPS: Final = frozenset(
     (
-        "AlterClientQuotasRequest", "AlterConfigsRequest", "AlterPartitionReassignmentsRequest", "CreateAclsRequest",
-        "CreatePartitionsRequest", "CreateTopicsRequest", "DeleteAclsRequest", "DeleteTopicsRequest",
-        "ElectLeadersRequest", "IncrementalAlterConfigsRequest", "ListPartitionReassignmentsRequest",
-        "UpdateFeaturesRequest",
+        "AlterClientQuotasRequest", "AlterConfigsRequest", "AlterPartitionReassignmentsRequest",
+        "AlterUserScramCredentialsRequest", "CreateAclsRequest", "CreatePartitionsRequest", "CreateTopicsRequest",
+        "DeleteAclsRequest", "DeleteTopicsRequest", "ElectLeadersRequest", "IncrementalAlterConfigsRequest",
+        "ListPartitionReassignmentsRequest", "UpdateFeaturesRequest",
     )
 )  # fmt: skip
 """Requests that may be large: their deciders are generators."""

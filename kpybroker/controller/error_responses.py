@@ -1,9 +1,10 @@
 """The response "this request failed", for each API (``getErrorResponse`` of Kafka's request classes)."""
 
-from collections.abc import Callable, Generator, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any
 
 from kpybroker.calls.principal import ANONYMOUS
+from kpybroker.calls.steps import STEP_ELEMENTS, in_blocks
 from kpybroker.controller import client_quotas
 from kpywire import error_codes
 from kpywire.messages import alter_configs, incremental_alter_configs
@@ -52,10 +53,6 @@ from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest,
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kpywire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
-T = TypeVar("T")
-R = TypeVar("R")
-STEP_RESULTS = 64
-"""The number of results that are made in one step."""
 InSteps = Generator[None, None, Any]
 
 
@@ -79,23 +76,13 @@ def error_response_in_steps(request: Any, api_version: int, code: int, message: 
     return response
 
 
-def _each(elements: Iterable[T], result_of: Callable[[T], R]) -> Generator[None, None, list[R]]:
-    """Return the results for all elements, in steps."""
-    results: list[R] = []
-    for element in elements:
-        results.append(result_of(element))
-        if len(results) % STEP_RESULTS == 0:
-            yield
-    return results
-
-
 def plain_error_response(request: Any, api_version: int, code: int) -> Any:
     """Like `error_response`, with Kafka's standard message for the code."""
     return error_response(request, api_version, code, error_codes.message(code))
 
 
 def _create_topics(request: CreateTopicsRequest, code: int, message: str | None) -> InSteps:
-    topics = yield from _each(
+    topics = yield from in_blocks(
         request.topics,
         lambda topic: CreatableTopicResult(name=topic.name, error_code=code, error_message=message),
     )
@@ -103,8 +90,8 @@ def _create_topics(request: CreateTopicsRequest, code: int, message: str | None)
 
 
 def _delete_topics(request: DeleteTopicsRequest, code: int, _message: str | None) -> InSteps:
-    by_name = yield from _each(request.topic_names, lambda name: DeletableTopicResult(name=name, error_code=code))
-    by_state = yield from _each(
+    by_name = yield from in_blocks(request.topic_names, lambda name: DeletableTopicResult(name=name, error_code=code))
+    by_state = yield from in_blocks(
         request.topics,
         lambda topic: DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code),
     )
@@ -112,7 +99,7 @@ def _delete_topics(request: DeleteTopicsRequest, code: int, _message: str | None
 
 
 def _create_partitions(request: CreatePartitionsRequest, code: int, message: str | None) -> InSteps:
-    results = yield from _each(
+    results = yield from in_blocks(
         request.topics,
         lambda topic: CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message),
     )
@@ -123,7 +110,7 @@ def _configs_refused(response_class: type[Any], result_class: type[Any]) -> Call
     """Refuse AlterConfigs or IncrementalAlterConfigs: their messages have the same fields, but classes of their own."""
 
     def refuse(request: Any, code: int, message: str | None) -> InSteps:
-        responses = yield from _each(
+        responses = yield from in_blocks(
             request.resources,
             lambda resource: result_class(
                 error_code=code,
@@ -164,12 +151,12 @@ def _create_delegation_token(
 def _elect_leaders(request: ElectLeadersRequest, code: int, message: str | None) -> InSteps:
     results: list[ReplicaElectionResult] = []
     for topic in request.topic_partitions or ():
-        partitions = yield from _each(
+        partitions = yield from in_blocks(
             topic.partitions,
             lambda partition_id: PartitionResult(partition_id=partition_id, error_code=code, error_message=message),
         )
         results.append(ReplicaElectionResult(topic=topic.topic, partition_result=partitions))
-        if len(results) % STEP_RESULTS == 0:
+        if len(results) % STEP_ELEMENTS == 0:
             yield
     return ElectLeadersResponse(throttle_time_ms=0, error_code=code, replica_election_results=results)
 

@@ -5,7 +5,7 @@ The copying that follows is the replicas' work. A reassignment ends with the cha
 that are to stay are in sync (`kpybroker.controller.partition_change`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Any
 
 from kpybroker.controller.partition_change import Election
@@ -36,8 +36,9 @@ def alter_partition_reassignments(state: ControllerState, request: ControllerReq
     records: list[Any] = []
     responses = []
     for topic in message.topics:
+        yield
         outcomes = []
-        for number, wanted in enumerate(topic.partitions):
+        for number, wanted in enumerate(topic.partitions, 1):
             if number % STEP == 0:
                 yield
             code, text = error_codes.NONE, None
@@ -121,15 +122,15 @@ def list_partition_reassignments(state: ControllerState, request: ControllerRequ
     message: ListPartitionReassignmentsRequest = request.message
     topics = state.image.topics
     wanted: Iterable[tuple[str, Iterable[int]]] = (
-        [(topic.name, topic.partitions) for topic in topics.values()]
+        ((topic.name, topic.partitions) for topic in list(topics.values()))
         if message.topics is None
-        else [(asked.name, asked.partition_indexes) for asked in message.topics]
+        else ((asked.name, asked.partition_indexes) for asked in message.topics)
     )
     found = []
     for name, indexes in wanted:
         yield
         if name in topics:
-            found.append(_moving(topics[name], indexes))
+            found.append((yield from _moving(topics[name], indexes)))
     return [], ListPartitionReassignmentsResponse(
         throttle_time_ms=0,
         error_code=error_codes.NONE,
@@ -138,18 +139,17 @@ def list_partition_reassignments(state: ControllerState, request: ControllerRequ
     )
 
 
-def _moving(topic: Topic, wanted: Iterable[int]) -> OngoingTopicReassignment:
-    return OngoingTopicReassignment(
-        name=topic.name,
-        partitions=[
-            OngoingPartitionReassignment(
+def _moving(topic: Topic, wanted: Iterable[int]) -> Generator[None, None, OngoingTopicReassignment]:
+    moving: dict[int, OngoingPartitionReassignment] = {}
+    for number, index in enumerate(wanted, 1):
+        if number % STEP == 0:
+            yield
+        partition = topic.partitions.get(index)
+        if partition is not None and (partition.adding_replicas or partition.removing_replicas):
+            moving[index] = OngoingPartitionReassignment(
                 partition_index=index,
                 replicas=list(partition.replicas),
                 adding_replicas=list(partition.adding_replicas),
                 removing_replicas=list(partition.removing_replicas),
             )
-            for index in dict.fromkeys(wanted)
-            if (partition := topic.partitions.get(index)) is not None
-            and (partition.adding_replicas or partition.removing_replicas)
-        ],
-    )
+    return OngoingTopicReassignment(name=topic.name, partitions=list(moving.values()))

@@ -6,7 +6,8 @@ only: a second change, even of the other mechanism, is an error, and the first o
 
 from typing import Any
 
-from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.calls.steps import in_blocks
+from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.errors import KafkaError
 from kpybroker.metadata import metadata_version
 from kpybroker.sasl import scram
@@ -24,13 +25,15 @@ from kpywire.metadata_records.user_scram_credential_record import UserScramCrede
 Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
-def alter_user_scram_credentials(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+def alter_user_scram_credentials(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
     """Store and delete credentials."""
     message: AlterUserScramCredentialsRequest = request.message
     changes: dict[str, Alteration] = {}
     errors: dict[str, KafkaError] = {}
     alterations: list[Alteration] = [*message.deletions, *message.upsertions]
-    for alteration in alterations:
+    for nth, alteration in enumerate(alterations, 1):
+        if nth % STEP == 0:
+            yield
         name = alteration.name
         if name in errors:
             continue
@@ -43,16 +46,14 @@ def alter_user_scram_credentials(state: ControllerState, request: ControllerRequ
             errors[name] = error
         else:
             changes[name] = alteration
-    results = [
-        AlterUserScramCredentialsResult(user=name, error_code=error_codes.NONE, error_message=None) for name in changes
-    ]
-    results += [
-        AlterUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message)
-        for name, error in errors.items()
-    ]
-    return [_record(each) for each in changes.values()], AlterUserScramCredentialsResponse(
-        throttle_time_ms=0, results=results
-    )
+    results = yield from in_blocks(changes, lambda name: _result(name, error_codes.NONE, None))
+    results += yield from in_blocks(errors, lambda name: _result(name, errors[name].code, errors[name].message))
+    records = yield from in_blocks(changes.values(), _record)
+    return records, AlterUserScramCredentialsResponse(throttle_time_ms=0, results=results)
+
+
+def _result(name: str, code: int, text: str | None) -> AlterUserScramCredentialsResult:
+    return AlterUserScramCredentialsResult(user=name, error_code=code, error_message=text)
 
 
 def _check(state: ControllerState, alteration: Alteration) -> None:

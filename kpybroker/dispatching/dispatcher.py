@@ -30,7 +30,7 @@ from kpybroker.dispatching.replies import encode, encode_in_steps, encode_late, 
 from kpybroker.dispatching.served import HEADER, Intercept, KnownCall, Served, kind_of, serve
 from kpybroker.dispatching.traits import ANSWERED_ALIKE, MOST_OBJECT_BYTES, REPEATED, TRAITS
 from kpybroker.errors import AuthorizerNotReady
-from kpybroker.fairness.times import PIECE_NS
+from kpybroker.fairness.times import LATE_NS, PIECE_NS
 from kpybroker.fairness.trait import ORDINARY, Trait
 from kpybroker.server.connection import Connection
 from kpybroker.server.outbox import Reply
@@ -196,6 +196,8 @@ class Dispatcher:
         """
         connection.slow_kind = TRAITS.get(api_key, ORDINARY)
         worked_ns = thread_time_ns() - connection.server.poller.worked_ns
+        turn = connection.server.turn
+        turn.is_late = turn.is_on and worked_ns > LATE_NS
         if worked_ns > PIECE_NS or local_ns > WAITED_NS:
             connection.costs(local_ns, is_long=False)
         if local_ns > self.slow_ns:

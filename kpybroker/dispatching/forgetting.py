@@ -5,12 +5,15 @@ No message is changed, since a handler may have kept it or a part of it.
 
 from collections.abc import Generator
 from functools import cache
+from sys import getrefcount
 from typing import Any, Final
 
 from kpywire.schema import fields_of
 
 STEP_ELEMENTS: Final = 64
 """The number of elements that are freed in one step."""
+ONLY_OURS: Final = 2
+"""The references to an object that only one variable has: that one, and the argument of the function that counts."""
 FEW_ELEMENTS: Final = 16
 """Shorter arrays of an element are freed with it."""
 
@@ -22,8 +25,9 @@ def forgotten(messages: list[Any]) -> Generator[None, None, None]:
     while messages:
         if names:
             for _nth in range(min(STEP_ELEMENTS, len(messages))):
-                for array in _long_arrays(messages.pop(), names):
-                    yield from forgotten(array)
+                arrays = _long_arrays(messages.pop(), names)
+                while arrays:
+                    yield from forgotten(_own(arrays))
         else:
             del messages[-STEP_ELEMENTS:]
         yield
@@ -48,9 +52,27 @@ def _arrays_in(message: Any) -> list[Any]:
     return [array for name in _arrays_of(message_class) if (array := getattr(message, name))]
 
 
-def _long_arrays(message: Any, names: tuple[str, ...]) -> list[list[Any]]:
-    """Copies of the long arrays of a message."""
-    return [list(array) for array in (getattr(message, name) for name in names) if array and len(array) > FEW_ELEMENTS]
+def _long_arrays(message: Any, names: tuple[str, ...]) -> list[Any]:
+    """The arrays of a message that are long, or whose elements have arrays."""
+    arrays = []
+    for name in names:
+        array = getattr(message, name)
+        if array and (len(array) > FEW_ELEMENTS or _holds_arrays(array)):
+            arrays.append(array)
+    return arrays
+
+
+def _holds_arrays(array: Any) -> bool:
+    if type(array) is not list:
+        return False
+    element: type = type(array[0])
+    return bool(_arrays_of(element))
+
+
+def _own(arrays: list[Any]) -> list[Any]:
+    """The last of these arrays if nobody else has it, else a copy."""
+    array = arrays.pop()
+    return array if type(array) is list and getrefcount(array) <= ONLY_OURS else list(array)
 
 
 @cache

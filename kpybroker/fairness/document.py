@@ -24,6 +24,7 @@ millisecond at a stretch. Five rules follow from that.
    time, and a new one begins with a small debt. While it owes anything, its requests wait in the line
    (`kpybroker/fairness/line.py`), unless the line is empty and nobody else is readable. One turn of the loop serves one
    piece of the line and then every cheap connection that is readable. Each short piece pays back a part of the debt.
+   Once a turn has taken 4 ms, only short requests other than Produce and Fetch are still served in it; others queue.
 2. **Large requests are cut into slices** (`kpybroker/fairness/slices.py`). Decoding, handling and encoding are
    generators; after each slice the request joins the line again.
 3. **Work that cannot be sliced draws on a shared time budget** (`kpybroker/fairness/account.py`). Occasional

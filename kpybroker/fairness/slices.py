@@ -174,6 +174,8 @@ class Slices:
         except Exception as error:
             self._release(job)
             job.client.end_with(error)
+            if not job.client.closed:
+                pass_on(None, job.pending)  # it waits for the answers to its requests before it closes
         else:
             self._later(job, waits_for)
         took_ns = self._worked_ns() - began_ns

@@ -69,6 +69,8 @@ MANY: Final = 4
 """If at least this number of connections are readable, their appends are written together."""
 LONGEST_NS: Final = 1_000_000
 """After so long the replies of a shared turn are sent, although others are still to be served."""
+LATE_NS: Final = 4_000_000
+"""After so much CPU only short requests, other than Produce and Fetch, are still served in a turn; others queue."""
 ASIDE_PIECE_NS: Final = 1_000_000
 """Time in which requests that were put aside are served, before the loop goes on."""
 LOOK_EVERY_NS: Final = 50_000

@@ -58,12 +58,14 @@ class Served(Protocol):
 class Turn:
     """The turn of a server. It is on while many connections are served."""
 
-    __slots__ = ("_until_ns", "_waiting", "_writes", "failed", "is_on", "is_shared")
+    __slots__ = ("_until_ns", "_waiting", "_writes", "failed", "is_late", "is_on", "is_shared")
 
     def __init__(self, writes: Writes) -> None:
         self.is_on = False
         self.is_shared = False
         """Whether other connections are readable beside the one that is served now."""
+        self.is_late = False
+        """Whether its requests have taken so long that only short ones are still served in it."""
         self.failed = False
         """Whether an append of this turn could not be written."""
         self._writes = writes
@@ -108,7 +110,7 @@ class Turn:
         try:
             self._answer()
         finally:
-            self.is_on = self.failed = False
+            self.is_on = self.is_late = self.failed = False
 
     def _answer(self) -> None:
         written = self.settle()

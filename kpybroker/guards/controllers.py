@@ -34,8 +34,7 @@ def create_topics(node: GuardedImage, request: CreateTopicsRequest, call: Call) 
 
     A name that occurs twice, and the metadata's own, are left to the controller's decision.
     """
-    names = yield from _named_once(topic.name for topic in request.topics)
-    names.pop(CLUSTER_METADATA, None)
+    names = yield from _named_once(topic.name for topic in request.topics if topic.name != CLUSTER_METADATA)
     denied: Set[str] = frozenset()
     if not may_on_cluster(node, call, Operation.CREATE, logs_denial=False):
         denied = yield from denied_among(node, call, Operation.CREATE, ResourceType.TOPIC, names)
@@ -97,11 +96,11 @@ def _counted(elements: Iterable[T]) -> Generator[None, None, dict[T, int]]:
     return times
 
 
-def _named_once(names: Iterable[str]) -> Generator[None, None, dict[str, int]]:
+def _named_once(names: Iterable[str]) -> Generator[None, None, list[str]]:
     """Return the names that occur once, in their order and in steps."""
     times = yield from _counted(names)
-    _, once = yield from parted(times.items(), lambda item: item[1] > 1)
-    return dict(once)
+    _, once = yield from parted(times, lambda name: times[name] > 1)
+    return once
 
 
 def delete_topics(node: GuardedImage, request: DeleteTopicsRequest, call: Call) -> Verdict | InSteps:

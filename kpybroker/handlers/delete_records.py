@@ -70,7 +70,8 @@ def handle(
     """Answer each partition with its new log start. If a partition is named twice, the last offset counts."""
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
-        for nth, wanted in enumerate(topic.partitions):
+        yield
+        for nth, wanted in enumerate(topic.partitions, 1):
             offsets.setdefault(topic.name, {})[wanted.partition_index] = wanted.offset
             if nth % STEP_ELEMENTS == 0:
                 yield

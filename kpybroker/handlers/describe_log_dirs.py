@@ -26,15 +26,24 @@ from kpywire.messages.describe_log_dirs import (
 
 UNKNOWN_LAG = -1
 STEP = 32
+STEP_INDEXES = 1024
+"""The indexes of one topic that are read in one step."""
 
 
 def handle(
     broker: Context, request: DescribeLogDirsRequest, _call: Call
 ) -> Generator[None, None, DescribeLogDirsResponse]:
     """Answer each directory."""
-    wanted = None
+    wanted: dict[str, set[int]] | None = None
     if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        wanted = {}
+        for nth, topic in enumerate(request.topics, 1):
+            if nth % STEP == 0:
+                yield
+            indexes = wanted.setdefault(topic.topic, set())
+            for start in range(0, len(topic.partitions), STEP_INDEXES):
+                indexes.update(topic.partitions[start : start + STEP_INDEXES])
+                yield
     results = []
     for directory in list(broker.replicas.directories):
         result = yield from _describe(broker, directory, wanted)
@@ -47,14 +56,14 @@ def handle(
 
 
 def _describe(
-    broker: Context, directory: LogDirectory, wanted: set[tuple[str, int]] | None
+    broker: Context, directory: LogDirectory, wanted: dict[str, set[int]] | None
 ) -> Generator[None, None, DescribeLogDirsResult]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     try:
         for number, replica in enumerate(list(broker.replicas)):
             if number % STEP == STEP - 1:
                 yield
-            if wanted is not None and (replica.topic.name, replica.index) not in wanted:
+            if wanted is not None and replica.index not in wanted.get(replica.topic.name, ()):
                 continue
             log = broker.replicas.find_log(replica)
             if log is None or log.directory is not directory:
@@ -63,7 +72,7 @@ def _describe(
             topic = topics.setdefault(name, DescribeLogDirsTopic(name=name, partitions=[]))
             topic.partitions.append(_partition(replica.index, log))
         for key, copy in directory.future_logs.items():
-            if wanted is None or key in wanted:
+            if wanted is None or key[1] in wanted.get(key[0], ()):
                 topic = topics.setdefault(copy.topic, DescribeLogDirsTopic(name=copy.topic, partitions=[]))
                 topic.partitions.append(_future(copy, broker.replicas.directories.find(*key)))
         total_bytes = directory.disk.total_bytes(directory.path)

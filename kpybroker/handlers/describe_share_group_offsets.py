@@ -8,31 +8,33 @@
 """
 
 from collections.abc import Generator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
 from kpybroker.calls.gathered import gathered
 from kpybroker.calls.pending import Pending
-from kpybroker.calls.steps import each
+from kpybroker.calls.steps import STEP_ELEMENTS, Work, each, in_blocks
 from kpybroker.groups.share.events import InitializedPartitions
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import coordinator_error, group_request
-from kpybroker.serving.permissions import denied_topics, may
+from kpybroker.serving.permissions import denied_among, may
 from kpybroker.serving.share.end_offsets import EndOffset, NamedPartition, end_offsets
 from kpybroker.serving.share.group_states import Results, then
 from kpybroker.serving.share.protocol import serves_share_groups
 from kpybroker.serving.share.states import ask_all
 from kpywire import error_codes
-from kpywire.messages import read_share_group_state_summary
 from kpywire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
+from kpywire.messages.read_share_group_state_summary import PartitionData
 from kpywire.uuid import ZERO_UUID
 
 UNKNOWN = -1
@@ -52,29 +54,39 @@ def _describe(broker: Context, group: DescribeShareGroupOffsetsRequestGroup, cal
         return _group(group_id, [], error_codes.UNSUPPORTED_VERSION)
     if not may(broker, call, Operation.DESCRIBE, ResourceType.GROUP, group_id):
         return _group(group_id, [], error_codes.GROUP_AUTHORIZATION_FAILED)
-    if group.topics is None:
-        found = broker.groups.submit(
-            group_id,
-            group_request(broker, InitializedPartitions(group_id), call),
-            lambda code: coordinator_error(code),
-            writes=False,
-        )
-        return then(found, lambda partitions: _describe_all(broker, group_id, call, partitions))
-    denied = denied_topics(broker, call, Operation.DESCRIBE, [topic.topic_name for topic in group.topics])
-    known, others = {}, []
-    for topic in group.topics:
+    if group.topics is not None:
+        return call.peer.share(_describe_named(broker, group_id, call, group.topics))
+    found = broker.groups.submit(
+        group_id,
+        group_request(broker, InitializedPartitions(group_id), call),
+        lambda code: coordinator_error(code),
+        writes=False,
+    )
+    return then(found, lambda partitions: call.peer.share(_describe_all(broker, group_id, call, partitions)))
+
+
+def _describe_named(
+    broker: Context, group_id: str, call: Call, topics: list[DescribeShareGroupOffsetsRequestTopic]
+) -> Work:
+    names = (topic.topic_name for topic in topics)
+    denied = yield from denied_among(broker, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
+    known: dict[bytes, Sequence[int]] = {}
+    others: Topics = []
+    for nth, topic in enumerate(topics, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield None
         here = broker.image.topics.get(topic.topic_name)
         if topic.topic_name in denied:
             code = error_codes.TOPIC_AUTHORIZATION_FAILED
-            others.append(_without_state(topic.topic_name, topic.partitions, code))
+            others.append((yield from _without_state(topic.topic_name, topic.partitions, code)))
         elif here is None:
-            others.append(_without_state(topic.topic_name, topic.partitions))
+            others.append((yield from _without_state(topic.topic_name, topic.partitions)))
         else:
             known[here.id] = topic.partitions
-    return _read(broker, group_id, known, others)
+    return (yield from _read(broker, group_id, known, others))
 
 
-def _describe_all(broker: Context, group_id: str, call: Call, found: Mapping[bytes, Sequence[int]] | int) -> Any:
+def _describe_all(broker: Context, group_id: str, call: Call, found: Mapping[bytes, Sequence[int]] | int) -> Work:
     if isinstance(found, int):
         return _group(group_id, [], found, error_codes.message(found))
     names = {
@@ -82,46 +94,40 @@ def _describe_all(broker: Context, group_id: str, call: Call, found: Mapping[byt
         for topic_id in found
         if topic_id in broker.image.topics_by_id
     }
-    denied = denied_topics(broker, call, Operation.DESCRIBE, names.values(), logs_denial=False)
+    denied = yield from denied_among(
+        broker, call, Operation.DESCRIBE, ResourceType.TOPIC, names.values(), logs_denial=False
+    )
     shown = {topic_id: found[topic_id] for topic_id, name in names.items() if name not in denied}
-    return _read(broker, group_id, shown, [])
+    return (yield from _read(broker, group_id, shown, []))
 
 
-def _read(broker: Context, group_id: str, partitions: Mapping[bytes, Sequence[int]], others: Topics) -> Any:
+def _read(broker: Context, group_id: str, partitions: Mapping[bytes, Sequence[int]], others: Topics) -> Work:
     """Ask the share coordinators for the states, then the leaders for the ends of partitions."""
-    pending = Pending()
-    parts = {
-        topic_id: [
-            read_share_group_state_summary.PartitionData(partition=index, leader_epoch=UNKNOWN) for index in indexes
-        ]
-        for topic_id, indexes in partitions.items()
-    }
+    parts: dict[bytes, list[PartitionData]] = {}
+    for topic_id, indexes in partitions.items():
+        parts[topic_id] = yield from in_blocks(indexes, _asked)
     names = {topic_id: broker.image.topics_by_id[topic_id].name for topic_id in partitions}
+    read = Pending()
+    ask_all(broker, group_id, parts, read.resolve)
+    results: Results = read.response if read.resolved else (yield read)
+    lagging: list[NamedPartition] = []
+    for topic_id, some in results.items():
+        for nth, result in enumerate(some, 1):
+            if nth % STEP_ELEMENTS == 0:
+                yield None
+            if _has_lag(result):
+                lagging.append((names[topic_id], result.partition))
+    ends = yield from end_offsets(broker, lagging)
+    topics: Topics = []
+    for topic_id, some in results.items():
+        name = names[topic_id]
+        described = yield from in_blocks(some, partial(_partition, name, ends))
+        topics.append(DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id, partitions=described))
+    return _group(group_id, topics + others)
 
-    def read(results: Results) -> None:
-        lagging = [
-            (names[topic_id], result.partition)
-            for topic_id, some in results.items()
-            for result in some
-            if _has_lag(result)
-        ]
-        end_offsets(
-            broker, lagging, lambda ends: pending.resolve(_group(group_id, _topics(names, results, ends) + others))
-        )
 
-    ask_all(broker, group_id, parts, read)
-    return pending.response if pending.resolved else pending
-
-
-def _topics(names: Mapping[bytes, str], results: Results, ends: Mapping[NamedPartition, EndOffset]) -> Topics:
-    return [
-        DescribeShareGroupOffsetsResponseTopic(
-            topic_name=names[topic_id],
-            topic_id=topic_id,
-            partitions=[_partition(result, ends.get((names[topic_id], result.partition))) for result in some],
-        )
-        for topic_id, some in results.items()
-    ]
+def _asked(index: int) -> PartitionData:
+    return PartitionData(partition=index, leader_epoch=UNKNOWN)
 
 
 def _has_lag(result: Any) -> bool:
@@ -129,7 +135,10 @@ def _has_lag(result: Any) -> bool:
     return not result.error_code and UNKNOWN not in (result.start_offset, result.delivery_complete_count)
 
 
-def _partition(result: Any, end: EndOffset | None) -> DescribeShareGroupOffsetsResponsePartition:
+def _partition(
+    name: str, ends: Mapping[NamedPartition, EndOffset], result: Any
+) -> DescribeShareGroupOffsetsResponsePartition:
+    end = ends.get((name, result.partition))
     if end is not None and end.error_code:
         return DescribeShareGroupOffsetsResponsePartition(
             partition_index=result.partition,
@@ -150,21 +159,15 @@ def _partition(result: Any, end: EndOffset | None) -> DescribeShareGroupOffsetsR
 
 def _without_state(
     name: str, indexes: Sequence[int], code: int = error_codes.NONE
-) -> DescribeShareGroupOffsetsResponseTopic:
-    return DescribeShareGroupOffsetsResponseTopic(
-        topic_name=name,
-        topic_id=ZERO_UUID,
-        partitions=[
-            DescribeShareGroupOffsetsResponsePartition(
-                partition_index=index,
-                start_offset=UNKNOWN,
-                leader_epoch=0,
-                error_code=code,
-                error_message=error_codes.message(code) if code else None,
-            )
-            for index in indexes
-        ],
+) -> Generator[None, None, DescribeShareGroupOffsetsResponseTopic]:
+    text = error_codes.message(code) if code else None
+    partitions = yield from in_blocks(
+        indexes,
+        lambda index: DescribeShareGroupOffsetsResponsePartition(
+            partition_index=index, start_offset=UNKNOWN, leader_epoch=0, error_code=code, error_message=text
+        ),
     )
+    return DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=ZERO_UUID, partitions=partitions)
 
 
 def _group(

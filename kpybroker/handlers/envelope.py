@@ -94,7 +94,7 @@ def handle(controller: Context, request: EnvelopeRequest, call: Call) -> Work:
         response = failed_response(message, inside.call.api_version, error_codes.UNKNOWN_SERVER_ERROR)
     if isinstance(response, Pending):
         response = yield response
-    if names_no_controller(response):
+    if (yield from names_no_controller(response)):
         return EnvelopeResponse(response_data=None, error_code=error_codes.NOT_CONTROLLER)
     data = yield from _written(inside, response)
     return EnvelopeResponse(response_data=data, error_code=error_codes.NONE)

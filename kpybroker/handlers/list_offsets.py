@@ -13,13 +13,13 @@
 - Replicas see the log up to its end. Replica id -2, used by tools that inspect replicas, is answered by followers too.
 """
 
-from collections import Counter
 from collections.abc import Generator
 from functools import partial
 from typing import Any
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import STEP_ELEMENTS
 from kpybroker.errors import KafkaError
 from kpybroker.partition.leader import Leader
 from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED, Role
@@ -67,11 +67,11 @@ def handle(
 ) -> Generator[Pending | None, Any, ListOffsetsResponse]:
     """Answer each partition from memory, or from the index for a timestamp."""
     known_isolation = request.isolation_level in (READ_UNCOMMITTED, READ_COMMITTED)
-    asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
-    repeated = {partition for partition, times in asked.items() if times > 1 and known_isolation}
+    repeated = (yield from _named_twice(request)) if known_isolation else set()
     told: set[tuple[str, int]] = set()
     topics = []
     for topic in request.topics:
+        yield None
         answers = []
         for partition in topic.partitions:
             which = (topic.name, partition.partition_index)
@@ -97,6 +97,26 @@ def handle(
         if answers or not known_isolation:
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
+
+
+def _named_twice(request: ListOffsetsRequest) -> Generator[None, None, set[tuple[str, int]]]:
+    """Return the partitions that a request names more than once, found in steps."""
+    repeated: set[tuple[str, int]] = set()
+    indexes: dict[str, set[int]] = {}
+    named = 0
+    for topic in request.topics:
+        named += 1
+        if named % STEP_ELEMENTS == 0:
+            yield
+        seen = indexes.setdefault(topic.name, set())
+        for partition in topic.partitions:
+            named += 1
+            if named % STEP_ELEMENTS == 0:
+                yield
+            if partition.partition_index in seen:
+                repeated.add((topic.name, partition.partition_index))
+            seen.add(partition.partition_index)
+    return repeated
 
 
 def _look_up(

@@ -5,9 +5,11 @@
   then there are no other answers.
 """
 
+from collections.abc import Generator
 from typing import Any
 
 from kpybroker.calls.call import Call
+from kpybroker.calls.steps import STEP_ELEMENTS
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpywire import error_codes
@@ -20,18 +22,21 @@ from kpywire.messages.offset_delete import (
 )
 
 
-def handle(broker: Context, request: OffsetDeleteRequest, call: Call) -> Any:
+def handle(broker: Context, request: OffsetDeleteRequest, call: Call) -> Generator[None, None, Any]:
     """Refuse the partitions that do not exist. Pass the others to the group's coordinator, even if none are left."""
     if not request.group_id:
         return _refused(error_codes.INVALID_GROUP_ID)
     unknown: dict[str, OffsetDeleteResponseTopic] = {}
     existing = []
     for topic in request.topics:
+        yield
         known = broker.image.topics.get(topic.name)
         here = () if known is None else known.partitions
         if known is None:
             _of(unknown, topic.name)
-        for each in topic.partitions:
+        for nth, each in enumerate(topic.partitions, 1):
+            if nth % STEP_ELEMENTS == 0:
+                yield
             if each.partition_index not in here:
                 _of(unknown, topic.name).partitions.append(
                     OffsetDeleteResponsePartition(

@@ -7,13 +7,14 @@
 - An answer waits for records and for its acknowledgements to be stored. Partitions without news are left out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Any
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
 from kpybroker.calls.gathered import gathered
 from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import STEP_ELEMENTS, at_once
 from kpybroker.errors import KafkaError
 from kpybroker.serving import leader_hints
 from kpybroker.serving.context import Context
@@ -39,6 +40,11 @@ RECORD_LIMIT = 1
 
 def handle(broker: Context, request: ShareFetchRequest, call: Call) -> Any:
     """Take acknowledgements, then read the partitions of the session."""
+    return at_once(handle_in_steps(broker, request, call))
+
+
+def handle_in_steps(broker: Context, request: ShareFetchRequest, call: Call) -> Generator[None, None, Any]:
+    """Like `handle`, for a large request."""
     if not serves_share_groups(broker):
         return _failed(error_codes.UNSUPPORTED_VERSION)
     if not is_member_id(request.member_id):
@@ -54,13 +60,14 @@ def handle(broker: Context, request: ShareFetchRequest, call: Call) -> Any:
         if error.code == error_codes.SHARE_SESSION_LIMIT_REACHED:
             return _later(broker, failed, request.max_wait_ms)
         return failed
+    yield
     leader = broker.share_leader
     taken: Outcomes | Pending = Acknowledging(leader, key, call, is_renewal=is_renewal).take(
         topic for topic in request.topics if _acknowledges(topic)
     )
     found: Any = {}
     if ended is None and not is_renewal:
-        found = _read(broker, request, call, key.group_id, partitions)
+        found = yield from _read(broker, request, call, key.group_id, partitions)
 
     def answer(parts: list[Any]) -> ShareFetchResponse:
         if ended is not None:
@@ -92,11 +99,13 @@ def _acknowledges(topic: Any) -> bool:
 
 def _read(
     broker: Context, request: ShareFetchRequest, call: Call, group_id: str, partitions: Iterable[Partition]
-) -> Any:
-    """Read these partitions. The answers by partition, or a `Pending` of them."""
+) -> Generator[None, None, Any]:
+    """Read these partitions. Return the answers by partition, or a `Pending` of them."""
     errors: Answer = {}
     readable = []
-    for partition in partitions:
+    for nth, partition in enumerate(partitions, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield
         topic = broker.image.topics_by_id.get(partition[0])
         if topic is None:
             errors[partition] = refused(partition[1], error_codes.UNKNOWN_TOPIC_ID)

@@ -7,11 +7,12 @@
   for them; refusals are in the status of later answers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Generator, Iterator
 from typing import Any
 
-from kpybroker.authorization.resources import Operation
+from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
+from kpybroker.calls.steps import STEP_ELEMENTS, at_once, distinct
 from kpybroker.groups.streams.configured import InternalTopic
 from kpybroker.groups.streams.heartbeat import HeartbeatAnswer, heartbeat_error
 from kpybroker.groups.streams.member import JOINING_EPOCH
@@ -21,7 +22,7 @@ from kpybroker.serving.consumer_protocol import serves_streams_groups
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpybroker.serving.internal_topics import create
-from kpybroker.serving.permissions import denied_topics, may_on_cluster
+from kpybroker.serving.permissions import denied_among, denied_topics, may_on_cluster
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from kpywire.messages.streams_group_heartbeat import (
@@ -37,18 +38,27 @@ REFUSALS_SHOWN = 3
 
 def handle(broker: Context, request: StreamsGroupHeartbeatRequest, call: Call) -> Any:
     """Pass the request to the group's coordinator."""
+    return at_once(handle_in_steps(broker, request, call))
+
+
+def handle_in_steps(broker: Context, request: StreamsGroupHeartbeatRequest, call: Call) -> Generator[None, None, Any]:
+    """Like `handle`: the names in a large topology are examined in steps."""
     if not serves_streams_groups(broker):
         return heartbeat_error(error_codes.UNSUPPORTED_VERSION)
     again = broker.groups.answer_again(request.group_id, request)
     if again is not None:
         return again
     if request.topology is not None:
-        names = list(dict.fromkeys(_topics(request.topology)))
-        text = _why_names_are_wrong(names)
+        names = yield from distinct(_topics(request.topology))
+        text = yield from _why_names_are_wrong(names)
         if text is not None:
             return heartbeat_error(error_codes.STREAMS_INVALID_TOPOLOGY, text)
-        if denied_topics(broker, call, Operation.DESCRIBE, names):
+        if (yield from denied_among(broker, call, Operation.DESCRIBE, ResourceType.TOPIC, names)):
             return heartbeat_error(error_codes.TOPIC_AUTHORIZATION_FAILED)
+    return _join(broker, request, call)
+
+
+def _join(broker: Context, request: StreamsGroupHeartbeatRequest, call: Call) -> Any:
     text = _what_is_not_supported(request) or _what_is_wrong(request)
     if text is not None:
         return heartbeat_error(error_codes.INVALID_REQUEST, text)
@@ -82,11 +92,16 @@ def _topics(topology: Topology) -> Iterator[str]:
             yield topic.name
 
 
-def _why_names_are_wrong(names: list[str]) -> str | None:
-    internal = [name for name in names if name in INTERNAL]
-    if internal:
+def _why_names_are_wrong(names: Collection[str]) -> Generator[None, None, str | None]:
+    if any(name in names for name in INTERNAL):
+        internal = [name for name in names if name in INTERNAL]
         return f"Use of Kafka internal topics {','.join(internal)} in a Kafka Streams topology is prohibited."
-    invalid = [name for name in names if reason_invalid(name) is not None]
+    invalid = []
+    for nth, name in enumerate(names, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield
+        if reason_invalid(name) is not None:
+            invalid.append(name)
     return f"Topic names {','.join(invalid)} are not valid topic names." if invalid else None
 
 

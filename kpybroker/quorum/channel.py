@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from kpybroker.answered_errors import names_no_controller
 from kpybroker.calls.call import Call
 from kpybroker.calls.principal import ANONYMOUS, Principal
+from kpybroker.calls.steps import Work, at_once
 from kpybroker.network.peer import Peer, Unanswered
 from kpybroker.network.peers import Peers
 from kpybroker.raft.local_state import LocalState
@@ -229,18 +230,27 @@ class ControllerChannel:
         self._answered(call, self._failed(call, error_codes.UNKNOWN_SERVER_ERROR))
 
     def _answered(self, call: _Call, response: Any) -> None:
-        call.is_out = False
         self.is_lost = isinstance(response, Unanswered)
         if call not in self._calls:
             return
         if isinstance(response, Unanswered):
+            call.is_out = False
             if response.is_refused:
                 self._settle(call, self._failed(call, error_codes.UNSUPPORTED_VERSION))
             else:
                 self._later()
-        elif names_no_controller(response):
-            self._later()
+        elif call.sender is None:
+            at_once(self._read(call, response))
         else:
+            call.sender.peer.share(self._read(call, response))
+
+    def _read(self, call: _Call, response: Any) -> Work:
+        """Pass on a response unless it is about its node, in steps: the request of a client has a long one."""
+        is_from_another = yield from names_no_controller(response)
+        call.is_out = False
+        if is_from_another:
+            self._later()
+        elif call in self._calls:
             self._settle(call, response)
 
     def _leader_changed(self) -> None:

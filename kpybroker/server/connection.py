@@ -22,7 +22,7 @@ from kpybroker.fairness.times import PIECE_NS
 from kpybroker.fairness.turn import UNWRITTEN
 from kpybroker.server.backlog import Held
 from kpybroker.server.channel import GONE_ERRNOS, Channel, has_ended
-from kpybroker.server.frames import SIZE, SMALLEST_FRAME_BYTES, Dispatch, checked_size, holds_one, next_body_bytes
+from kpybroker.server.frames import SIZE, SMALLEST_FRAME_BYTES, Dispatch, checked_size, next_body_bytes, trait_of_one
 from kpybroker.server.mutes import Mute
 from kpybroker.server.outbox import Outbox, Reply
 from kpybroker.server.phases import ASIDE, CLOSED, MAY_FOLLOW, PAUSED, SERVING
@@ -35,7 +35,7 @@ log = logging.getLogger("kpybroker.server")
 
 FLUSH_BYTES: Final = 64 * 1024  # replies of pipelined requests are sent together up to this size
 SHORT_READ_BYTES: Final = 4096
-LARGE_BODY_BYTES: Final = 128 * 1024  # larger requests wait in the line while many are served: copying one takes long
+LARGE_BODY_BYTES: Final = 128 * 1024  # while many are served, larger requests wait: copying takes as long as dozens
 FRAMES_PER_PIECE: Final = 16  # the most that are served without a break, if they take no longer than half a piece
 RESUME: Final = 32  # an event beside those of the poller: bytes that were read earlier are to be served
 _size_from: Final = SIZE.unpack_from
@@ -73,9 +73,8 @@ class Connection(Debtor):
         self.answered_ns = 0
         """The time at which the dispatcher had served the last request; ``counters`` are those of its kind."""
         self.counters = UNCOUNTED
-        self._is_blocked = False
-        """Whether the channel has not accepted all replies yet; until it has, nothing more is served."""
-        self._has_ended = False  # nothing more is read, and it closes when all that was read is answered
+        self._is_blocked = False  # until the channel has accepted all replies, nothing more is served
+        self._has_ended = False  # nothing more is read; the connection closes when all that was read is answered
         self._mute: Mute | None = None  # the last of ``waiting`` while the client is above a quota
         self._wanted = READABLE  # the events that are watched for
         self._is_watched = True  # whether the channel is watched at all
@@ -97,8 +96,9 @@ class Connection(Debtor):
         if events & GONE and (self._phase != SERVING or self._has_ended):
             self._on_gone()
             return
-        is_due_later = self.owed_ns or (self._body_size > LARGE_BODY_BYTES and self.server.turn.is_on)
-        if is_due_later and not (self.client.in_transactions and self._goes_first(events)):
+        turn = self.server.turn
+        waits = self.owed_ns or turn.is_late or (self._body_size > LARGE_BODY_BYTES and turn.is_on)
+        if waits and not self._passes(events):
             self.server.poller.lined_up += 1
             self._line_up(events)
             return
@@ -108,11 +108,14 @@ class Connection(Debtor):
             self.arrived_ns = self.server.poller.turn_ns
             self._on_readable()
 
-    def _goes_first(self, events: int) -> bool:
-        """Whether just one request is readable, and goes before those in the line whatever its client owes."""
-        if events != READABLE or self._body is not None or self._is_in_line or self._phase != SERVING:
+    def _passes(self, events: int) -> bool:
+        """Whether just one short request is readable, and is served now: it goes before those in the line whatever its
+        client owes, or its client owes nothing and such requests take little time."""
+        is_idle = self._body is None and not self._is_in_line and self._phase == SERVING
+        if events != READABLE or not is_idle or (self.owed_ns and not self.client.in_transactions):
             return False
-        return holds_one(self.channel, self.server.peeked) and self.dispatch.trait_at(self.server.peeked, 4).goes_first
+        trait = trait_of_one(self.channel, self.server.peeked, self.dispatch)
+        return trait is not None and (trait.goes_first or not (self.owed_ns or trait.is_whole))
 
     def _want(self, event: int, *, wanted: bool) -> None:
         """Watch for an event from now on, or stop watching for it."""
@@ -557,10 +560,7 @@ class Connection(Debtor):
             with suppress(OSError):
                 if self.server.turn.may_answer():
                     self.outbox.flush()  # the answers to earlier requests, as far as the channel takes them
-            if all(pending.overlaps for pending in self.waiting):
-                self._read_no_more()
-            else:
-                self.close()  # the last one is the request that fails
+            self._read_no_more()
         elif isinstance(error, OSError):
             self._lost(error)
         else:

@@ -39,14 +39,16 @@ class Dispatch(Protocol):
         """The trait of the request whose header begins at ``position`` and is at least `SMALLEST_FRAME_BYTES` long."""
 
 
-def holds_one(channel: "Channel", peeked: memoryview) -> bool:
-    """Whether the only readable data is one short frame. If so, it is copied to ``peeked``. Nothing is received."""
+def trait_of_one(channel: "Channel", peeked: memoryview, dispatch: Dispatch) -> Trait | None:
+    """The trait of the only readable request, if that is one short frame. It is copied to ``peeked``; nothing is
+    received."""
     try:
         count = channel.peek_into(peeked)
     except OSError:
-        return False
+        return None
     size: int = SIZE.unpack_from(peeked)[0]
-    return SMALLEST_FRAME_BYTES < count < len(peeked) and size == count - SIZE.size
+    is_one = SMALLEST_FRAME_BYTES < count < len(peeked) and size == count - SIZE.size
+    return dispatch.trait_at(peeked, SIZE.size) if is_one else None
 
 
 def next_body_bytes(have: int, size: int, most_frame_bytes: int) -> int:

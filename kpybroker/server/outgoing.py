@@ -46,7 +46,7 @@ async def stream_to(
     addresses = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
     if len(addresses) == 1:
         ((_, only),) = addresses
-        return await loop.create_connection(protocol, only[0], port, **tls)
+        return await loop.create_connection(protocol, str(only[0]), port, **tls)
     refusals: list[OSError] = []
     for family, address in addresses:
         sock = socket.socket(family, socket.SOCK_STREAM)

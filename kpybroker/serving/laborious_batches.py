@@ -68,7 +68,7 @@ def _work(
     postponed: Sequence[Postponed],
     serve: Serve,
 ) -> Generator[Pending | None, Any, Any]:
-    postponed = [each._replace(records=_kept(each.records)) for each in postponed]
+    postponed = [_held(each) for each in postponed]
     later = Pending()
     broker.scheduler.call_soon(later.resolve, None)
     yield later  # the turn that it came in writes its appends together, and this one takes several
@@ -86,6 +86,11 @@ def _work(
         call.peer.give_up(str(why))
         return None
     return None if acks == 0 else gathered(answers, lambda found: _filled(found, postponed))
+
+
+def _held(postponed: Postponed) -> Postponed:
+    kept = _kept(postponed.records)
+    return postponed if kept is postponed.records else postponed._replace(records=kept)
 
 
 def _kept(records: Records | None) -> Records | None:

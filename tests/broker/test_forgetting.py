@@ -47,6 +47,10 @@ def test_a_message_is_freed_in_steps_and_what_others_hold_stays() -> None:
     assert len(kept.partitions) == 2 * FEW_ELEMENTS
 
 
+def test_a_long_array_within_a_short_one_is_freed_in_steps() -> None:
+    assert steps_of(forgotten([response(1, 100 * forgetting.STEP_ELEMENTS)])) >= 100
+
+
 def test_long_messages_are_known_by_all_their_elements() -> None:
     assert not is_long(response(5, 5))
     assert is_long(response(forgetting.STEP_ELEMENTS + 1, 0))

@@ -4,13 +4,23 @@ import socket
 import struct
 from collections.abc import Callable
 
-from conftest_server import LAST_KEY, OVERLAPPING_KEY, RunningServer, read_reply, reply_to, request, unwatched
+from conftest_server import (
+    LAST_KEY,
+    ORDINARY_KEY,
+    OVERLAPPING_KEY,
+    Dispatching,
+    RunningServer,
+    read_reply,
+    reply_to,
+    request,
+    unwatched,
+)
 
 from kpybroker.fairness.aside import Aside
 from kpybroker.fairness.times import ASIDE_BYTES, ASIDE_REQUEST_BYTES, MOST_OWED_NS
 from kpybroker.fairness.turn import NoWrites, Turn
 from kpybroker.server.connection import Connection
-from kpybroker.server.frames import holds_one
+from kpybroker.server.frames import trait_of_one
 from kpybroker.server.listener import PEEKED_BYTES
 from kpybroker.server.poller import EpollPoller
 
@@ -160,6 +170,36 @@ def test_an_end_goes_before_the_line_whatever_its_producer_owes(start_server: St
         assert served == [5, 0, 1, 2, 3, 4]
 
 
+def test_in_a_turn_that_takes_long_short_requests_go_before_whole_ones(start_server: StartServer) -> None:
+    served: list[int] = []
+
+    def dispatch(connection: Connection, received: memoryview) -> bytes:
+        number: int = struct.unpack_from(">i", received, 4)[0]
+        connection.server.turn.is_late = connection.server.turn.is_on
+        served.append(number)
+        return b"".join(reply_to(number))
+
+    server = start_server(dispatch)
+    clients = [server.connect() for _ in range(8)]
+    for _ in range(3):
+        for sock in clients:
+            sock.sendall(request(0, api_key=ORDINARY_KEY))
+            read_reply(sock)
+    served.clear()
+
+    def ask() -> None:
+        for number, sock in enumerate(clients):
+            sock.sendall(request(number, api_key=ORDINARY_KEY if number % 2 else OVERLAPPING_KEY))
+
+    server.call(ask)
+    for number, sock in enumerate(clients):
+        assert read_reply(sock)[0] == number
+        sock.close()
+    if isinstance(server.server.poller, EpollPoller):  # else each is a turn of its own
+        assert served == [0, 1, 3, 5, 7, 2, 4, 6]
+    assert not server.server.turn.is_late
+
+
 def test_only_one_whole_request_is_taken_for_one() -> None:
     one, peeked = request(1), memoryview(bytearray(PEEKED_BYTES))
     for sent, is_one in [
@@ -173,7 +213,7 @@ def test_only_one_whole_request_is_taken_for_one() -> None:
         with ours, theirs:
             ours.setblocking(False)
             theirs.sendall(sent)
-            assert holds_one(unwatched(ours), peeked) == is_one
+            assert (trait_of_one(unwatched(ours), peeked, Dispatching(print)) is not None) == is_one
             assert not is_one or peeked[: len(one)] == one
             theirs.sendall(b"x")
             assert ours.recv(2 * PEEKED_BYTES) == sent + b"x", "nothing was taken"

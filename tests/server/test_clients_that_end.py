@@ -11,6 +11,7 @@ from test_connection import closed_by_server, wait_until
 
 from kpybroker.calls.close_connection import CloseConnection
 from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import Work
 from kpybroker.server.connection import Connection
 from kpybroker.server.poller import EpollPoller
 
@@ -210,3 +211,30 @@ def test_a_throttled_client_that_ended_frees_its_place_if_nothing_is_due(
     end(sock)
     wait_until(lambda: not server.server.connections)
     sock.close()
+
+
+def test_a_request_that_fails_in_a_later_step_ends_its_connection_behind_earlier_answers(
+    start_server: StartServer,
+) -> None:
+    first = Pending(overlaps=True)
+
+    def dispatch(connection: Connection, received: memoryview) -> Pending | None:
+        number: int = struct.unpack_from(">i", received, 4)[0]
+        if number == 0:
+            return first
+        paused = Pending()
+
+        def work() -> Work:
+            server.loop.call_soon(paused.resolve, None)
+            yield paused
+            server.loop.call_soon(first.resolve, reply_to(0))
+            raise CloseConnection("a request that cannot be read")
+
+        failing: Pending | None = connection.share(work())
+        return failing
+
+    server = start_server(dispatch)
+    with server.connect() as sock:
+        sock.sendall(request(0, api_key=OVERLAPPING_KEY) + request(1, api_key=OVERLAPPING_KEY))
+        assert read_reply(sock)[0] == 0
+        assert sock.recv(1) == b""

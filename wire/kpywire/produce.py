@@ -21,6 +21,7 @@ from kpywire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
 )
 from kpywire.produce_hints import HintedAnswers
 from kpywire.varint import encode_unsigned_varint
@@ -38,8 +39,8 @@ Partitions = Sequence[tuple[int, Records | None]]
 """(partition index, its records)."""
 MOST_AT_ONCE: Final = 1000
 """The topics, and the partitions, that are decoded at once. A request with more is decoded in steps."""
-MOST_BYTES: Final = 1 << 21
-"""The memory that topics and partitions of one request may take: there are 6 000 of them or a few more."""
+MOST_BYTES: Final = 1 << 22
+"""The memory that topics and partitions of one request may take: there are 13 000 of them or a few more."""
 SMALL_FRAME_BYTES: Final = 32 * 1024
 """A frame up to this size is copied before it is decoded."""
 SMALL_BATCH_BYTES: Final = 2 * 1024
@@ -110,17 +111,19 @@ class ProduceCodec:
     def decode_in_steps(self, frame: memoryview, position: int) -> Generator[None, None, tuple[Produce, int]]:
         """Like `decode`, in steps."""
         request, end = yield from decoder_in_steps(ProduceRequest, self.version, MOST_BYTES)(frame, position)
-        return self._plain(request), end
+        topics: list[tuple[TopicKey, Partitions]] = []
+        for topic in request.topic_data:
+            topics.append(self._topic(topic))
+            yield
+        return Produce(request.transactional_id, request.acks, request.timeout_ms, topics), end
 
     def _plain(self, request: ProduceRequest) -> Produce:
-        topics = [
-            (
-                topic.topic_id if self.by_id else topic.name,
-                [(partition.index, partition.records) for partition in topic.partition_data],
-            )
-            for topic in request.topic_data
-        ]
+        topics = [self._topic(topic) for topic in request.topic_data]
         return Produce(request.transactional_id, request.acks, request.timeout_ms, topics)
+
+    def _topic(self, topic: TopicProduceData) -> tuple[TopicKey, Partitions]:
+        key: TopicKey = topic.topic_id if self.by_id else topic.name
+        return key, [(partition.index, partition.records) for partition in topic.partition_data]
 
     def _decode_usual(self, frame: Records, view: memoryview, position: int) -> tuple[Produce, int] | None:
         """Decode a request without tags, with counts and names below 127; None for anything else. ``view`` shows the

@@ -1,8 +1,10 @@
 """The ends of partitions, led here or elsewhere, for the lag of share groups (Kafka: ``PartitionMetadataClient``)."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import STEP_ELEMENTS, Work
 from kpybroker.network.peer import Unanswered
 from kpybroker.partition.role import READ_UNCOMMITTED
 from kpybroker.serving.context import Context
@@ -23,15 +25,13 @@ class EndOffset(NamedTuple):
     error_code: int = error_codes.NONE
 
 
-def end_offsets(
-    broker: Context,
-    partitions: Collection[NamedPartition],
-    done: Callable[[dict[NamedPartition, EndOffset]], object],
-) -> None:
-    """Find the ends of partitions. ``done`` gets all of them, perhaps at once."""
+def end_offsets(broker: Context, partitions: Collection[NamedPartition]) -> Work:
+    """Return the ends of all these partitions, in steps."""
     found: dict[NamedPartition, EndOffset] = {}
     elsewhere: dict[int, list[NamedPartition]] = {}
-    for partition in partitions:
+    for nth, partition in enumerate(partitions, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield None
         leader = _leader(broker, partition)
         if leader == broker.node_id:
             found[partition] = ask_leader(
@@ -44,10 +44,10 @@ def end_offsets(
             found[partition] = EndOffset(-1, error_codes.LEADER_NOT_AVAILABLE)
         else:
             elsewhere.setdefault(leader, []).append(partition)
-    if not elsewhere:
-        done(found)
-    for node_id, some in elsewhere.items():
-        _ask(broker, node_id, some, found, lambda: done(found) if len(found) == len(partitions) else None)
+    asked = [_ask(broker, node_id, some) for node_id, some in elsewhere.items()]
+    for answer in asked:
+        found.update(answer.response if answer.resolved else (yield answer))
+    return found
 
 
 def _leader(broker: Context, partition: NamedPartition) -> int:
@@ -56,13 +56,7 @@ def _leader(broker: Context, partition: NamedPartition) -> int:
     return -1 if known is None else known.leader
 
 
-def _ask(
-    broker: Context,
-    node_id: int,
-    some: list[NamedPartition],
-    found: dict[NamedPartition, EndOffset],
-    added: Callable[[], object],
-) -> None:
+def _ask(broker: Context, node_id: int, some: list[NamedPartition]) -> Pending:
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for name, index in some:
         topics.setdefault(name, []).append(ListOffsetsPartition(partition_index=index, timestamp=LATEST))
@@ -71,14 +65,15 @@ def _ask(
         isolation_level=READ_UNCOMMITTED,
         topics=[ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
     )
+    pending = Pending()
 
     def answered(response: Any) -> None:
+        found = dict.fromkeys(some, EndOffset(-1, error_codes.NETWORK_EXCEPTION))
         if not isinstance(response, Unanswered):
             for topic in response.topics:
                 for each in topic.partitions:
                     found[topic.name, each.partition_index] = EndOffset(each.offset, each.error_code)
-        for partition in some:
-            found.setdefault(partition, EndOffset(-1, error_codes.NETWORK_EXCEPTION))
-        added()
+        pending.resolve(found)
 
     broker.nodes.send(node_id, request, answered)
+    return pending
