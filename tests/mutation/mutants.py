@@ -84,7 +84,9 @@ class _Places(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:  # noqa: N802
         target = node.targets[0]
-        if isinstance(target, ast.Attribute | ast.Subscript) and self._here(node, f"without {ast.unparse(target)} = ..."):
+        if isinstance(target, ast.Attribute | ast.Subscript) and self._here(
+            node, f"without {ast.unparse(target)} = ..."
+        ):
             return ast.copy_location(ast.Pass(), node)
         node.value = self.visit(node.value)
         return node

@@ -54,7 +54,10 @@ PACKAGES: Final[dict[str, Package]] = {
             *_modules("kpybroker/lake", "coverage", "json_schema", "naming", "planning", "texts"),
             "kpybroker/schemas/avro_shape.py",
         ),
-        tuple(f"lake/test_{name}.py" for name in ("planning", "naming", "texts", "json_schema", "json_columns", "avro_values")),
+        tuple(
+            f"lake/test_{name}.py"
+            for name in ("planning", "naming", "texts", "json_schema", "json_columns", "avro_values")
+        ),
     ),
     "groups": Package(("kpybroker/groups",), ("groups",)),
     "journal": Package(("kpybroker/journal.py", "kpybroker/errors.py"), ("journal",)),
@@ -67,7 +70,12 @@ PACKAGES: Final[dict[str, Package]] = {
             *("findings", "groups", "joining", "kept", "keys", "mirror", "records", "replicas", "running", "sources"),
             *("stretch", "tables", "walk", "windows"),
         ),
-        ("audit/test_mapping.py", "audit/test_planted_faults.py", "audit/test_mirrors.py", "audit/test_later_audits.py"),
+        (
+            "audit/test_mapping.py",
+            "audit/test_planted_faults.py",
+            "audit/test_mirrors.py",
+            "audit/test_later_audits.py",
+        ),
     ),
     "console": Package(("kpybroker/console/views",), ("console/test_views.py", "console/test_group_progress.py")),
     "zookeeper": Package(
