@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from oracle import jars
+from oracle.recorded import recorded  # noqa: F401  a fixture
 
 JDK = ("java", "javac")
 

@@ -6,10 +6,14 @@ answer, so that another question is noticed. `pytest --record-kafka` asks Kafka 
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
+
+import pytest
+
+from oracle.jars import compile_java, java
 
 
 class Asked(Protocol):
@@ -22,6 +26,10 @@ class Asked(Protocol):
     def close(self) -> None:
         """Nothing more is asked."""
         ...
+
+
+Play = Callable[[Callable[[], Asked]], Asked]
+"""What the fixture `recorded` is: it takes the start of a JVM."""
 
 
 class Recording:
@@ -44,6 +52,7 @@ class Recording:
 
     def _save(self) -> None:
         text = json.dumps(self._sections, separators=(",", ":"), sort_keys=True)
+        self._path.parent.mkdir(exist_ok=True)
         self._path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
@@ -85,3 +94,37 @@ class Recorder:
 
 def _checksum(words: tuple[object, ...]) -> int:
     return crc32("\t".join(map(str, words)).encode())
+
+
+class AskedAtOnce:
+    """A program that reads all questions, one in a line, and prints its answers."""
+
+    def __init__(self, source: Path) -> None:
+        self._source = source
+
+    def ask_for_line(self, *words: object) -> str:
+        """All answers, for all questions."""
+        stdin = "".join(f"{each}\n" for each in words)
+        finished = java(self._source.stem, classes=[compile_java(self._source)], stdin=stdin)
+        assert finished.returncode == 0, finished.stderr[-2_000:]
+        return finished.stdout
+
+    def close(self) -> None:
+        """The program has ended."""
+
+
+@pytest.fixture
+def recorded(request: pytest.FixtureRequest) -> Iterator[Play]:
+    """Gives the recorded answers of Apache Kafka for this test, or starts it with `--record-kafka` and records them."""
+    recording = Recording(request.path.parent / "recorded" / f"{request.path.stem.removeprefix('test_')}.json.gz")
+    opened: list[Asked] = []
+
+    def play_or_record(start: Callable[[], Asked]) -> Asked:
+        is_recording = request.config.getoption("--record-kafka")
+        name = request.node.name
+        opened.append(recording.record(name, start()) if is_recording else recording.play(name))
+        return opened[-1]
+
+    yield play_or_record
+    for each in opened:
+        each.close()

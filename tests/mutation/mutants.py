@@ -45,7 +45,7 @@ class _Places(ast.NodeTransformer):
         self.found.append((getattr(node, "lineno", 0), change))
         return len(self.found) - 1 == self.wanted
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # noqa: N802  ast's own name
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         if node.name in NOT_CHANGED:
             return node
         self._depth += 1
@@ -57,10 +57,10 @@ class _Places(ast.NodeTransformer):
         changed = self.visit(node)
         return changed if isinstance(changed, list) else [changed]
 
-    def visit_Assert(self, node: ast.Assert) -> ast.AST:  # noqa: N802
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
         return node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:  # noqa: N802
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is not None:
             node.value = self.visit(node.value)
         return node
@@ -68,10 +68,10 @@ class _Places(ast.NodeTransformer):
     def visit_arg(self, node: ast.arg) -> ast.AST:
         return node
 
-    def visit_Raise(self, node: ast.Raise) -> ast.AST:  # noqa: N802
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
         return ast.copy_location(ast.Pass(), node) if self._here(node, "no raise") else node
 
-    def visit_Expr(self, node: ast.Expr) -> ast.AST:  # noqa: N802
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
         if isinstance(node.value, ast.Constant):
             return node
         if isinstance(node.value, ast.Call):
@@ -82,7 +82,7 @@ class _Places(ast.NodeTransformer):
                 return ast.copy_location(ast.Pass(), node)
         return self.generic_visit(node)
 
-    def visit_Assign(self, node: ast.Assign) -> ast.AST:  # noqa: N802
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
         target = node.targets[0]
         if isinstance(target, ast.Attribute | ast.Subscript) and self._here(
             node, f"without {ast.unparse(target)} = ..."
@@ -91,23 +91,23 @@ class _Places(ast.NodeTransformer):
         node.value = self.visit(node.value)
         return node
 
-    def visit_Continue(self, node: ast.Continue) -> ast.AST:  # noqa: N802
+    def visit_Continue(self, node: ast.Continue) -> ast.AST:
         return ast.copy_location(ast.Break(), node) if self._here(node, "continue -> break") else node
 
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:  # noqa: N802
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
         for place, operator in enumerate(node.ops):
             other = COMPARISONS[type(operator)]
             if self._here(node, f"{type(operator).__name__} -> {other.__name__}: {ast.unparse(node)}"):
                 node.ops[place] = other()
         return self.generic_visit(node)
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:  # noqa: N802
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         other = ast.Or if isinstance(node.op, ast.And) else ast.And
         if self._here(node, f"-> {other.__name__.lower()}: {ast.unparse(node)}"):
             node.op = other()
         return self.generic_visit(node)
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:  # noqa: N802
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         if isinstance(node.op, ast.Not) and self._here(node, f"without not: {ast.unparse(node)}"):
             return self.visit(node.operand)
         return self.generic_visit(node)
@@ -119,13 +119,13 @@ class _Places(ast.NodeTransformer):
             node.op = other()
         return self.generic_visit(node)
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # noqa: N802
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         return self._arithmetic(node)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:  # noqa: N802
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         return self._arithmetic(node)
 
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:  # noqa: N802
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
         value = node.value
         if isinstance(value, bool):
             if self._here(node, f"{value} -> {not value}"):
@@ -134,7 +134,7 @@ class _Places(ast.NodeTransformer):
             return ast.copy_location(ast.Constant(value + 1), node)
         return node
 
-    def visit_If(self, node: ast.If) -> ast.AST:  # noqa: N802
+    def visit_If(self, node: ast.If) -> ast.AST:
         if ast.unparse(node.test) == "TYPE_CHECKING":
             return node
         return self.generic_visit(node)

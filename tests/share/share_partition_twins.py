@@ -10,11 +10,16 @@ from share_partition_world import MEMBERS, SharePartitionWorld, some_log
 from kpybroker.share.acknowledging import Acknowledgement
 from kpybroker.share.acquiring import LogBatch, Wish
 from kpybroker.share.partition import Settings, StateWrite, StoredBatch
+from oracle.asked import AskedOracle
 from oracle.recorded import Asked
 
 STEPS = 80
 STEPS_SHOWN = 24
 STEP_WEIGHTS = {"acquire": 35, "acknowledge": 40, "release": 4, "store": 30, "wait": 8, "start": 2}
+
+
+def started() -> AskedOracle:
+    return AskedOracle("SharePartitionOracle.java", "kafka.server.share.SharePartitionOracle")
 
 
 class Twins:

@@ -4,7 +4,7 @@ import pytest
 import share_partition_twins
 
 from oracle.asked import AskedOracle
-from oracle.recorded import Recorded
+from oracle.recorded import Play
 
 HISTORIES = 30
 RECORDED = 12
@@ -17,5 +17,5 @@ def test_states_and_writes_are_those_of_kafka(kafka: AskedOracle, seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(RECORDED))
-def test_states_and_writes_are_those_that_kafka_had(recorded_kafka: Recorded, seed: int) -> None:
-    share_partition_twins.play(recorded_kafka, seed)
+def test_states_and_writes_are_those_that_kafka_had(recorded: Play, seed: int) -> None:
+    share_partition_twins.play(recorded(share_partition_twins.started), seed)
