@@ -34,13 +34,15 @@ PACKAGES: Final[dict[str, Package]] = {
     "share": Package(("kpybroker/share",), ("share",)),
     "share_coordinator": Package(("kpybroker/share_coordinator",), ("share_coordinator",)),
     "quotas": Package(("kpybroker/quotas",), ("quotas",)),
-    "controller": Package(("kpybroker/controller",), ("controller",)),
+    "controller": Package(("kpybroker/controller",), ("controller", "transcripts")),
     "fetch": Package(("kpybroker/fetch",), ("fetch",)),
-    "coordination": Package(("kpybroker/coordination",), ("coordination",)),
+    "coordination": Package(
+        ("kpybroker/coordination",), ("coordination", "share_coordinator", "groups/test_topic_view.py", "transactions")
+    ),
     "telemetry": Package(("kpybroker/telemetry",), ("telemetry",)),
     "partition": Package(("kpybroker/partition", "kpybroker/replicas/fetcher.py"), ("partition", "replication")),
-    "authorization": Package(("kpybroker/authorization",), ("authorization",)),
-    "sasl": Package(("kpybroker/sasl",), ("sasl",)),
+    "authorization": Package(("kpybroker/authorization",), ("authorization", "controller/test_acls_beside_kafka.py")),
+    "sasl": Package(("kpybroker/sasl",), ("sasl", "oauth/test_access_tokens.py")),
     "scan": Package(
         _modules(
             "kpybroker/scan",
