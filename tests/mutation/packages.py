@@ -25,6 +25,12 @@ class Package(NamedTuple):
             found += sorted(place.rglob("*.py")) if place.is_dir() else [place]
         return found
 
+    def modules(self) -> list[str]:
+        """The names by which its modules are imported."""
+        parts = [path.relative_to(ROOT).with_suffix("").parts for path in self.files()]
+        names = [".".join(each[1:] if each[0] in ("wire", "storage") else each) for each in parts]
+        return [name.removesuffix(".__init__") for name in names]
+
 
 def _modules(folder: str, *names: str) -> tuple[str, ...]:
     return tuple(f"{folder}/{name}.py" for name in names)

@@ -7,6 +7,7 @@ it counts as found.
 
 import faulthandler
 import gc
+import importlib
 import os
 import resource
 import signal
@@ -48,6 +49,8 @@ class Trial:
         self._tests = [each for each in self._tests if Path(each).exists()]
         with _output_in(log):
             self.has_tests = bool(self._tests) and self._play("--collect-only") == 0
+        for name in package.modules():
+            importlib.import_module(name)  # some are imported only when they are used
         self.cpu_s = 0.0
 
     def without_mutant(self) -> bool:
