@@ -29,7 +29,7 @@ class Asked(Protocol):
 
 
 Play = Callable[[Callable[[], Asked]], Asked]
-"""What the fixture `recorded` is: it takes the start of a JVM."""
+"""The fixture `recorded`: it takes a function that starts a JVM."""
 
 
 class Recording:

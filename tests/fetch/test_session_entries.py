@@ -131,7 +131,7 @@ def test_a_partition_that_is_unknown_is_watched_nowhere() -> None:
     assert entry.replica is None
 
 
-def test_a_closed_session_has_nothing_left_and_wakes_nobody() -> None:
+def test_a_closed_session_has_nothing_left_to_wake() -> None:
     session, (entry, _) = session_of(2)
     session.wake = lambda: pytest.fail("nobody waits")
     session.close()
@@ -191,7 +191,7 @@ def test_of_idle_sessions_the_one_that_was_idle_longest_goes() -> None:
     assert two not in cache.sessions.values()
 
 
-def test_without_slots_nobody_gets_a_session() -> None:
+def test_without_slots_there_are_no_sessions() -> None:
     cache = Sessions(0, random.Random(1))
     assert begun(cache, 1, 0).id == NO_SESSION
     assert cache.partitions == 0
