@@ -4,7 +4,7 @@ import pytest
 
 from kpybroker.coordination.decision import CoordinatorDecision
 from kpybroker.coordination.pattern import whole_match
-from kpybroker.coordination.sweeps import PAUSE_MS, Sweeps
+from kpybroker.coordination.sweeps import Sweeps
 from kpybroker.re2_patterns import InvalidPattern
 
 
@@ -82,7 +82,6 @@ def test_the_next_slice_is_due_unless_something_else_is_earlier(
     if waits:
         sweeps.begin("a", visit)
     assert sweeps.sooner(deadline_ms) == expected
-    assert PAUSE_MS > 0
 
 
 def test_a_decision_is_full_with_its_first_record() -> None:
@@ -101,3 +100,9 @@ def test_a_pattern_matches_the_whole_of_a_name() -> None:
     assert [matches(name) for name in ("a", "aa", "b", "ab", "ba", "", "a\n")] == [True, True, True, *[False] * 4]
     with pytest.raises(InvalidPattern):
         whole_match("(")
+
+
+def test_the_first_sweep_of_a_shard_is_due_at_once() -> None:
+    sweeps = Sweeps()
+    sweeps.begin("a", visit)
+    assert sweeps.sooner(1) == 0

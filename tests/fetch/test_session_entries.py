@@ -218,3 +218,13 @@ def test_sessions_have_ids_of_their_own() -> None:
     ids = {begun(cache, 1, 0).id for _ in range(100)}
     assert len(ids) == 100
     assert NO_SESSION not in ids
+
+
+def test_a_young_session_makes_no_room_although_an_older_one_is_there() -> None:
+    cache = Sessions(2, random.Random(1))
+    old = begun(cache, 9, 0)
+    now_ms = EVICTION_MS + 1
+    young = begun(cache, 1, now_ms)
+    cache.resume(FetchRequest(session_id=old.id, session_epoch=1), uses_ids=False, now_ms=now_ms)
+    assert begun(cache, 5, now_ms).id == NO_SESSION
+    assert list(cache.sessions.values()) == [old, young]
