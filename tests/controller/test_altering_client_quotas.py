@@ -3,7 +3,6 @@
 import pytest
 from controller_world import ControllerWorld
 
-from kpybroker.controller.heartbeats import Heartbeats, Session
 from kpywire import error_codes
 from kpywire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -111,49 +110,3 @@ def test_many_entities_are_altered_in_steps() -> None:
     answers = altered(world, *(entry({"user": f"u{number}"}, **{RATE: 1.0}) for number in range(300)))
     assert answers == [(error_codes.NONE, None)] * 300
     assert len(world.image.client_quotas) == 300
-
-
-def test_a_session_lasts_as_long_as_its_time_and_not_longer() -> None:
-    heartbeats, session = Heartbeats(9_000), Session(1, 5)
-    assert not heartbeats.has_valid_session(session, 0)
-    heartbeats.contact(session, 1_000)
-    assert heartbeats.has_valid_session(session, 10_000)
-    assert heartbeats.take_expired(10_000) is None
-    assert not heartbeats.has_valid_session(session, 10_001)
-    assert heartbeats.take_expired(10_001) == session
-    assert heartbeats.take_expired(10_001) is None
-    heartbeats.contact(session, 20_000)
-    heartbeats.end(session)
-    assert not heartbeats.has_valid_session(session, 20_000)
-
-
-def test_a_connection_of_an_earlier_incarnation_does_not_end_that_of_this_one() -> None:
-    heartbeats = Heartbeats(9_000)
-    earlier, now = Session(1, 5), Session(1, 9)
-    heartbeats.connected(earlier)
-    assert heartbeats.is_connected(earlier)
-    heartbeats.connected(now)
-    heartbeats.disconnected(earlier)
-    assert (heartbeats.is_connected(now), heartbeats.is_connected(earlier)) == (True, False)
-    heartbeats.disconnected(now)
-    assert not heartbeats.is_connected(now)
-
-
-def test_a_controlled_shutdown_waits_for_what_was_written_when_it_began() -> None:
-    heartbeats = Heartbeats(9_000)
-    for broker_id, offset in ((1, 40), (2, 30), (3, 35)):
-        heartbeats.touch(broker_id, offset, fenced=False)
-    assert not heartbeats.is_shutting_down(3)
-    heartbeats.begin_controlled_shutdown(3, 34)
-    heartbeats.begin_controlled_shutdown(3, 99)
-    assert heartbeats.is_shutting_down(3)
-    assert heartbeats.controlled_shutdown_offset(3) == 33
-    assert heartbeats.lowest_offset([1, 2]) == 30
-    assert heartbeats.lowest_offset([1, 9]) == 40
-    assert heartbeats.lowest_offset([]) is None
-    heartbeats.touch(3, 36, fenced=False)
-    assert heartbeats.is_shutting_down(3)
-    heartbeats.touch(3, 36, fenced=True)
-    assert not heartbeats.is_shutting_down(3)
-    heartbeats.forget(1)
-    assert heartbeats.lowest_offset([1, 2, 3]) == 30
