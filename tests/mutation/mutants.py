@@ -69,7 +69,7 @@ class _Places(ast.NodeTransformer):
         return node
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        return ast.copy_location(ast.Pass(), node) if self._here(node, "no raise") else node
+        return _removed(node) if self._here(node, "no raise") else node
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         if isinstance(node.value, ast.Constant):
@@ -79,7 +79,7 @@ class _Places(ast.NodeTransformer):
             if ast.unparse(called).split(".")[0] in LOGS or ast.unparse(called).startswith("self._log"):
                 return node
             if self._here(node, f"without {ast.unparse(called)}(...)"):
-                return ast.copy_location(ast.Pass(), node)
+                return _removed(node)
         return self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
@@ -87,7 +87,7 @@ class _Places(ast.NodeTransformer):
         if isinstance(target, ast.Attribute | ast.Subscript) and self._here(
             node, f"without {ast.unparse(target)} = ..."
         ):
-            return ast.copy_location(ast.Pass(), node)
+            return _removed(node)
         node.value = self.visit(node.value)
         return node
 
@@ -138,6 +138,11 @@ class _Places(ast.NodeTransformer):
         if ast.unparse(node.test) == "TYPE_CHECKING":
             return node
         return self.generic_visit(node)
+
+
+def _removed(node: ast.stmt) -> ast.stmt:
+    """A statement that is not reached: what it names outside its function stays named, `super()` for one."""
+    return ast.copy_location(ast.If(ast.Constant(False), [node], []), node)
 
 
 def _is_text(node: ast.AST) -> bool:

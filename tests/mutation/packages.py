@@ -64,7 +64,7 @@ PACKAGES: Final[dict[str, Package]] = {
         ),
         tuple(
             f"lake/test_{name}.py"
-            for name in ("planning", "naming", "texts", "json_schema", "json_columns", "avro_values")
+            for name in ("planning", "naming", "texts", "json_schema", "json_columns", "avro_values", "avro_shape")
         ),
     ),
     "groups": Package(("kpybroker/groups",), ("groups",)),

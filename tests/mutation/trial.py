@@ -120,10 +120,12 @@ class _output_in:  # noqa: N801  used like a function
 
 
 def _plant(mutant: Mutant) -> bool:
-    """Give the functions of a module the code of its mutant; False if the module is not imported by the tests."""
+    """Give the changed function of a module the code of its mutant; False if there is no such function."""
+    as_it_is = set(_codes(compile(mutant.path.read_text(), str(mutant.path), "exec")))
     changed = {
         (code.co_qualname, code.co_firstlineno): code
         for code in _codes(compile(tree_with(mutant), str(mutant.path), "exec"))
+        if code not in as_it_is
     }
     planted = False
     for function in gc.get_objects():

@@ -3,6 +3,7 @@
 Not compared: writes of locks that end at once, which are one write here, and one for each lock in Kafka.
 """
 
+from collections.abc import Mapping
 from random import Random
 
 from share_partition_world import MEMBERS, SharePartitionWorld, some_log
@@ -16,6 +17,8 @@ from oracle.recorded import Asked
 STEPS = 80
 STEPS_SHOWN = 24
 STEP_WEIGHTS = {"acquire": 35, "acknowledge": 40, "release": 4, "store": 30, "wait": 8, "start": 2}
+OF_A_SHORT_LOG = STEP_WEIGHTS | {"release": 12, "wait": 12, "start": 12}
+"""The log loses its beginning more often."""
 
 
 def started() -> AskedOracle:
@@ -25,9 +28,10 @@ def started() -> AskedOracle:
 class Twins:
     """The same inputs to both."""
 
-    def __init__(self, kafka: Asked, rng: Random) -> None:
+    def __init__(self, kafka: Asked, rng: Random, weights: Mapping[str, int] = STEP_WEIGHTS) -> None:
         self.kafka = kafka
         self.rng = rng
+        self.weights = weights
         settings = Settings(rng.choice((2, 3, 5, 10)), rng.choice((10, 30, 200)), 1_000)
         self.ours = SharePartitionWorld(settings, some_log(rng))
         stored, offset = [], rng.choice((0, 5))
@@ -63,7 +67,7 @@ class Twins:
         assert f"A {self.ours.shown()}" == theirs, "\n".join(self.steps[-STEPS_SHOWN:])
 
     def step(self) -> None:
-        getattr(self, self.rng.choices(list(STEP_WEIGHTS), list(STEP_WEIGHTS.values()))[0])()
+        getattr(self, self.rng.choices(list(self.weights), list(self.weights.values()))[0])()
 
     # Steps
 
@@ -157,9 +161,9 @@ def _write(write: StateWrite) -> str:
     return f"{write.state_epoch} {write.leader_epoch} {write.start_offset} {write.delivery_complete_count} {batches}"
 
 
-def play(kafka: Asked, seed: int) -> None:
+def play(kafka: Asked, seed: int, weights: Mapping[str, int] = STEP_WEIGHTS) -> None:
     """A history, to its end or until Kafka has failed."""
-    twins = Twins(kafka, Random(seed))
+    twins = Twins(kafka, Random(seed), weights)
     for _ in range(STEPS):
         if not twins.is_over:
             twins.step()

@@ -248,3 +248,45 @@ def test_a_record_that_is_suspected_is_given_without_others_at_its_last_attempt(
         world.store(is_stored=True)
     assert given == [[Acquired(0, 7, 1)], [Acquired(0, 7, 2)], [Acquired(0, 3, 3)], [Acquired(0, 0, 4)]]
     assert world.partition.start_offset == 1, "after its last attempt a record is done with"
+
+
+def test_an_empty_partition_begins_where_the_log_does() -> None:
+    world = SharePartitionWorld(Settings(), [LogBatch(0, 9)])
+    world.load(0, [])
+    world.acquire(Wish("m", 100, 100))
+    world.acknowledge("m", Acknowledgement(0, 9, [ACCEPT]))
+    world.store(is_stored=True)
+    assert (world.partition.is_empty, world.partition.in_flight_count) == (True, 0)
+    world.log_starts_at(30)
+    found = world.partition
+    assert (found.start_offset, found.end_offset, found.next_fetch_offset()) == (30, 30, 30)
+    world.log_starts_at(20)
+    assert found.start_offset == 30
+
+
+def test_a_start_of_the_log_archives_what_is_below_it_and_nothing_else() -> None:
+    world = SharePartitionWorld(Settings(), [LogBatch(0, 9), LogBatch(10, 19), LogBatch(20, 29)])
+    world.load(0, [])
+    world.acquire(Wish("m", 100, 5))
+    world.release("m")
+    world.store(is_stored=True)
+    world.log_starts_at(15)
+    states = {offset: state.state for offset, state in world.states()}
+    assert {states[offset] for offset in range(15)} == {ARCHIVED}
+    assert {states[offset] for offset in range(15, 30)} == {AVAILABLE}
+    assert world.partition.start_offset == 15
+    assert world.acquire(Wish("n", 100, 100))[2] == [Acquired(15, 19, 2), Acquired(20, 29, 2)]
+
+
+def test_records_in_a_hole_of_the_log_are_archived_and_those_around_it_given() -> None:
+    world = SharePartitionWorld(Settings(), [LogBatch(0, 9), LogBatch(10, 19), LogBatch(20, 29)])
+    world.load(0, [])
+    world.acquire(Wish("m", 100, 5))
+    world.release("m")
+    world.store(is_stored=True)
+    world.log = world.log[1:]
+    assert world.acquire(Wish("n", 3, 100, is_limit=True))[2] == [Acquired(10, 12, 2)]
+    states = {offset: state.state for offset, state in world.states()}
+    assert {states[offset] for offset in range(10)} == {ARCHIVED}
+    assert world.partition.delivery_complete_count == 10
+    assert world.partition.next_fetch_offset() == 13, "it goes on behind them"
