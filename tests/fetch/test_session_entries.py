@@ -8,7 +8,7 @@ import pytest
 from kpybroker.calls.steps import at_once
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
-from kpybroker.fetch.sessions import EVICTION_MS, Sessions
+from kpybroker.fetch.sessions import ABANDONED_MS, EVICTION_MS, MOST_REMEMBERED, SWEEP_MS, Sessions
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 
@@ -228,3 +228,24 @@ def test_a_young_session_makes_no_room_although_an_older_one_is_there() -> None:
     cache.resume(FetchRequest(session_id=old.id, session_epoch=1), uses_ids=False, now_ms=now_ms)
     assert begun(cache, 5, now_ms).id == NO_SESSION
     assert list(cache.sessions.values()) == [old, young]
+
+
+def test_an_idle_session_stays_for_two_minutes_exactly() -> None:
+    cache = Sessions(1, random.Random(1))
+    first = begun(cache, 1, 0)
+    cache.resume(FetchRequest(session_id=first.id, session_epoch=1), uses_ids=False, now_ms=5)
+    assert begun(cache, 1, EVICTION_MS + 5).id == NO_SESSION
+    assert begun(cache, 1, EVICTION_MS + 6).id != NO_SESSION
+
+
+def test_abandoned_sessions_are_searched_once_a_minute() -> None:
+    cache = Sessions(10, random.Random(1))
+    begun(cache, 1, SWEEP_MS)
+    begun(cache, 1, SWEEP_MS + 1)
+    begun(cache, 1, SWEEP_MS + ABANDONED_MS + 1)
+    assert cache.evictions == 1, "the second one is not abandoned yet"
+    begun(cache, 1, 2 * SWEEP_MS + ABANDONED_MS)
+    assert cache.evictions == 1
+    begun(cache, 1, 2 * SWEEP_MS + ABANDONED_MS + 1)
+    assert cache.evictions == 2
+    assert Sessions(1, random.Random(1)).remembered_budget.left == MOST_REMEMBERED
