@@ -309,6 +309,10 @@ sim-zookeeper: setup ## the same with brokers in ZooKeeper mode at a simulated e
 sim-mutants: setup ## the same with planted bugs: which are found, and by which seed (OPTIONS='--only fsync,vote --write')
 	$(BIN)/python -m tests.sim mutants $(OPTIONS)
 
+.PHONY: mutants
+mutants: setup ## small changes to the code of pure packages, and how many of them the quick tests find (OPTIONS='--only share,quotas --sample 25')
+	$(BIN)/python -m tests.mutation $(OPTIONS)
+
 .PHONY: acls
 acls: setup ## a million decisions on random ACLs, here and by Kafka's own authorizer (DECISIONS=…)
 	$(PYTEST) tests/authorization/test_authorizer_beside_kafka.py -s -o timeout=0 --acl-decisions $(or $(DECISIONS),1000000)

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from oracle import jars
+from oracle.recorded import recorded  # noqa: F401  a fixture
 
 JDK = ("java", "javac")
 
@@ -40,6 +41,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "searching"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-kafka", action="store_true", help="ask Apache Kafka again for what quick tests replay")
     group = parser.getgroup("hostile clients")
     group.addoption(
         "--hostile-rounds", type=int, default=1, help="the number of times 2 500 damaged requests of each API are sent"

@@ -106,12 +106,15 @@ def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TokenRefused(f"the token's {name} is not a number")
     try:
-        return float(value)
+        seconds = float(value)
     except OverflowError:
         raise TokenRefused(f"the token's {name} is too large") from None
+    if not math.isfinite(seconds):
+        raise TokenRefused(f"the token's {name} is not a number")
+    return seconds
 
 
 def _scope(claims: Mapping[str, Any], name: str) -> list[str]:

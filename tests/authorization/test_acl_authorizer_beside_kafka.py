@@ -18,8 +18,7 @@ from kpybroker.zookeeper.tree.acls import AclEntry, Resource
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 from oracle.asked import AskedOracle
 from oracle.jars import KAFKA_BEFORE_4
-
-pytestmark = pytest.mark.java
+from oracle.recorded import Asked, Play
 
 SUPER: Final = "User:super; User:CN=a,O=b "
 PRINCIPALS: Final = ("User:a", "User:b", "User:*", "User:a:b", "Team:a", "Team:*", "User:CN=a,O=b")
@@ -30,11 +29,16 @@ NAMES: Final = ("a", "b", "aa", "ab", "ba", "aab", "abb", "*", "a*", "hardcode",
 TYPES: Final = tuple(ResourceType)[2:]
 OPERATIONS: Final = tuple(each for each in tuple(Operation)[2:] if each != Operation.TWO_PHASE_COMMIT)
 QUESTIONS: Final = 40
+RECORDED: Final = 6_000
+
+
+def started() -> AskedOracle:
+    return AskedOracle("AclAuthorizerOracle.java", "AclAuthorizerOracle", release=KAFKA_BEFORE_4)
 
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[AskedOracle]:
-    oracle = AskedOracle("AclAuthorizerOracle.java", "AclAuthorizerOracle", release=KAFKA_BEFORE_4)
+    oracle = started()
     yield oracle
     oracle.close()
 
@@ -42,7 +46,7 @@ def kafka() -> Iterator[AskedOracle]:
 class World:
     """The same ACLs here and in Kafka."""
 
-    def __init__(self, kafka: AskedOracle, rng: Random) -> None:
+    def __init__(self, kafka: Asked, rng: Random) -> None:
         self.kafka, self.rng = kafka, rng
         everyone = rng.random() < 0.4
         self.ours = AclAuthorizer(super_users({"super.users": SUPER}), allows_without_acl=everyone)
@@ -98,8 +102,17 @@ class World:
         )
 
 
+@pytest.mark.java
 def test_both_authorizers_decide_the_same(kafka: AskedOracle, request: pytest.FixtureRequest) -> None:
-    wanted, seed, allowed, denied = request.config.getoption("--acl-decisions"), 0, 0, 0
+    compare(kafka, request.config.getoption("--acl-decisions"))
+
+
+def test_decisions_are_those_that_kafka_made(recorded: Play) -> None:
+    compare(recorded(started), RECORDED)
+
+
+def compare(kafka: Asked, wanted: int) -> None:
+    seed, allowed, denied = 0, 0, 0
     while allowed + denied < wanted:
         world = World(kafka, Random(seed))
         seed += 1

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kpybroker.authorization.acl_authorizer import AclAuthorizer
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
 from kpybroker.calls.principal import Principal
@@ -79,3 +80,44 @@ def test_super_users_may_everything_and_a_resource_without_acls_is_as_configured
         assert judge.allows(BOB, HOST, Operation.READ, ResourceType.TOPIC, "u")
         assert judge.allows(ALICE, HOST, Operation.READ, ResourceType.TOPIC, "t") is everyone
         assert not judge.allows(ALICE, HOST, Operation.READ, ResourceType.TOPIC, "u")
+
+
+@pytest.mark.parametrize(
+    ("denied", "pattern", "any_is_left"),
+    [
+        ("t", PatternType.LITERAL, False),
+        ("u", PatternType.LITERAL, True),
+        ("t", PatternType.PREFIXED, False),
+        ("", PatternType.PREFIXED, True),  # as in Kafka, which begins with the first character
+        ("tt", PatternType.PREFIXED, True),
+        ("*", PatternType.LITERAL, False),
+    ],
+)
+def test_any_topic_is_allowed_where_a_denial_does_not_cover_all_that_is_allowed(
+    denied: str, pattern: PatternType, any_is_left: bool
+) -> None:
+    allowing = acl("t", Operation.READ)
+    assert authorizer(allowing).allows_any(ALICE, HOST, Operation.READ, ResourceType.TOPIC)
+    both = authorizer(allowing, acl(denied, Operation.READ, Permission.DENY, pattern))
+    for _ in range(2):
+        assert both.allows_any(ALICE, HOST, Operation.READ, ResourceType.TOPIC) == any_is_left
+    assert not both.allows_any(ALICE, HOST, Operation.WRITE, ResourceType.TOPIC)
+    both.acls_changed({}, [number.to_bytes(16) for number in range(2)])
+    assert not both.allows_any(ALICE, HOST, Operation.READ, ResourceType.TOPIC)
+
+
+def test_decisions_are_counted_once_each() -> None:
+    made = authorizer(acl("t", Operation.READ))
+    for name, count in (("t", 3), ("u", 2)):
+        for _ in range(count):
+            made.allows(ALICE, HOST, Operation.READ, ResourceType.TOPIC, name)
+    assert (made.allowed_count, made.denied_count) == (3, 2)
+
+
+@pytest.mark.parametrize("everyone", [True, False])
+def test_in_zookeeper_mode_a_question_about_any_resource_counts_once(*, everyone: bool) -> None:
+    made = AclAuthorizer(frozenset([BOB]), allows_without_acl=everyone)
+    made.acls_changed({}, [])
+    assert made.allows_any(ALICE, HOST, Operation.READ, ResourceType.TOPIC) == everyone
+    assert (made.allowed_count, made.denied_count) == ((1, 0) if everyone else (0, 1))
+    assert made.allows_any(BOB, HOST, Operation.READ, ResourceType.TOPIC)

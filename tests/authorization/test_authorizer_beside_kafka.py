@@ -17,8 +17,7 @@ from kpywire.metadata_records import encode_record
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord as Acl
 from kpywire.metadata_records.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from oracle.asked import AskedOracle
-
-pytestmark = pytest.mark.java
+from oracle.recorded import Asked, Play
 
 SUPER: Final = "User:super; User:CN=a,O=b "
 PRINCIPALS: Final = ("User:a", "User:b", "User:*", "User:a:b", "Team:a", "Team:*", "User:CN=a,O=b", "User:CN=a,O=c")
@@ -31,14 +30,19 @@ ASKED_NAMES: Final = tuple(each for each in NAMES if each != "*a")
 TYPES: Final = tuple(ResourceType)[2:]
 OPERATIONS: Final = tuple(Operation)[2:]
 QUESTIONS: Final = 40
+RECORDED: Final = 6_000
 """The number of questions about one principal at one address."""
 CHANGES: Final = 5
 """The number of times that the ACLs of a world change."""
 
 
+def started() -> AskedOracle:
+    return AskedOracle("AclOracle.java", "org.apache.kafka.controller.AclOracle")
+
+
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[AskedOracle]:
-    oracle = AskedOracle("AclOracle.java", "org.apache.kafka.controller.AclOracle")
+    oracle = started()
     yield oracle
     oracle.close()
 
@@ -58,7 +62,7 @@ def an_acl(rng: Random, kinds: tuple[ResourceType, ...]) -> AclContent:
 class World:
     """The same ACLs here and in Kafka."""
 
-    def __init__(self, kafka: AskedOracle, rng: Random) -> None:
+    def __init__(self, kafka: Asked, rng: Random) -> None:
         self.kafka, self.rng = kafka, rng
         self.acls: dict[bytes, Acl] = {}
         everyone = rng.random() < 0.3
@@ -109,8 +113,17 @@ class World:
         return "\n".join(map(str, [here, theirs, differing, *self.acls.values()]))
 
 
+@pytest.mark.java
 def test_both_authorizers_decide_the_same(kafka: AskedOracle, request: pytest.FixtureRequest) -> None:
-    wanted, decided, seed, allowed, denied = request.config.getoption("--acl-decisions"), 0, 0, 0, 0
+    compare(kafka, request.config.getoption("--acl-decisions"))
+
+
+def test_decisions_are_those_that_kafka_made(recorded: Play) -> None:
+    compare(recorded(started), RECORDED)
+
+
+def compare(kafka: Asked, wanted: int) -> None:
+    decided, seed, allowed, denied = 0, 0, 0, 0
     while decided < wanted:
         world = World(kafka, Random(seed))
         for _ in range(CHANGES):
@@ -122,6 +135,7 @@ def test_both_authorizers_decide_the_same(kafka: AskedOracle, request: pytest.Fi
     assert min(allowed, denied) > wanted / 20
 
 
+@pytest.mark.java
 def test_the_wildcard_covers_names_that_begin_with_an_asterisk_too(kafka: AskedOracle) -> None:
     """Kafka overlooks the ACLs of all names there, so that its DENY for all groups leaves such groups alone."""
     world = World(kafka, Random(0))

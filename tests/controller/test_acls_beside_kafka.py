@@ -16,8 +16,7 @@ from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kpywire.metadata_records import encode_record
 from kpywire.metadata_records.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from oracle.asked import AskedOracle
-
-pytestmark = pytest.mark.java
+from oracle.recorded import Asked, Play
 
 PRINCIPALS: Final = ("User:a", "User:b", "User:*", "User:CN=a,O=b")
 HOSTS: Final = ("*", "10.0.0.7", "10.0.0.0/8", "")
@@ -26,9 +25,13 @@ TYPES: Final = tuple(ResourceType)[2:]
 OPERATIONS: Final = tuple(Operation)[2:]
 
 
+def started() -> AskedOracle:
+    return AskedOracle("AclOracle.java", "org.apache.kafka.controller.AclOracle")
+
+
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[AskedOracle]:
-    oracle = AskedOracle("AclOracle.java", "org.apache.kafka.controller.AclOracle")
+    oracle = started()
     yield oracle
     oracle.close()
 
@@ -90,8 +93,18 @@ def encoded(request: Any) -> str:
     return base64.b64encode(codec.encode(request, 3)).decode()
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("seed", range(6))
 def test_both_controllers_decide_the_same(kafka: AskedOracle, seed: int) -> None:
+    compare(kafka, seed)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_decisions_are_those_that_kafka_made(recorded: Play, seed: int) -> None:
+    compare(recorded(started), seed)
+
+
+def compare(kafka: Asked, seed: int) -> None:
     rng = Random(seed)
     world = ControllerWorld()
     kafka.ask_for_line("begin", "", "false")
@@ -119,6 +132,7 @@ def test_both_controllers_decide_the_same(kafka: AskedOracle, seed: int) -> None
     assert len(world.image.acls) > 10
 
 
+@pytest.mark.java
 def test_ten_thousand_may_go_at_once_and_no_more(kafka: AskedOracle) -> None:
     world = ControllerWorld()
     kafka.ask_for_line("begin", "", "false")

@@ -37,10 +37,10 @@ from kpywire.messages.list_partition_reassignments import ListPartitionReassignm
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.metadata_records import encode_record
 from oracle.asked import AskedOracle
-
-pytestmark = pytest.mark.java
+from oracle.recorded import Asked, Play
 
 LIVES: Final = 60
+RECORDED: Final = 8
 STEPS: Final = 80
 IDS: Final = (1, 2, 3, 4, 5)
 UNKNOWN_ID: Final = 9
@@ -49,9 +49,13 @@ LEVELS: Final = (30, 30, 30, 17, 9)
 """The levels of ``metadata.version``: the last one, with log directories, without them."""
 
 
+def started() -> AskedOracle:
+    return AskedOracle("ControllerOracle.java", "org.apache.kafka.controller.ControllerOracle")
+
+
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[AskedOracle]:
-    oracle = AskedOracle("ControllerOracle.java", "org.apache.kafka.controller.ControllerOracle")
+    oracle = started()
     yield oracle
     oracle.close()
 
@@ -59,7 +63,7 @@ def kafka() -> Iterator[AskedOracle]:
 class Twins:
     """A controller here and Kafka's. The test is brokers, leaders and operators."""
 
-    def __init__(self, kafka: AskedOracle, rng: Random) -> None:
+    def __init__(self, kafka: Asked, rng: Random) -> None:
         self.kafka, self.rng = kafka, rng
         self.events: list[str] = []
         self.with_elr = rng.random() < 0.4
@@ -330,8 +334,14 @@ def plain(message: Any) -> Any:
     return message if fields is None else {name: plain(getattr(message, name)) for name in fields}
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("seed", range(LIVES))
 def test_both_decide_the_same(kafka: AskedOracle, seed: int) -> None:
     twins = Twins(kafka, Random(seed))
     twins.live(STEPS)
     assert len(twins.events) > STEPS / 2
+
+
+@pytest.mark.parametrize("seed", range(RECORDED))
+def test_decisions_are_those_that_kafka_made(recorded: Play, seed: int) -> None:
+    Twins(recorded(started), Random(seed)).live(STEPS)

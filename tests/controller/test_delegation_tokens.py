@@ -20,6 +20,7 @@ from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kpywire.metadata_records import encode_record
 from kpywire.metadata_records.delegation_token_record import DelegationTokenRecord
 from oracle.asked import AskedOracle
+from oracle.recorded import Asked, Play
 
 KEY: Final = "a key of all nodes"
 LIFETIME_MS, EXPIRY_MS = 10_000, 3_000
@@ -160,9 +161,13 @@ def test_versions_without_a_requester_do_not_name_one() -> None:
 # Beside Kafka.
 
 
+def started() -> AskedOracle:
+    return AskedOracle("TokenOracle.java", "org.apache.kafka.controller.TokenOracle")
+
+
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[AskedOracle]:
-    oracle = AskedOracle("TokenOracle.java", "org.apache.kafka.controller.TokenOracle")
+    oracle = started()
     yield oracle
     oracle.close()
 
@@ -170,7 +175,7 @@ def kafka() -> Iterator[AskedOracle]:
 class Twins:
     """Random requests to a controller here and to Kafka's, which has the tokens that were made here."""
 
-    def __init__(self, kafka: AskedOracle, rng: Random) -> None:
+    def __init__(self, kafka: Asked, rng: Random) -> None:
         self.kafka, self.rng = kafka, rng
         self.key = "" if rng.random() < 0.1 else KEY
         self.level = 13 if rng.random() < 0.1 else 30
@@ -239,7 +244,15 @@ class Twins:
 
 @pytest.mark.java
 def test_kafka_decides_the_same_at_every_step(kafka: AskedOracle) -> None:
-    for seed in range(25):
+    compare(kafka, 25)
+
+
+def test_kafka_decided_the_same_at_every_step(recorded: Play) -> None:
+    compare(recorded(started), 4)
+
+
+def compare(kafka: Asked, histories: int) -> None:
+    for seed in range(histories):
         twins = Twins(kafka, Random(seed))
         for _ in range(60):
             twins.play()

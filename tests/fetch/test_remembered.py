@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kpybroker.fetch.remembered import NotRemembered, RememberedBudget, RememberedFetch
+from kpybroker.fetch.remembered import NotRemembered, RememberedBudget, RememberedFetch, SessionlessFetch
 from kpybroker.fetch.session import Entry
 from kpywire import codec
 from kpywire.fetch import PackedTopic, codec_for
@@ -115,3 +115,31 @@ def test_there_is_room_for_so_many_partitions_of_all_clients_together() -> None:
     assert budget.left == 0
     first.close()
     assert budget.left == 3
+
+
+def test_a_partition_that_is_not_asked_for_any_more_is_not_due() -> None:
+    one = remembered()
+    one.take(topics(("a", [(0, 5), (1, 6)]), ("b", [(0, 7)])))
+    one.take(topics(("a", [(1, 6)])))
+    assert [(e.topic, e.index) for e in one.session.changed] == [("a", 1)]
+
+
+def test_a_connection_that_is_gone_gives_back_what_it_took_and_watches_nothing() -> None:
+    budget = RememberedBudget(5)
+    one = RememberedFetch(VERSION, 1, uses_ids=False, budget=budget)
+    assert (one.version, one.isolation, one.session.lasts) == (VERSION, 1, True)
+    found = one.take(topics(("a", [(0, 5), (1, 6)]), ("b", [(0, 7)])))
+    settle(found)
+    assert budget.left == 2
+    replica: Any = found[0][0].replica
+    SessionlessFetch("c", found[0], one).close()
+    assert budget.left == 5
+    assert not replica.watchers
+    assert not one.session.entries
+    SessionlessFetch("c", ()).close()
+
+
+def test_the_whole_budget_may_be_taken_and_no_more() -> None:
+    assert len(remembered(3).take(topics(("a", [(0, 5), (1, 6), (2, 7)])))[0]) == 3
+    with pytest.raises(NotRemembered):
+        remembered(2).take(topics(("a", [(0, 5), (1, 6), (2, 7)])))

@@ -80,6 +80,10 @@ def test_a_session_does_not_change_between_names_and_ids() -> None:
     with pytest.raises(KafkaError) as error:
         cache.resume(fetch(first.id, 1, {}), uses_ids=True, now_ms=0)
     assert error.value.code == error_codes.FETCH_SESSION_TOPIC_ID_ERROR
+    with pytest.raises(KafkaError) as error:
+        cache.resume(fetch(first.id, 1, {}), uses_ids=False, now_ms=0)
+    assert error.value.code == error_codes.FETCH_SESSION_ID_NOT_FOUND, "it has ended"
+    assert cache.partitions == 0
 
 
 def test_forgetting_the_last_partition_ends_the_session() -> None:

@@ -92,3 +92,20 @@ def test_coverage_is_read_as_it_was_written(coverage: dict[int, tuple[Lane, ...]
 def test_other_text_is_no_coverage(text: str) -> None:
     with pytest.raises(ValueError, match="not offsets"):
         of_json(text)
+
+
+def test_steps_are_read_in_pieces_and_reached_as_far_as_these_follow_one_another() -> None:
+    step, other = Step(0, 0, 10, 35), Step(1, 0, 0, 5)
+    pieces = planning.tasks([step, other], 10)
+    assert pieces == [Step(0, 0, 10, 20), Step(0, 0, 20, 30), Step(0, 0, 30, 35), other]
+    assert planning.reached([step, other], {each: each.end for each in pieces}) == [step, other]
+    cut_short = {each: each.end for each in pieces} | {pieces[1]: 27}
+    assert planning.reached([step, other], cut_short) == [step._replace(end=27), other], "the third does not follow"
+    assert planning.reached([step, other], {pieces[1]: 30, other: 0}) == [], "nothing was read from the start on"
+
+
+def test_the_end_of_a_log_below_the_table_is_a_loss() -> None:
+    coverage = {0: (Lane(0, 5), Lane(8, 20)), 1: (Lane(0, 7),), 2: ()}
+    assert planning.lost(coverage, {0: 20, 1: 7}) == {}
+    assert planning.lost(coverage, {0: 19, 1: 6, 2: 0}) == {0: (20, 19), 1: (7, 6)}
+    assert planning.lost(coverage, {}) == {}, "a partition that is not known is not lost"

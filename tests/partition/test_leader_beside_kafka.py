@@ -10,17 +10,20 @@ from kpybroker.errors import KafkaError
 from kpybroker.partition.in_sync import IsrChange, PartitionState, Rules
 from kpywire import error_codes
 from oracle.asked import AskedOracle
-
-pytestmark = pytest.mark.java
+from oracle.recorded import Asked, Play
 
 LIVES = 40
 STEPS = 60
 NOT_EXPECTED = (error_codes.UNKNOWN_SERVER_ERROR, error_codes.NOT_CONTROLLER, error_codes.REQUEST_TIMED_OUT)
 
 
+def started() -> AskedOracle:
+    return AskedOracle("PartitionOracle.java", "PartitionOracle")
+
+
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[AskedOracle]:
-    oracle = AskedOracle("PartitionOracle.java", "PartitionOracle")
+    oracle = started()
     yield oracle
     oracle.close()
 
@@ -28,7 +31,7 @@ def kafka() -> Iterator[AskedOracle]:
 class Twins:
     """A partition here and in Kafka. The test is its followers, its controller and its clock."""
 
-    def __init__(self, kafka: AskedOracle, rng: Random) -> None:
+    def __init__(self, kafka: Asked, rng: Random) -> None:
         self.kafka, self.rng = kafka, rng
         self.events: list[str] = []
         self.is_over = False
@@ -158,10 +161,19 @@ class Twins:
         self.say("learn", self.leader_epoch, partition_epoch, ",".join(map(str, isr)))
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("seed", range(3))
 def test_both_see_the_same(kafka: AskedOracle, seed: int) -> None:
+    compare(kafka, seed, LIVES)
+
+
+def test_a_leader_sees_what_kafka_saw(recorded: Play) -> None:
+    compare(recorded(started), 0, LIVES // 2)
+
+
+def compare(kafka: Asked, seed: int, lives: int) -> None:
     rng = Random(seed)
-    for _ in range(LIVES):
+    for _ in range(lives):
         twins = Twins(kafka, rng)
         events = [
             *[twins.appends] * 3,
@@ -177,6 +189,7 @@ def test_both_see_the_same(kafka: AskedOracle, seed: int) -> None:
                 rng.choice(events)()
 
 
+@pytest.mark.java
 def test_kafka_forgets_a_proposal_when_metadata_tell_it_what_it_knows(kafka: AskedOracle) -> None:
     """And commits without a replica that the controller may have let in by then; a leader here does not."""
     kafka.ask_for_line("begin", int(LAG_MS), 1, "1,2")

@@ -259,3 +259,21 @@ def test_any_bytes_are_accepted_or_refused(data: bytes, batch: bytes, place: int
     except Refused:
         return
     assert len(list(read_records(accepted.buffer))) == accepted.header.record_count
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+def test_a_batch_of_just_the_size_that_is_allowed_is_accepted(codec: int) -> None:
+    batch = batch_of(b"a" * 300, codec=codec)
+    assert accept(batch, ValidationConfig(max_message_bytes=len(batch))).header.codec == codec
+    refused = refusal(batch, ValidationConfig(max_message_bytes=len(batch) - 1))
+    assert refused.code == error_codes.MESSAGE_TOO_LARGE
+    assert accept(batch, ValidationConfig(segment_bytes=len(batch))).header.codec == codec
+    assert refusal(batch, ValidationConfig(segment_bytes=len(batch) - 1)).code == error_codes.RECORD_LIST_TOO_LARGE
+
+
+def test_a_timestamp_at_the_edge_of_what_is_allowed_is_accepted() -> None:
+    config = ValidationConfig(before_max_ms=1_000, after_max_ms=500)
+    for timestamp in (NOW - 1_000, NOW + 500):
+        assert accept(batch_of(b"a", timestamp=timestamp), config).header.base_timestamp == timestamp
+    for timestamp in (NOW - 1_001, NOW + 501):
+        assert refusal(batch_of(b"a", timestamp=timestamp), config).code == error_codes.INVALID_TIMESTAMP

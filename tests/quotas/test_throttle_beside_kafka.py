@@ -12,10 +12,9 @@ from kpybroker.quotas.client_quotas import CLIENT_KINDS, ClientQuotas, Entity
 from kpybroker.quotas.mutations import MutationQuotas
 from kpybroker.quotas.rate import Windows
 from kpybroker.quotas.throttle import Throttle
-from oracle import compile_java, java
+from oracle.recorded import Asked, AskedAtOnce, Play
 
-pytestmark = pytest.mark.java
-
+HERE = Path(oracle.__file__).parent
 ROUNDS = 120
 STEPS = 60
 USERS = ("a", "b", "c")
@@ -97,15 +96,12 @@ def lines_of(rng: Random) -> list[list[str]]:
     return lines
 
 
-def test_throttle_times_are_kafkas() -> None:
+def compare(kafka: Asked, rounds: int) -> None:
     rng = Random(20_261_124)
-    lines = [line for _ in range(ROUNDS) for line in lines_of(rng)]
+    lines = [line for _ in range(rounds) for line in lines_of(rng)]
     here = Managers()
     ours = [here.answer(line) for line in lines]
-    classes = compile_java(Path(oracle.__file__).parent / "QuotaOracle.java")
-    finished = java("QuotaOracle", classes=[classes], stdin="".join("\t".join(line) + "\n" for line in lines))
-    assert finished.returncode == 0, finished.stderr[-2_000:]
-    kafkas = finished.stdout.split("\n")[:-1]
+    kafkas = kafka.ask_for_line(*("\t".join(line) for line in lines)).split("\n")[:-1]
     assert len(kafkas) == len(ours)
     waits = 0
     for number, (line, kafka, our) in enumerate(zip(lines, kafkas, ours, strict=True)):
@@ -115,3 +111,16 @@ def test_throttle_times_are_kafkas() -> None:
             assert kafka == our, (number, lines[max(0, number - 60) : number + 1])
         waits += our not in ("", "0", "accepted 0")
     assert waits > len(lines) / 10
+
+
+def kafkas() -> Asked:
+    return AskedAtOnce(HERE / "QuotaOracle.java")
+
+
+@pytest.mark.java
+def test_throttle_times_are_kafkas() -> None:
+    compare(kafkas(), ROUNDS)
+
+
+def test_throttle_times_are_those_that_kafka_had(recorded: Play) -> None:
+    compare(recorded(kafkas), ROUNDS // 2)

@@ -19,6 +19,7 @@ from kpybroker.config.topic import effective
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.handlers import fetch, list_offsets
 from kpybroker.io.scheduler import ManualScheduler, Pieces, Timer
+from kpybroker.labour.labour import Labour
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.network.nodes import Nodes
@@ -222,6 +223,7 @@ class WorldNode:
             IdentifiedDirectory(each, directory_id(self.id, number)) for number, each in enumerate(self.log_directories)
         ]
         directories = Directories(identified, scheduler, world.lines.append)
+        self.labour = Labour(scheduler)
         self.authorizer = None
         self.labour = None  # no batch here takes long
         self.image = MetadataImage("cluster")

@@ -12,7 +12,7 @@ from kpybroker.scan.bounds import Bound, LogRange, questions, resolved
 from kpybroker.scan.errors import BadOption, ScanError
 from kpybroker.scan.planning import Sizes, tasks
 from kpybroker.scan.ranges import Range, Spot
-from kpybroker.scan.stream_offsets import Positions, begin, from_json, losses, ranges, unknown
+from kpybroker.scan.stream_offsets import Positions, at_most, begin, from_json, losses, ranges, unknown
 
 LOGS = {("t", 0): LogRange(5, 10), ("t", 1): LogRange(0, 3)}
 
@@ -193,3 +193,10 @@ def test_deleted_partitions_and_offsets_that_go_back_are_losses() -> None:
     end = Positions({("t", 0): 4}, {"t": OLD})
     assert [loss.condition for loss in losses(start, end, {})] == ["PARTITIONS_DELETED", "PARTITION_OFFSET_CHANGED"]
     assert ranges(begin(start, end, {}), end) == []
+
+
+def test_positions_are_bounded_by_others_but_for_topics_that_were_made_again() -> None:
+    here = Positions({("t", 0): 5, ("t", 1): 9, ("u", 0): 5}, {"t": b"t" * 16, "u": b"u" * 16})
+    there = Positions({("t", 0): 7, ("u", 0): 3}, {"t": b"t" * 16, "u": b"n" * 16})
+    assert at_most(here, there).offsets == {("t", 0): 5, ("t", 1): 9, ("u", 0): 5}
+    assert at_most(there, here).offsets == {("t", 0): 5, ("u", 0): 3}

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
+import share_partition_twins
 
 from oracle.asked import AskedOracle
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[AskedOracle]:
-    oracle = AskedOracle("SharePartitionOracle.java", "kafka.server.share.SharePartitionOracle")
+    oracle = share_partition_twins.started()
     yield oracle
     oracle.close()

@@ -12,7 +12,7 @@ from kpybroker.share.aborted import AbortedTransaction, TransactionalBatch, leav
 from kpybroker.share.acknowledging import ACCEPT, REJECT, RELEASE, Acknowledgement
 from kpybroker.share.acquiring import Acquired, LogBatch, Wish
 from kpybroker.share.partition import ImpossibleState, Settings, SharePartition, StoredBatch
-from kpybroker.share.record_state import ACQUIRED, ARCHIVED
+from kpybroker.share.record_state import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE
 
 LOCK_MS = 1_000
 
@@ -159,3 +159,134 @@ def test_at_the_limit_records_that_the_log_lost_are_not_given() -> None:
     world.store(is_stored=True)
     world.log = world.log[1:]
     assert world.acquire(Wish("n", 100, 100))[2] == []
+
+
+def test_a_lock_that_ends_during_a_change_frees_its_records_if_the_change_is_not_stored() -> None:
+    world = SharePartitionWorld(Settings(lock_duration_ms=LOCK_MS), [LogBatch(0, 9)])
+    world.load(0, [])
+    world.acquire(Wish("m", 100, 100))
+    assert world.acknowledge("m", Acknowledgement(0, 9, [ACCEPT])) == 0
+    world.wait(LOCK_MS)
+    assert {state.state for _, state in world.states()} == {ACKNOWLEDGED}
+    world.store(is_stored=False)
+    assert {(state.state, state.member_id) for _, state in world.states()} == {(AVAILABLE, "")}
+    assert world.acquire(Wish("n", 100, 100))[2] == [Acquired(0, 9, 2)]
+
+
+def test_a_change_that_is_not_stored_is_as_if_it_had_not_been_asked_for() -> None:
+    world = SharePartitionWorld(Settings(lock_duration_ms=LOCK_MS), [LogBatch(0, 9)])
+    world.load(0, [])
+    world.acquire(Wish("m", 100, 100))
+    before = world.shown()
+    for kind in (ACCEPT, RELEASE, REJECT):
+        assert world.acknowledge("m", Acknowledgement(0, 9, [kind])) == 0
+        assert world.partition.delivery_complete_count == (0 if kind == RELEASE else 10)
+        world.store(is_stored=False)
+        assert world.shown() == before
+    world.wait(LOCK_MS)
+    assert {state.state for _, state in world.states()} == {AVAILABLE}, "its lock still ends"
+
+
+def test_records_that_the_log_lost_during_a_change_stay_lost_if_it_is_not_stored() -> None:
+    world = SharePartitionWorld(Settings(), [LogBatch(0, 9), LogBatch(10, 19)])
+    world.load(0, [])
+    world.acquire(Wish("m", 100, 5))
+    assert world.acknowledge("m", Acknowledgement(0, 9, [RELEASE])) == 0
+    world.log_starts_at(10)
+    world.log = world.log[1:]
+    world.store(is_stored=False)
+    assert {state.state for offset, state in world.states() if offset < 10} == {ARCHIVED}
+    world.release("m")
+    world.store(is_stored=True)
+    assert world.acquire(Wish("n", 100, 100))[2] == [Acquired(10, 19, 2)]
+
+
+@pytest.mark.parametrize("is_limit", [True, False])
+def test_at_the_limit_all_that_came_back_is_given(*, is_limit: bool) -> None:
+    world = SharePartitionWorld(Settings(max_record_locks=10), [LogBatch(0, 9), LogBatch(10, 19)])
+    world.load(0, [])
+    assert world.acquire(Wish("m", 100, 100), 1)[2] == [Acquired(0, 9, 1)]
+    assert not world.partition.can_acquire()
+    world.acknowledge("m", Acknowledgement(3, 9, [RELEASE]))
+    world.store(is_stored=True)
+    assert world.partition.can_acquire()
+    assert world.acquire(Wish("n", 100, 100, is_limit))[2] == [Acquired(3, 9, 2)]
+    assert not world.partition.can_acquire()
+
+
+def test_records_that_the_log_lost_make_room_for_others() -> None:
+    world = SharePartitionWorld(Settings(max_record_locks=10), [LogBatch(0, 9), LogBatch(20, 29)])
+    world.load(0, [])
+    world.acquire(Wish("m", 100, 100), 1)
+    world.release("m")
+    world.store(is_stored=True)
+    world.log = world.log[1:]
+    assert world.acquire(Wish("n", 100, 100))[2] == [], "it archives what is not there any more"
+    assert world.partition.can_acquire()
+    assert world.acquire(Wish("n", 100, 100))[2] == [Acquired(20, 29, 1)]
+
+
+def test_a_gap_between_stored_states_is_read_and_given() -> None:
+    world = SharePartitionWorld(Settings(), [LogBatch(0, 4), LogBatch(5, 9), LogBatch(10, 14)])
+    world.load(0, [StoredBatch(0, 4, ACKNOWLEDGED, 1), StoredBatch(10, 14, ACKNOWLEDGED, 1)])
+    assert (world.partition.start_offset, world.partition.next_fetch_offset()) == (5, 5)
+    assert world.partition.delivery_complete_count == 5
+    assert world.acquire(Wish("m", 100, 100))[2] == [Acquired(5, 9, 1)]
+    world.acknowledge("m", Acknowledgement(5, 9, [ACCEPT]))
+    world.store(is_stored=True)
+    assert (world.partition.start_offset, world.partition.delivery_complete_count) == (10, 5)
+    assert world.acquire(Wish("m", 100, 100))[2] == [], "nothing is given twice"
+
+
+def test_a_record_that_is_suspected_is_given_without_others_at_its_last_attempt() -> None:
+    world = SharePartitionWorld(Settings(delivery_limit=4), [LogBatch(0, 7)])
+    world.load(0, [])
+    given: list[list[Acquired]] = []
+    for _ in range(4):
+        given.append(world.acquire(Wish("m", 100, 100))[2])
+        world.release("m")
+        world.store(is_stored=True)
+    assert given == [[Acquired(0, 7, 1)], [Acquired(0, 7, 2)], [Acquired(0, 3, 3)], [Acquired(0, 0, 4)]]
+    assert world.partition.start_offset == 1, "after its last attempt a record is done with"
+
+
+def test_an_empty_partition_begins_where_the_log_does() -> None:
+    world = SharePartitionWorld(Settings(), [LogBatch(0, 9)])
+    world.load(0, [])
+    world.acquire(Wish("m", 100, 100))
+    world.acknowledge("m", Acknowledgement(0, 9, [ACCEPT]))
+    world.store(is_stored=True)
+    assert (world.partition.is_empty, world.partition.in_flight_count) == (True, 0)
+    world.log_starts_at(30)
+    found = world.partition
+    assert (found.start_offset, found.end_offset, found.next_fetch_offset()) == (30, 30, 30)
+    world.log_starts_at(20)
+    assert found.start_offset == 30
+
+
+def test_a_start_of_the_log_archives_what_is_below_it_and_nothing_else() -> None:
+    world = SharePartitionWorld(Settings(), [LogBatch(0, 9), LogBatch(10, 19), LogBatch(20, 29)])
+    world.load(0, [])
+    world.acquire(Wish("m", 100, 5))
+    world.release("m")
+    world.store(is_stored=True)
+    world.log_starts_at(15)
+    states = {offset: state.state for offset, state in world.states()}
+    assert {states[offset] for offset in range(15)} == {ARCHIVED}
+    assert {states[offset] for offset in range(15, 30)} == {AVAILABLE}
+    assert world.partition.start_offset == 15
+    assert world.acquire(Wish("n", 100, 100))[2] == [Acquired(15, 19, 2), Acquired(20, 29, 2)]
+
+
+def test_records_in_a_hole_of_the_log_are_archived_and_those_around_it_given() -> None:
+    world = SharePartitionWorld(Settings(), [LogBatch(0, 9), LogBatch(10, 19), LogBatch(20, 29)])
+    world.load(0, [])
+    world.acquire(Wish("m", 100, 5))
+    world.release("m")
+    world.store(is_stored=True)
+    world.log = world.log[1:]
+    assert world.acquire(Wish("n", 3, 100, is_limit=True))[2] == [Acquired(10, 12, 2)]
+    states = {offset: state.state for offset, state in world.states()}
+    assert {states[offset] for offset in range(10)} == {ARCHIVED}
+    assert world.partition.delivery_complete_count == 10
+    assert world.partition.next_fetch_offset() == 13, "it goes on behind them"

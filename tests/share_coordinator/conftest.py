@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from kafka_share_coordinator import KafkaShareCoordinator
+from kafka_share_coordinator import KafkaShareCoordinator, started
 from share_coordinator_world import ShareCoordinatorWorld
 
 
@@ -14,6 +14,6 @@ def world() -> ShareCoordinatorWorld:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaShareCoordinator]:
-    coordinator = KafkaShareCoordinator()
+    coordinator = KafkaShareCoordinator(started())
     yield coordinator
     coordinator.close()

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from oracle.asked import AskedOracle
+from oracle.recorded import Asked
 
 
 class Outcome(NamedTuple):
@@ -12,15 +13,19 @@ class Outcome(NamedTuple):
     records: list[tuple[bytes, bytes | None]]
 
 
-class KafkaShareCoordinator(AskedOracle):
+def started() -> AskedOracle:
+    return AskedOracle("ShareCoordinatorOracle.java", "org.apache.kafka.coordinator.share.ShareCoordinatorOracle")
+
+
+class KafkaShareCoordinator:
     """One coordinator at a time; ``reset`` makes a new one."""
 
-    def __init__(self) -> None:
-        super().__init__("ShareCoordinatorOracle.java", "org.apache.kafka.coordinator.share.ShareCoordinatorOracle")
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
 
     def ask(self, *words: object) -> Outcome:
         outcome = Outcome("", [])
-        for word in self.ask_for_line(*words).split("\t"):
+        for word in self._asked.ask_for_line(*words).split("\t"):
             kind, _, rest = word.partition(" ")
             if kind == "A":
                 outcome = outcome._replace(answer=rest)
@@ -28,3 +33,6 @@ class KafkaShareCoordinator(AskedOracle):
                 key, value = rest.split(" ")
                 outcome.records.append((bytes.fromhex(key), None if value == "-" else bytes.fromhex(value)))
         return outcome
+
+    def close(self) -> None:
+        self._asked.close()

@@ -1,9 +1,10 @@
 """The states of share partitions: begun, changed, fenced, read again after a restart, deleted."""
 
-from share_coordinator_world import KEY, OTHER, TOPIC, ShareCoordinatorWorld
+from share_coordinator_world import KEY, MONOTONIC_LAG_MS, OTHER, TOPIC, ShareCoordinatorWorld
 
+from kpybroker.coordination.sweeps import PAUSE_MS
 from kpybroker.journal import TooLarge
-from kpybroker.share_coordinator.events import Prune
+from kpybroker.share_coordinator.events import Prune, TimersDue
 from kpybroker.share_coordinator.key import SharePartitionKey
 from kpybroker.share_coordinator.record import Deletion, Snapshot, Update
 from kpywire import error_codes
@@ -137,3 +138,48 @@ def test_a_share_partition_without_a_state(world: ShareCoordinatorWorld) -> None
     summary = world.read_summary()
     assert (summary.error_code, summary.start_offset, summary.delivery_complete_count) == (0, -1, -1)
     assert not world.log
+
+
+def test_an_update_whose_snapshot_was_cut_off_the_log_begins_a_state(world: ShareCoordinatorWorld) -> None:
+    world.initialize(state_epoch=3, start_offset=7)
+    world.read(leader_epoch=2)
+    world.write((7, 9, 2, 1), state_epoch=3, leader_epoch=2, start_offset=7, delivery_complete_count=3)
+    world.log_start = 1
+    world.restart()
+    found = world.states[KEY].current
+    assert (found.state_epoch, found.leader_epoch, found.start_offset) == (0, 2, 7)
+    assert (found.delivery_complete_count, found.create_timestamp_ms, found.write_timestamp_ms) == (3, 0, 0)
+    assert world.read(leader_epoch=1).error_code == error_codes.FENCED_LEADER_EPOCH
+
+
+def test_a_state_that_is_written_during_the_search_for_cold_ones_is_not_written_again() -> None:
+    world = ShareCoordinatorWorld(cold_snapshot_interval_ms=1_000, max_batch_bytes=2_000)
+    keys = [SharePartitionKey(f"g{number}", TOPIC, 0) for number in range(12)]
+    for key in keys:
+        world.initialize(key)
+    before = len(world.log)
+    world.now_ms += 1_000
+    due_ms = world.coordinator.next_deadline_ms()
+    assert due_ms is not None
+    decided = world.coordinator.decide(TimersDue(world.now_ms), due_ms)
+    in_a_slice = len(decided.records)
+    assert [each.key for each in decided.records] == keys[:in_a_slice] != keys
+    assert world.coordinator.next_deadline_ms() == due_ms + PAUSE_MS, "the rest of it comes in a moment"
+    world.initialize(keys[-1], state_epoch=2)
+    world.run_timers()
+    written = world.records[before:]
+    assert [each.key for each in written] == [keys[-1], *keys[in_a_slice:-1]]
+
+
+def test_cold_states_are_searched_once_in_each_interval() -> None:
+    world = ShareCoordinatorWorld(cold_snapshot_interval_ms=1_000)
+    first_ms = world.coordinator.next_deadline_ms()
+    assert first_ms == world.now_ms - MONOTONIC_LAG_MS + 1_000
+    world.initialize()
+    world.now_ms += 900
+    world.run_timers()
+    assert len(world.log) == 1
+    world.now_ms += 100
+    world.run_timers()
+    assert len(world.log) == 2
+    assert world.coordinator.next_deadline_ms() == first_ms + 1_000

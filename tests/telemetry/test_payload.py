@@ -1,5 +1,6 @@
 """Payloads are read whole or refused, within bounds of memory and time, whatever the bytes."""
 
+import struct
 import tracemalloc
 from contextlib import suppress
 
@@ -18,7 +19,7 @@ from kpybroker.telemetry.payload import (
     read,
 )
 from kpywire.errors import Malformed
-from otlp import CUMULATIVE, DELTA, GAUGE, HISTOGRAM, SUM, Metric, metrics_data, nested, number
+from otlp import CUMULATIVE, DELTA, GAUGE, HISTOGRAM, SUM, Metric, fixed64, metrics_data, nested, number
 
 MEBIBYTE = 1 << 20
 LABELS = st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=8), max_size=4)
@@ -131,3 +132,40 @@ def test_a_long_name_is_not_kept() -> None:
 def test_a_payload_of_nothing_but_fields_is_refused() -> None:
     with pytest.raises(Malformed, match="more than"):
         at_once(read(b"\x0a\x00" * (MOST_FIELDS + 1)))
+
+
+def one_point(labels: bytes) -> bytes:
+    value = fixed64(3, bytes(8)) + fixed64(6, bytes(8))
+    metric = nested(1, b"a") + nested(GAUGE, nested(1, value + labels))
+    return nested(1, nested(2, nested(2, metric)))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (nested(1, b"x"), "x"),
+        (number(2, 1), "true"),
+        (number(2, 0), "false"),
+        (number(3, 7), "7"),
+        (number(3, -7), "-7"),
+        (number(3, -(2**63)), str(-(2**63))),
+        (number(3, 2**63 - 1), str(2**63 - 1)),
+        (fixed64(4, struct.pack("<d", 1.5)), "1.5"),
+        (b"", ""),
+    ],
+)
+def test_a_label_of_any_type_is_text(value: bytes, text: str) -> None:
+    other = nested(7, nested(1, b"o") + nested(2, nested(1, b"other")))
+    for labels in (
+        nested(7, nested(1, b"l") + nested(2, value)) + other,
+        other + nested(7, nested(1, b"l") + nested(2, value)),
+    ):
+        ((point),) = at_once(read(one_point(labels))).points
+        assert dict(point.labels) == {"l": text, "o": "other"}
+
+
+def test_a_field_with_the_number_zero_is_refused() -> None:
+    with pytest.raises(Malformed):
+        at_once(read(b"\x00\x01"))
+    with pytest.raises(Malformed):
+        at_once(read(one_point(b"\x02\x00")))

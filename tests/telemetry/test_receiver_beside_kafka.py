@@ -17,9 +17,8 @@ from kpywire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptio
 from kpywire.messages.push_telemetry import PushTelemetryRequest
 from kpywire.uuid import ZERO_UUID, from_string, to_string
 from oracle.asked import AskedOracle
+from oracle.recorded import Asked, Play
 from otlp import CUMULATIVE, DELTA, GAUGE, SUM, Metric, fixed64, metrics_data, nested, number, varint
-
-pytestmark = pytest.mark.java
 
 STEPS = 250
 MAX_BYTES = 400
@@ -40,9 +39,13 @@ PAYLOADS = (
 )  # fmt: skip
 
 
+def started() -> AskedOracle:
+    return AskedOracle("TelemetryOracle.java", "TelemetryOracle")
+
+
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[AskedOracle]:
-    oracle = AskedOracle("TelemetryOracle.java", "TelemetryOracle")
+    oracle = started()
     yield oracle
     oracle.close()
 
@@ -114,7 +117,7 @@ class Ours:
 class Pair:
     """Both, and what each of them has answered for its own ids and subscriptions."""
 
-    def __init__(self, kafka: AskedOracle) -> None:
+    def __init__(self, kafka: Asked) -> None:
         self.kafka, self.ours = kafka, Ours()
         self.kafka.ask_for_line(0, "begin", MAX_BYTES)
         self.ids = [(each, each) for each in IDS]
@@ -155,8 +158,18 @@ class Pair:
         self.errors.add(theirs)
 
 
+@pytest.mark.java
 @pytest.mark.seeds(0, 8)
 def test_random_histories_are_answered_as_by_kafka(kafka: AskedOracle, seed: int) -> None:
+    play(kafka, seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_histories_are_answered_as_kafka_did(recorded: Play, seed: int) -> None:
+    play(recorded(started), seed)
+
+
+def play(kafka: Asked, seed: int) -> None:
     rng, pair = Random(seed), Pair(kafka)
     for step in range(STEPS):
         pause_ms = rng.choice(PAUSES_MS)
@@ -219,8 +232,17 @@ UNKNOWN = (
 """Fields that no reader knows, the last but one with a type that the field 1 does not have, and an empty message."""
 
 
+@pytest.mark.java
 @pytest.mark.seeds(100, 4)
 def test_payloads_are_read_as_opentelemetrys_classes_read_them(kafka: AskedOracle, seed: int) -> None:
+    read_alike(kafka, seed)
+
+
+def test_payloads_are_read_as_opentelemetrys_classes_did(recorded: Play) -> None:
+    read_alike(recorded(started), 100)
+
+
+def read_alike(kafka: Asked, seed: int) -> None:
     rng = Random(seed)
     kinds = set()
     for _ in range(60):
@@ -234,6 +256,7 @@ def test_payloads_are_read_as_opentelemetrys_classes_read_them(kafka: AskedOracl
     assert len(kinds) == 4
 
 
+@pytest.mark.java
 @pytest.mark.seeds(200, 4)
 def test_no_payload_is_refused_that_opentelemetrys_classes_read(kafka: AskedOracle, seed: int) -> None:
     """The reverse does not hold: what is stepped over is not looked into. Groups (types 3 and 4) are refused."""

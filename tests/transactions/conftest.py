@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from kafka_transactions import KafkaTransactions
+from kafka_transactions import KafkaTransactions, started
 from transaction_world import TransactionWorld
 
 
@@ -14,6 +14,6 @@ def world() -> TransactionWorld:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaTransactions]:
-    coordinator = KafkaTransactions()
+    coordinator = KafkaTransactions(started())
     yield coordinator
     coordinator.close()

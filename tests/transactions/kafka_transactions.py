@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from oracle.asked import AskedOracle
+from oracle.recorded import Asked
 
 
 class Outcome(NamedTuple):
@@ -13,15 +14,19 @@ class Outcome(NamedTuple):
     markers: list[str]
 
 
-class KafkaTransactions(AskedOracle):
+def started() -> AskedOracle:
+    return AskedOracle("TransactionOracle.java", "kafka.coordinator.transaction.TransactionOracle")
+
+
+class KafkaTransactions:
     """One coordinator at a time; ``reset`` makes a new one."""
 
-    def __init__(self) -> None:
-        super().__init__("TransactionOracle.java", "kafka.coordinator.transaction.TransactionOracle")
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
 
     def ask(self, *words: object) -> Outcome:
         outcome = Outcome([], [], [])
-        for word in self.ask_for_line(*words).split("\t"):
+        for word in self._asked.ask_for_line(*words).split("\t"):
             kind, _, rest = word.partition(" ")
             if kind == "A":
                 outcome.answers.append(rest)
@@ -31,3 +36,6 @@ class KafkaTransactions(AskedOracle):
             elif kind == "M":
                 outcome.markers.append(rest)
         return outcome
+
+    def close(self) -> None:
+        self._asked.close()

@@ -7,17 +7,17 @@ load; ours has that of the decision), and what cannot be written in the records 
 from random import Random
 
 import pytest
-from kafka_transactions import KafkaTransactions, Outcome
+from kafka_transactions import KafkaTransactions, Outcome, started
 from transaction_world import FIRST_PRODUCER_ID, TIMEOUT_MS, TransactionWorld
 
 from kpybroker.transactions.events import Partition, TimersDue, WriteMarkers
 from kpybroker.transactions.record import Record, decode
 from kpybroker.transactions.transaction import MAX_EPOCH, STATE_NAMES, State, Transaction
 from kpywire.transaction_records import decode_value
-
-pytestmark = pytest.mark.java
+from oracle.recorded import Play
 
 STEPS = 200
+RECORDED = 4
 STEPS_SHOWN = 30
 IDS = ("a", "b", "c")
 PARTITIONS = (("t", 0), ("t", 1), ("u", 0), ("u", 7))
@@ -315,11 +315,23 @@ def _markers(markers: WriteMarkers) -> str:
     )
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_answers_records_and_markers_are_those_of_kafka(
     request: pytest.FixtureRequest, kafka: KafkaTransactions, level: int
 ) -> None:
     for seed in range(request.config.getoption("--transaction-histories")):
-        twins = Twins(kafka, Random(f"{level} {seed}"), level)
-        for _ in range(STEPS):
-            twins.step()
+        play(kafka, level, seed)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_answers_records_and_markers_are_those_that_kafka_gave(recorded: Play, level: int) -> None:
+    kafka = KafkaTransactions(recorded(started))
+    for seed in range(RECORDED):
+        play(kafka, level, seed)
+
+
+def play(kafka: KafkaTransactions, level: int, seed: int) -> None:
+    twins = Twins(kafka, Random(f"{level} {seed}"), level)
+    for _ in range(STEPS):
+        twins.step()
