@@ -225,7 +225,6 @@ class WorldNode:
         directories = Directories(identified, scheduler, world.lines.append)
         self.labour = Labour(scheduler)
         self.authorizer = None
-        self.labour = None  # no batch here takes long
         self.image = MetadataImage("cluster")
         self.fetch_sessions = Sessions(1000, Random(self.id))
         self.node_id = self.id
