@@ -36,7 +36,8 @@ PARTITIONS = 6
 SEGMENT_BYTES = 20_000
 BATCH_BYTES = 10_000
 """A batch has to fit into a segment: after one that is refused for good librdkafka begins another epoch, in which it
-sends batches again that may be in a log already. Apache Kafka gets these duplicates too."""
+sends batches again that may be in a log already. Apache Kafka gets these duplicates too. The same follows where a leader
+that refused a batch as not yet leading sees the next one in flight, so there is one at a time."""
 PATIENCE_S = 180.0
 SOURCE = Path(__file__).with_name("slow_fsync.c")
 PROPERTIES = {
@@ -62,7 +63,7 @@ class Load:
         self.errors: list[str] = []
         self._is_over = threading.Event()
         settings = {"bootstrap.servers": servers, "enable.idempotence": True, "acks": "all", "linger.ms": 5}
-        times = {"delivery.timeout.ms": 1000 * int(PATIENCE_S)}
+        times = {"delivery.timeout.ms": 1000 * int(PATIENCE_S), "max.in.flight": 1}
         self._producer = Producer({**settings, **times, "batch.size": BATCH_BYTES})
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
