@@ -36,8 +36,8 @@ PARTITIONS = 6
 SEGMENT_BYTES = 20_000
 BATCH_BYTES = 10_000
 """A batch has to fit into a segment: after one that is refused for good librdkafka begins another epoch, in which it
-sends batches again that may be in a log already. Apache Kafka gets these duplicates too. The same follows where a leader
-that refused a batch as not yet leading sees the next one in flight, so there is one at a time."""
+sends batches again that may be in a log already. Apache Kafka gets these duplicates too. The same follows where a
+leader that refused a batch as not yet leading sees the next one in flight, so there is one at a time."""
 PATIENCE_S = 180.0
 SOURCE = Path(__file__).with_name("slow_fsync.c")
 PROPERTIES = {
