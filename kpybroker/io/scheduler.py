@@ -24,6 +24,9 @@ URGENT_THREADS: Final = 2
 WAITING_THREADS: Final = 4
 """The number of threads for work that waits for other machines."""
 
+FLUSH_THREADS: Final = 4
+"""The number of threads for flushes of logs, one of which takes minutes where it covers many files on a slow disk."""
+
 
 class Timer(Protocol):
     """A scheduled callback that can still be cancelled."""
@@ -56,6 +59,9 @@ class Scheduler(Protocol):
 
     def submit_waiting(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
         """Like `submit_blocking`, for work that waits for another machine, and so perhaps for long."""
+
+    def submit_flush(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        """Like `submit_blocking`, for the flush of a log. Nothing but another flush queues behind it."""
 
     def in_pieces(self, work: Iterator[object]) -> None:
         """Do work that yields between its steps: one piece now, the rest in later turns, one piece a turn."""
@@ -123,7 +129,7 @@ class Pieces:
 
 class LoopScheduler:
     """The scheduler on an asyncio loop. Its ``threads`` run only calls that release the GIL (fsync, pread, codecs); two
-    more threads do urgent work, and others wait for other machines."""
+    more threads do urgent work, others flush logs, and others wait for other machines."""
 
     monotonic_ms: Callable[[], float]
     call_soon: Callable[..., object]
@@ -137,6 +143,7 @@ class LoopScheduler:
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix="kpybroker-blocking")
         self._urgent: ThreadPoolExecutor | None = None
         self._waiting: ThreadPoolExecutor | None = None
+        self._flushes: ThreadPoolExecutor | None = None
         time_s = loop.time
         self.monotonic_ms = lambda: time_s() * 1000.0
         self.call_soon = loop.call_soon
@@ -164,6 +171,11 @@ class LoopScheduler:
             self._waiting = ThreadPoolExecutor(WAITING_THREADS, thread_name_prefix="kpybroker-waiting")
         self._submit(self._waiting, work, done)
 
+    def submit_flush(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        if self._flushes is None:
+            self._flushes = ThreadPoolExecutor(FLUSH_THREADS, thread_name_prefix="kpybroker-flush")
+        self._submit(self._flushes, work, done)
+
     def _submit(
         self,
         executor: ThreadPoolExecutor,
@@ -189,7 +201,7 @@ class LoopScheduler:
             await asyncio.wait(self._working)
             await asyncio.sleep(0)
         self._pieces.stop()
-        for executor in (self.executor, self._urgent, self._waiting):
+        for executor in (self.executor, self._urgent, self._waiting, self._flushes):
             if executor is not None:
                 await self.loop.run_in_executor(None, executor.shutdown)
 
@@ -246,6 +258,9 @@ class ManualScheduler:
         self.submit_blocking(work, done)
 
     def submit_waiting(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        self.submit_blocking(work, done)
+
+    def submit_flush(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
         self.submit_blocking(work, done)
 
     def run(self) -> None:

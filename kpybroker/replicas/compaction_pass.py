@@ -121,7 +121,7 @@ class Pass:
         if flush is None:
             self.scheduler.call_later(RETRY_MS, self._flush)  # another one is under way
         else:
-            self.scheduler.submit_blocking(flush.attempt, lambda _, error: self._flushed(flush, error))
+            self.scheduler.submit_flush(flush.attempt, lambda _, error: self._flushed(flush, error))
 
     def _flushed(self, flush: Flush, error: BaseException | None) -> None:
         try:
@@ -196,7 +196,7 @@ class Pass:
 
     def _make_durable(self) -> None:
         self._is_swapping = True
-        self.scheduler.submit_blocking(self.log.folder.synchronize, self._is_durable)
+        self.scheduler.submit_flush(self.log.folder.synchronize, self._is_durable)
 
     def _is_durable(self, _result: None, error: BaseException | None) -> None:
         self._is_swapping = False

@@ -272,7 +272,7 @@ class Move:
             self.copy.epochs.dirty = True
 
     def _attempt(self, flush: Flush) -> None:
-        self._parts.scheduler.submit_blocking(flush.attempt, lambda _, error: self._flushed(flush, error))
+        self._parts.scheduler.submit_flush(flush.attempt, lambda _, error: self._flushed(flush, error))
 
     def _flushed(self, flush: Flush, error: BaseException | None) -> None:
         if isinstance(error, DescriptorsExhausted):

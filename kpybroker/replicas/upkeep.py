@@ -193,7 +193,7 @@ class Upkeep:
             found.directory.rolled[found] = None
 
     def _attempt(self, found: Log, flush: Flush) -> None:
-        self.scheduler.submit_blocking(flush.attempt, lambda _, error: self._flushed(found, flush, error))
+        self.scheduler.submit_flush(flush.attempt, lambda _, error: self._flushed(found, flush, error))
 
     def _flushed(self, found: Log, flush: Flush, error: BaseException | None) -> None:
         if isinstance(error, DescriptorsExhausted):
@@ -272,7 +272,7 @@ class Upkeep:
             found = replica.log
             flush = begin_flush_of_epochs(found) if found is not None and found.is_open else None
             if found is not None and flush is not None:
-                self.scheduler.submit_blocking(flush.attempt, partial(self._made_ready, replica, found, flush))
+                self.scheduler.submit_flush(flush.attempt, partial(self._made_ready, replica, found, flush))
                 return
         if self._aging:
             self.scheduler.in_pieces(self._delete_in_pieces())

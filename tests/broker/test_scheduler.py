@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from kpybroker.io.scheduler import PIECE_NS, WAITING_THREADS, LoopScheduler, ManualScheduler, Pieces
+from kpybroker.io.scheduler import FLUSH_THREADS, PIECE_NS, WAITING_THREADS, LoopScheduler, ManualScheduler, Pieces
 
 
 def test_timers_fire_in_their_order_and_not_after_being_cancelled() -> None:
@@ -75,6 +75,22 @@ def test_work_that_waits_for_other_machines_delays_no_other_work() -> None:
         return first
 
     assert asyncio.run(main()) == ["file", "urgent"]
+
+
+def test_flushes_of_logs_delay_no_other_work() -> None:
+    async def main() -> list[str]:
+        scheduler = LoopScheduler(asyncio.get_running_loop())
+        flushed, done = threading.Event(), asyncio.Queue[str]()
+        for _ in range(2 * FLUSH_THREADS):
+            scheduler.submit_flush(flushed.wait, lambda *_: done.put_nowait("flushed"))
+        scheduler.submit_blocking(lambda: "file", lambda *_: done.put_nowait("file"))
+        scheduler.submit_waiting(lambda: "machine", lambda *_: done.put_nowait("machine"))
+        first = sorted([await done.get(), await done.get()])
+        flushed.set()
+        await scheduler.close()
+        return first
+
+    assert asyncio.run(main()) == ["file", "machine"]
 
 
 def test_monotonic_time_starts_with_the_scheduler() -> None:

@@ -3,6 +3,7 @@
 import errno
 import shutil
 import socket
+import threading
 from pathlib import Path
 from time import sleep
 
@@ -11,6 +12,7 @@ from running_node import RunningNode, start
 from test_node import create, produce, wait_until
 
 from kpybroker.replicas.replica import Replica
+from kpybroker.replicas.upkeep import FLUSHES_AT_ONCE
 from kpystorage import names
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.real_disk import RealDisk
@@ -223,6 +225,46 @@ def test_a_flush_without_a_descriptor_is_done_when_there_is_one(tmp_path: Path) 
             assert disk.refusals == 0
             assert produce(client, "t", b"v") == error_codes.NONE
     finally:
+        node.stop()
+
+
+class SlowDirectories(RealDisk):
+    """A disk on which flushes of the logs of ``busy`` stand still until they may go on."""
+
+    def __init__(self) -> None:
+        super().__init__(Descriptors(512))
+        self.may_go_on = threading.Event()
+        self.standing: list[str] = []
+
+    def synchronize_directory(self, path: str) -> None:
+        if Path(path).name.startswith("busy-") and not self.may_go_on.is_set():
+            self.standing.append(path)
+            self.may_go_on.wait(60)
+        super().synchronize_directory(path)
+
+
+def test_neither_cold_reads_nor_new_topics_queue_behind_the_flushes_of_logs(tmp_path: Path) -> None:
+    disk = SlowDirectories()
+    node = RunningNode({"log.dirs": str(tmp_path), "log.flush.interval.ms": "50"}, disk)
+    try:
+        with RawClient(node.port) as client:
+            create(client, "busy", FLUSHES_AT_ONCE)
+            small_segments(client, "cold", **{"retention.ms": "-1", "flush.ms": "200000"})
+            produce_old(client, "cold")
+            produce_old(client, "cold")
+            batch = build_batch([Record(timestamp=OLD_MS, value=b"v")])
+            parts = [PartitionProduceData(index=each, records=batch) for each in range(FLUSHES_AT_ONCE)]
+            data = TopicProduceData(name="busy", partition_data=parts)
+            client.call(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data]), 9)
+            wait_until(lambda: len(disk.standing) == FLUSHES_AT_ONCE)
+            # The first segment is checked in a thread before it is sent for the first time.
+            answer = client.call(fetch_of("cold", 0, SEGMENT_BYTES), 12).responses[0].partitions[0]
+            assert [record.value for record in read_records(answer.records)] == [OLD_VALUE]
+            create(client, "new")
+            assert len(disk.standing) == FLUSHES_AT_ONCE
+            assert not disk.may_go_on.is_set()
+    finally:
+        disk.may_go_on.set()
         node.stop()
 
 
