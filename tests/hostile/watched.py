@@ -39,7 +39,8 @@ class WatchedBroker(KpyBroker):
         open_files: int | None = None,
         with_http: bool = False,
     ) -> None:
-        super().__init__(properties, directory=directory)
+        offered = {"kpybroker.client.metrics.always.offered": "true"}  # the APIs of client metrics are attacked too
+        super().__init__({**offered, **(properties or {})}, directory=directory)
         self.open_files = open_files
         self.with_http = with_http
         self.http_port = free_port()
