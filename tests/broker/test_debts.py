@@ -27,7 +27,10 @@ def test_a_request_is_paid_by_the_work_it_was(took_ns: int, computed_ns: int, ow
     connection: Any = SimpleNamespace(
         slow_kind=None,
         costs=lambda ns, **_kind: costs.append(ns),
-        server=SimpleNamespace(poller=SimpleNamespace(worked_ns=thread_time_ns() - computed_ns)),
+        server=SimpleNamespace(
+            poller=SimpleNamespace(worked_ns=thread_time_ns() - computed_ns),
+            turn=SimpleNamespace(is_on=False, is_late=False),
+        ),
     )
     Dispatcher(None, lambda _key: None, {})._took(connection, PRODUCE, took_ns)
     assert costs == ([took_ns] if owes else [])
