@@ -27,8 +27,8 @@ _FEW = (
     api.LIST_TRANSACTIONS, api.UPDATE_FEATURES, api.VOTE,
 )  # fmt: skip
 _THOUSANDS = (
-    api.ALTER_USER_SCRAM_CREDENTIALS, api.CREATE_ACLS, api.DELETE_ACLS, api.DESCRIBE_USER_SCRAM_CREDENTIALS,
-    api.OFFSET_DELETE, api.SHARE_ACKNOWLEDGE, api.SHARE_FETCH, api.STREAMS_GROUP_HEARTBEAT,
+    api.ALTER_USER_SCRAM_CREDENTIALS, api.DESCRIBE_USER_SCRAM_CREDENTIALS, api.OFFSET_DELETE,
+    api.SHARE_ACKNOWLEDGE, api.SHARE_FETCH, api.STREAMS_GROUP_HEARTBEAT,
 )  # fmt: skip
 _TEN_THOUSAND = (
     api.ADD_PARTITIONS_TO_TXN, api.ALTER_CLIENT_QUOTAS, api.ALTER_SHARE_GROUP_OFFSETS, api.CONSUMER_GROUP_HEARTBEAT,
@@ -37,7 +37,8 @@ _TEN_THOUSAND = (
     api.TXN_OFFSET_COMMIT, api.WRITE_TXN_MARKERS,
 )  # fmt: skip
 MOST_OBJECT_BYTES: Final = {
-    **dict.fromkeys(_FEW, 1 << 19), **dict.fromkeys(_THOUSANDS, 1 << 21), **dict.fromkeys(_TEN_THOUSAND, 1 << 22)
+    **dict.fromkeys(_FEW, 1 << 19), **dict.fromkeys(_THOUSANDS, 1 << 21), **dict.fromkeys(_TEN_THOUSAND, 1 << 22),
+    api.CREATE_ACLS: 1 << 24, api.DELETE_ACLS: 1 << 24,
 }  # fmt: skip
 """The memory that the elements of a request may take, where it is less than usual: these requests are decided at once.
-They are for the partitions of a quorum, for thousands of users, or for ten thousand topics or members."""
+They are for the partitions of a quorum, for thousands of users, or for ten thousand topics, members or ACLs."""
