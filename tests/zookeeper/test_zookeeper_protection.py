@@ -12,6 +12,7 @@ from test_zookeeper_node import World, played, until
 
 from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
 from kpybroker.calls.principal import ANONYMOUS, Principal
+from kpybroker.calls.steps import at_once
 from kpybroker.config.definition import ConfigError
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.sasl.scram import SCRAM_SHA_256
@@ -44,7 +45,12 @@ async def asked(node: ZooKeeperNode, request: Any, version: int, principal: Prin
     """The answer to a request that a handler passes on."""
     assert node.broker is not None
     call: Any = SimpleNamespace(
-        api_key=type(request).KEY, api_version=version, principal=principal, host="127.0.0.1", client_id="test"
+        api_key=type(request).KEY,
+        api_version=version,
+        principal=principal,
+        host="127.0.0.1",
+        client_id="test",
+        peer=SimpleNamespace(share=at_once),
     )
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     node.broker.controller.forward(request, call, answered.set_result)
