@@ -102,8 +102,8 @@ def _cpu_ns(codec: int, section: bytes) -> int:
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_the_time_of_inflating_grows_with_the_size_and_no_faster(name: str) -> None:
-    """Four times the bytes take about four times the CPU, ten where caches are small. Sixteen times would say that a rest
-    is copied for each part."""
+    """Four times the bytes take about four times the CPU, ten where caches are small. Sixteen times would mean that a
+    rest is copied for each part."""
     codec, section = ATTACKS[name]
     fixed_ns = 200_000
     assert _cpu_ns(codec, section(8 * SMALL_BYTES)) < 10 * _cpu_ns(codec, section(2 * SMALL_BYTES)) + fixed_ns
