@@ -1,6 +1,7 @@
 """Replies: a response with its header and size in front, as bytes and slices of files."""
 
 import logging
+from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from kpybroker.calls.call import Call
 from kpybroker.calls.steps import Work
 from kpybroker.dispatching.forgetting import is_long
 from kpybroker.dispatching.served import Served
+from kpybroker.server.backlog import Held
 from kpybroker.server.connection import Connection
 from kpybroker.server.outbox import Reply
 from kpywire.codec import encoder_in_steps
@@ -62,8 +64,21 @@ def encode_in_steps(served: Served, correlation_id: int, response: Any, call: Ca
     encode_response = encoder_in_steps(type(response), call.api_version)
     yield None
     parts: list[Any] = []
-    yield from encode_response(response, parts)
+    for _step in encode_response(response, parts):
+        _hold(call, parts)
+        yield None
+    _hold(call, ())
     return encode(served, correlation_id, response, parts)
+
+
+def _hold(call: Call, parts: Sequence[Any]) -> None:
+    """Count the part of an answer that is encoded among what waits for clients: many may be in work at a time."""
+    connection = call.peer
+    if isinstance(connection, Connection) and not connection.closed:
+        if parts:
+            connection.server.backlog.hold(connection, Held(sum(map(len, parts)), 0))
+        else:
+            connection.server.backlog.release(connection)
 
 
 def encode_late(served: Served, correlation_id: int, response: Any, connection: Connection) -> Reply | None:
