@@ -126,7 +126,7 @@ def test_a_broker_with_a_receiver_lists_both_once_there_is_a_subscription(client
     eventually(lambda: both <= keys_of(client), "both are listed")
 
 
-def test_librdkafka_logs_nothing_at_its_start_where_nobody_subscribes(bootstrap_servers: str) -> None:
+def test_librdkafka_logs_nothing_at_its_start_without_a_subscription(bootstrap_servers: str) -> None:
     program = """
 from confluent_kafka import Producer
 producer = Producer({"bootstrap.servers": SERVERS, "log_level": 7})

@@ -114,7 +114,7 @@ def test_an_option_that_stands_too_early_is_told_its_place(words: tuple[str, ...
     assert said in result.stderr
 
 
-def test_lines_of_a_file_that_are_probably_meant_otherwise_are_said_once(broker: Broker, tmp_path: Path) -> None:
+def test_doubtful_lines_of_a_file_are_reported_once(broker: Broker, tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text("securty.protocol=SSL\nclient.id==me\nmetadata.max.age.ms=5000\nclient.rack=r\n")
     result = invoke(broker, "consume", "orders", "-e", "-q", "--command-config", str(path))
