@@ -106,8 +106,7 @@ def _serve(
     appending = Appending(broker, acks, call)
     appending.overruled = overruled
     appending.outcome = outcome
-    if len(topics) != 1 or len(topics[0][1]) > 1:
-        appending.until_ms = broker.scheduler.monotonic_ms() + AT_ONCE_MS
+    appending.bound(topics)
     return _append(appending, timeout_ms, topics)
 
 
@@ -147,7 +146,8 @@ def _answer_in_steps(
         return _serve(broker, Produce(appending.transactional_id, acks, timeout_ms, part), call, outcome)
 
     first = _append(appending, timeout_ms, topics, responses)
-    response: Answers | Pending | None = laborious_batches.append(broker, call, acks, first, postponed, serve)
+    work = laborious_batches.append(broker, call, acks, first, postponed, serve)
+    response: Answers | Pending | None = call.peer.share(work)
     return response
 
 
@@ -161,8 +161,7 @@ def _handle_transactional(
     appending = Appending(broker, acks, call)
     appending.transactional_id = transactional_id
     appending.outcome = outcome
-    if len(topics) != 1 or len(topics[0][1]) > 1:
-        appending.until_ms = broker.scheduler.monotonic_ms() + AT_ONCE_MS
+    appending.bound(topics)
     if not batches.wanted:
         return _append(appending, timeout_ms, topics)
     operation = operation_of(call.api_version)
@@ -245,6 +244,11 @@ class Appending:
         """The addresses of the leaders that the answers name as hints (KIP-951)."""
         self.uncommitted: list[Uncommitted] = []
         """The appends that the high watermark does not cover yet."""
+
+    def bound(self, topics: Sequence[tuple[TopicKey, Partitions]]) -> None:
+        """Postpone batches after a while, if there are several."""
+        if len(topics) != 1 or len(topics[0][1]) > 1:
+            self.until_ms = self.broker.scheduler.monotonic_ms() + AT_ONCE_MS
 
     def topic(self, key: TopicKey, partitions: Partitions) -> list[bytes]:
         """Append to the partitions of one topic. Return the answer of each."""

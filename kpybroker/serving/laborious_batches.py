@@ -40,6 +40,11 @@ class Postponed(NamedTuple):
 Serve = Callable[[Postponed, Accepted | Refused | None], Answers | Pending | None]
 
 
+def party_of(call: Call) -> str:
+    """The name of a client for the process that does long work: its connections share it."""
+    return f"{call.principal}@{call.host}"
+
+
 def append(
     broker: Context,
     call: Call,
@@ -47,27 +52,11 @@ def append(
     first: Answers | Pending | None,
     postponed: Sequence[Postponed],
     serve: Serve,
-) -> Any:
-    """Append what was postponed. Return the answer to the whole request, or a `Pending` of it.
+) -> Generator[Pending | None, Any, Any]:
+    """Append what was postponed, in steps. Return the answer to the whole request, or a `Pending` of it.
 
     ``first``: the answer with places for what was postponed; ``serve`` appends one of them.
     """
-    return call.peer.share(_work(broker, call, acks, first, postponed, serve))
-
-
-def party_of(call: Call) -> str:
-    """The name of a client for the process that does long work: its connections share it."""
-    return f"{call.principal}@{call.host}"
-
-
-def _work(
-    broker: Context,
-    call: Call,
-    acks: int,
-    first: Answers | Pending | None,
-    postponed: Sequence[Postponed],
-    serve: Serve,
-) -> Generator[Pending | None, Any, Any]:
     postponed = [_held(each) for each in postponed]
     later = Pending()
     broker.scheduler.call_soon(later.resolve, None)
