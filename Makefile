@@ -391,12 +391,7 @@ sbom: setup ## the bill of materials of a plain installation and of the wheels i
 
 .PHONY: tables
 tables: setup ## write the tables in docs/ that are made from the code, and those of README.md from the last figures
-	$(BIN)/python -m kpybroker.support
-	$(BIN)/python -m kpybroker.config.document
-	$(BIN)/python -m kpybroker.metrics.document
-	$(BIN)/python -m kpybroker.cli.document
-	$(BIN)/python -m kpybroker.kafka_tools.document
-	$(BIN)/python -m kpybroker.fairness.document
+	$(BIN)/python -m release.documents
 	PYTHONPATH=.:compat-tests $(BIN)/python -m parity
 	$(BIN)/python -m benchmarks.readme
 

@@ -12,8 +12,8 @@ import pytest
 
 from image_commands import BROKER, LINES, expected, line_of, numbered, options, outcome
 from kpybroker.kafka_tools.__main__ import WITH_OPTIONS, main
-from kpybroker.kafka_tools.document import NOT_HERE
 from kpybroker.testing import Broker
+from release.documents.image import NOT_HERE
 
 OTHERWISE: Final = {
     "kafka-console-producer --topic junk --property no.such=property <<< 'x\\n'": "exit 1",

@@ -13,7 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from group_requests import joining
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.dispatching.served import Intercept
-from kpybroker.metrics.document import SECTIONS
 from kpybroker.node import Node
 from kpybroker.testing.clock import ControlledScheduler
 from kpystorage.memory_disk import MemoryDisk
@@ -27,6 +26,7 @@ from kpywire.messages.offset_commit import (
 )
 from raw_client import RawClient
 from raw_requests import append, batch_of, create, metadata, produce
+from release.documents.metrics import SECTIONS
 from waiting import eventually
 
 NO_SESSION, NEW_SESSION = -1, 0

@@ -9,7 +9,6 @@ import pytest
 from scraped_node import NEW_SESSION, Scrape, ScrapedNode, commit, documented_names, fetch_of, scraped_node
 
 from kpybroker.config.own_configs import METRIC_DIALECTS, METRIC_LABELS
-from kpybroker.metrics.document import SECTIONS, document
 from kpybroker.metrics.partitions import REPLICAS_PER_SLICE, PartitionTables
 from kpybroker.metrics.table import DIALECTS
 from kpywire import error_codes
@@ -17,6 +16,7 @@ from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.metadata import MetadataRequest
 from raw_client import RawClient
 from raw_requests import append, batch_of, create, deletion, produce, wait_until_gone
+from release.documents.metrics import SECTIONS
 
 REPOSITORY = Path(__file__).parents[2]
 WAIT_MS = 60
@@ -195,11 +195,6 @@ def test_many_partitions_are_read_with_pauses() -> None:
 
 
 # What is written about metrics
-
-
-def test_the_table_of_metrics_is_current() -> None:
-    written = (REPOSITORY / "docs" / "metrics.md").read_text(encoding="utf-8")
-    assert written == document(), "run python -m kpybroker.metrics.document"
 
 
 def test_every_metric_of_a_scrape_is_documented(scrape: Scrape) -> None:

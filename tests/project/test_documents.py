@@ -1,20 +1,18 @@
 """The claims of the documents: what they name is there, and what is made from the code is up to date."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sources import ROOT, SHIPPED, project_files, python_files, relative
+from sources import ROOT, SHIPPED, project_files, python_files, relative, tree_of
 
-from kpybroker import kips, support
-from kpybroker.cli import document as commands
-from kpybroker.config import document as configs
-from kpybroker.fairness import document as fairness
 from kpybroker.handlers import OF_ZOOKEEPER_MODE, SERVED
-from kpybroker.kafka_tools import document as image
 from kpywire.api import API_KEYS
+from release.documents import kips
+from release.documents.__main__ import PAGES
 
 DOCUMENTS = [path for path in project_files() if path.suffix == ".md"]
 LINK = re.compile(r"(?:\[[^\]]*\]\(|\b(?:src|srcset)=\")([^)\s\"]+)[)\"]")
@@ -105,24 +103,20 @@ def test_every_dependency_is_imported() -> None:
     assert wanted <= imports
 
 
-def test_the_support_table_is_what_the_code_serves() -> None:
-    assert (ROOT / "docs" / "support.md").read_text() == support.document(), "run: make tables"
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_that_is_made_from_the_code_is_up_to_date(page: str) -> None:
+    assert (ROOT / "docs" / page).read_text() == PAGES[page](), "run: make tables"
 
 
-def test_the_config_table_is_what_the_code_honours() -> None:
-    assert (ROOT / "docs" / "configs.md").read_text() == configs.document(), "run: make tables"
-
-
-def test_the_page_of_fairness_has_its_constants() -> None:
-    assert (ROOT / "docs" / "fairness.md").read_text() == fairness.document(), "run: make tables"
-
-
-def test_the_page_of_the_command_line_is_what_the_commands_say() -> None:
-    assert (ROOT / "docs" / "cli.md").read_text() == commands.document(), "run: make tables"
-
-
-def test_the_tables_of_the_image_are_up_to_date() -> None:
-    assert (ROOT / "docs" / "image.md").read_text() == image.render(), "run: make tables"
+def test_no_module_of_the_wheel_writes_a_document() -> None:
+    """Documents are made by `release/documents`, which stays in the checkout."""
+    named = [
+        f"{relative(path)}:{node.lineno}"
+        for path in python_files(*SHIPPED)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"docs/.+\.md", node.value)
+    ]
+    assert not named
 
 
 def test_every_api_of_kafka_is_served() -> None:

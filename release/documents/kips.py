@@ -133,7 +133,7 @@ def named_in_code() -> dict[int, list[Path]]:
     """The modules of our packages that name each KIP, by number; paths as in the checkout."""
     found: dict[int, list[Path]] = {}
     for path in _modules():
-        if path.name != "kips.py" and path.parent.name not in _GENERATED:
+        if path.parent.name not in _GENERATED:
             for number in {int(text) for text in _NAMED.findall(path.read_text(encoding="utf-8"))}:
                 found.setdefault(number, []).append(path)
     return found

@@ -1,11 +1,9 @@
-"""Writes docs/configs.md: every config, and whether this broker acts on it. ``python -m kpybroker.config.document``.
+"""docs/configs.md: every config, and whether this broker acts on it.
 
 The table comes from the declarations and from ``honoured``; a test holds the file against it.
 """
 
-import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import ConfigKey, Definitions, to_text
@@ -18,7 +16,7 @@ from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 _HEAD = """\
 # Configs
 
-Written by `python -m kpybroker.config.document`; edit `kpybroker/config/honoured.py` instead.
+Written by `make tables`; edit `kpybroker/config/honoured.py` instead.
 
 kpybroker knows every config of Apache Kafka 4.3 by name, type, default and valid values: it checks them, shows them in
 DescribeConfigs with their sources and synonyms, and stores what AlterConfigs sets. What they do here is in the last
@@ -134,13 +132,3 @@ def _default(key: ConfigKey) -> str:
 
 def _valid(key: ConfigKey) -> str:
     return "" if key.valid is None else str(key.valid).replace("*", "\\*")
-
-
-def main() -> None:
-    """Write the file whose path is the argument, docs/configs.md by default."""
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/configs.md")
-    path.write_text(document(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,11 +1,9 @@
-"""Writes docs/metrics.md: every metric and its name in each dialect. ``python -m kpybroker.metrics.document``.
+"""docs/metrics.md: every metric and its name in each dialect.
 
 The tables are those that a scrape is written from; a test compares the file with them.
 """
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from kpybroker.metrics import (
@@ -41,7 +39,7 @@ from kpybroker.metrics.table import (
 _HEAD = """\
 # Metrics
 
-Written by `python -m kpybroker.metrics.document` from the tables in `kpybroker/metrics/`.
+Written by `make tables` from the tables in `kpybroker/metrics/`.
 
 `GET /metrics` on the second port (`kpybroker.http.listener`, `127.0.0.1:9404` unless set) answers Prometheus' text
 format. The same values can leave under several names, so that dashboards made for other exporters find what they
@@ -247,13 +245,3 @@ def _names(measure: Measure) -> str:
 
 def _labels(name: Name) -> str:
     return f" with {', '.join(f'`{label}`' for label in name.labels)}" if name.labels is not None else ""
-
-
-def main() -> None:
-    """Write the file whose path is the argument, docs/metrics.md by default."""
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/metrics.md")
-    path.write_text(document(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

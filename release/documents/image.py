@@ -1,11 +1,9 @@
-"""Writes docs/image.md, the variables and tools of the container image: ``python -m kpybroker.kafka_tools.document``.
+"""docs/image.md: the variables and tools of the container image.
 
 The tables come from the code; a test holds the file against it, and another one the options against those of Kafka.
 """
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from kpybroker.config.environment import NOT_CONFIG_PREFIXES, NOT_CONFIGS, OF_SECRETS, SECRETS
@@ -25,8 +23,7 @@ EVERYWHERE: Final = ("--help", "--version", "--bootstrap-server", "--command-con
 _HEAD: Final = """\
 # The container image
 
-Written by `python -m kpybroker.kafka_tools.document`; edit `kpybroker/config/environment.py` and `kpybroker/kafka_tools`
-instead.
+Written by `make tables`; edit `kpybroker/config/environment.py` and `kpybroker/kafka_tools` instead.
 
 `docker/` builds an image that stands in for apache/kafka and confluentinc/cp-kafka: the same variables, paths, scripts and
 tools. [from-apache-kafka.md](from-apache-kafka.md) says what else stays the same.
@@ -96,8 +93,8 @@ properties of the producer that [cli.md](cli.md) lists, and refuses others.
 """  # noqa: E501 - lines of a document
 
 
-def render() -> str:
-    """The document."""
+def document() -> str:
+    """The content of docs/image.md."""
     lines = [f"| `{name}` | {_secret(config)} |" for name, config in OF_SECRETS.items()]
     ignored = [
         *(f"`{name}`" for name in sorted(NOT_CONFIGS - {"KAFKA_OPTS"})),
@@ -146,8 +143,3 @@ def _listed(names: Iterable[str]) -> str:
 
 def _lines(rows: Iterable[str]) -> str:
     return "".join(f"{row}\n" for row in rows)
-
-
-if __name__ == "__main__":
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/image.md")
-    path.write_text(render())

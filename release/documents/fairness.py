@@ -1,10 +1,9 @@
-"""Writes docs/fairness.md: how fairness works, with its constants. ``python -m kpybroker.fairness.document``.
+"""docs/fairness.md: how fairness works, with its constants.
 
 The tables are made of `kpybroker.fairness.times`, from its comments and docstrings; a test holds the file against it.
 """
 
 import ast
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +14,7 @@ from kpybroker.fairness import times
 _HEAD: Final = """\
 # How fairness works
 
-Written by `python -m kpybroker.fairness.document` from `kpybroker/fairness/times.py`.
+Written by `make tables` from `kpybroker/fairness/times.py`.
 
 A node is one event loop. Whatever runs on it keeps everybody else waiting, so a request may use the loop for half a
 millisecond at a stretch. Five rules follow from that.
@@ -81,7 +80,7 @@ something.
 
 
 def document() -> str:
-    """The whole page."""
+    """The content of docs/fairness.md."""
     lines = [_HEAD]
     for title, constants in _sections():
         lines += [f"## {title}", "", "| constant | value | meaning |", "|---|---|---|"]
@@ -115,7 +114,3 @@ def _value(name: str) -> str:
     if unit == "BYTES":
         return f"{value >> 20} MiB" if value >= 1 << 20 else f"{value >> 10} KiB"
     return f"{value:g} ms" if unit == "MS" else f"{value:g}"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1] if len(sys.argv) > 1 else "docs/fairness.md").write_text(document())

@@ -1,12 +1,10 @@
-"""Writes docs/cli.md: every command with its options, from the commands. ``python -m kpybroker.cli.document``.
+"""docs/cli.md: every command with its options, from the commands.
 
 A test compares the file with it.
 """
 
 import re
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
@@ -18,7 +16,7 @@ SERVER = "server"
 _HEAD = """\
 # The command line
 
-Written by `python -m kpybroker.cli.document` from the commands; edit `kpybroker/cli/` instead.
+Written by `make tables` from the commands; edit `kpybroker/cli/` instead.
 
 `kpybroker start` and `format` run a node, `check`, `dump-log` and `metadata` read its files, and `audit` reads files or
 asks a cluster. All others are clients of any Kafka cluster: `-b, --bootstrap-server HOST:PORT` or
@@ -107,13 +105,3 @@ def _text(text: str) -> str:
 
 def _cell(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip().replace("|", "\\|").replace("<", "\\<")
-
-
-def write() -> None:
-    """Write the file whose path is the argument, docs/cli.md by default."""
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/cli.md")
-    path.write_text(document(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()

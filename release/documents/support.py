@@ -1,16 +1,12 @@
-"""Writes docs/support.md: the APIs and features of Kafka that are served, from the tables that serve them.
+"""docs/support.md: the APIs and features of Kafka that are served, from the tables that serve them.
 
-``python -m kpybroker.support``. Not read by the broker. A test holds the file against it, and demands that every API of
-Kafka is served.
+A test compares the file with it, and demands that every API of Kafka is served.
 """
 
-import sys
-from pathlib import Path
-
-from kpybroker import kips
 from kpybroker.handlers import OF_ZOOKEEPER_MODE, controller_versions, home_of, served_versions
 from kpybroker.metadata.features import SUPPORTED
 from kpywire.api import API_KEYS
+from release.documents import kips
 
 MISSING = (
     ("Tiered storage", "`remote.storage.enable` is refused, as by a Kafka without it; all data is local."),
@@ -20,7 +16,7 @@ MISSING = (
 _HEAD = """\
 # What is supported
 
-Written by `python -m kpybroker.support` from the code; edit `kpybroker/support.py` or the handlers instead.
+Written by `make tables` from the code; edit `release/documents/support.py` or the handlers instead.
 
 ApiVersions advertises exactly what is in this table, so clients know it too. The reference is Apache Kafka 4.3.
 """
@@ -60,13 +56,3 @@ def _features() -> str:
 
 def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
-
-
-def main() -> None:
-    """Write the file whose path is the argument, docs/support.md by default."""
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/support.md")
-    path.write_text(document(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
