@@ -14,6 +14,9 @@ TESTS := $(PYTEST) tests --reruns 1
 COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 2
 PARTS := test-slow compat-java compat-rest compat-spark
 LOGS := $(PARTS:%=build/%.log)
+# The tests of `make check`, below tests/.
+QUICK := QUICKLIST
+LISTED = /^\#\# / { print "\n" substr($$0, 4) } /^[a-z-]+:.*\#\# / { printf "  make %-22s %s\n", $$1, $$2 }
 CHECKED := kpybroker pyspark_kpybroker wire storage compat-tests benchmarks tests examples docker release conftest.py hatch_build.py
 SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker pyspark_kpybroker wire storage -name '*.py')
 COMPILED := KPYBROKER_COMPILE=1 $(BIN)/python -m build --wheel
@@ -40,8 +43,8 @@ unexport PYTHONDONTWRITEBYTECODE
 ## Using it
 
 .PHONY: help
-help: ## show this list
-	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+help:
+	@awk -F ':.*## ' '/^## More/ { exit } $(LISTED)' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: $(VENV)/.runs ## set up and start the broker (DATA=./data LISTEN=127.0.0.1:9092 HTTP=127.0.0.1:9404)
@@ -50,6 +53,95 @@ run: $(VENV)/.runs ## set up and start the broker (DATA=./data LISTEN=127.0.0.1:
 .PHONY: demo
 demo: setup ## 336 776 real flights through kafka-python, the broker and Spark, checked against their CSV
 	@$(BIN)/kpybroker demo
+
+.PHONY: setup
+setup: $(VENV)/.tests ## set up .venv with everything that tests, demo and benchmarks use
+
+## Working on it
+
+# The inner loop: the rules of the house, and the tests of what is pure and of the bytes. Under two minutes on two cores.
+.PHONY: check quick
+check: setup ## before every commit: lint and the quick tests, in two minutes
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint quick
+
+quick: setup
+	$(PYTEST) -q $(QUICK:%=tests/%) -m "not ($(SLOW))"
+
+.PHONY: test
+test: export KPYBROKER_RERUNS = $(CURDIR)/build/reruns.txt
+test: setup ## all tests: what continuous integration runs, with what each part took
+	@mkdir -p build; rm -f $(LOGS) $$KPYBROKER_RERUNS $(if $(filter file,$(origin KPYBROKER_STAGES)),$$KPYBROKER_STAGES)
+	@.ci/stage lint $(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory --keep-going --jobs=3 test-fast-timed $(PARTS); failed=$$?; \
+	cat $(LOGS) > build/tests.log; touch $$KPYBROKER_RERUNS; \
+	sed '$$d' build/tests.log; cat $$KPYBROKER_RERUNS; .ci/stage; tail --lines=1 build/tests.log; exit $$failed
+
+.PHONY: test-fast
+test-fast: setup ## the tests that take seconds and need no Java
+	$(TESTS) -m "not ($(SLOW))"
+
+# `test` runs these and the fast tests, three at a time, the longest first; each writes a log, printed when all are over.
+
+.PHONY: test-fast-timed $(PARTS)
+test-fast-timed: setup
+	@.ci/stage test-fast $(TESTS) -m "not ($(SLOW))"
+
+test-slow: setup
+	@echo "The slow tests run too: build/$@.log"
+	@exec .ci/stage $@ $(TESTS) -m "$(SLOW)" > build/$@.log 2>&1
+
+compat-java: setup
+	@echo "Clients in Java run too: build/$@.log"
+	@exec .ci/stage $@ $(COMPAT) -m "not slow and java and not spark" > build/$@.log 2>&1
+
+compat-rest: setup
+	@echo "All other clients run too: build/$@.log"
+	@exec .ci/stage $@ $(COMPAT) -m "not ($(SLOW))" > build/$@.log 2>&1
+
+compat-spark: setup
+	@echo "Spark runs too: build/$@.log"
+	@exec .ci/stage $@ $(COMPAT) -m "not slow and spark" > build/$@.log 2>&1
+
+.PHONY: lint
+lint: setup ## ruff, mypy, import rules
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: format
+format: setup ## bring every file into the house style
+	$(BIN)/ruff check --fix $(CHECKED)
+	$(BIN)/ruff format $(CHECKED)
+
+.PHONY: compat
+compat: setup ## the suites of real clients (TARGET=kpybroker or apache-kafka)
+	$(PYTEST) compat-tests --target $(TARGET)
+
+.PHONY: wheel
+wheel: setup ## a wheel with compiled modules, for this platform, in dist/ (needs a C compiler)
+	$(COMPILED) --outdir dist
+
+.PHONY: bench-quick
+bench-quick: setup $(BENCHED)/bin/kpybroker ## kpybroker and Apache Kafka in alternating rounds, in five minutes
+	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --quick $(OPTIONS)
+
+.PHONY: tables
+tables: setup ## write the documents that are made from the code
+	$(BIN)/python -m release.documents
+	PYTHONPATH=.:compat-tests $(BIN)/python -m parity
+	$(BIN)/python -m benchmarks.readme
+
+.PHONY: clean
+clean: ## remove caches and what was built; .venv and data stay
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+.PHONY: more
+more: ## show the other targets
+	@awk -F ':.*## ' '/^## More/ { more = 1 } !more { next } $(LISTED)' $(MAKEFILE_LIST)
+
+## More: examples
 
 .PHONY: payments
 payments: setup ## transactions, Spark with a checkpoint, exact totals while all is killed at random (OPTIONS=--seconds 600)
@@ -63,8 +155,7 @@ pipeline: setup ## the flights live: producers, Spark, an exactly-once sink, Del
 zookeeper: setup ## Apache ZooKeeper and three brokers in ZooKeeper mode on this machine, until Ctrl-C (OPTIONS='--kafka 1')
 	@PYTHONPATH=.:compat-tests exec $(BIN)/python -m examples.zookeeper $(OPTIONS)
 
-.PHONY: setup
-setup: $(VENV)/.tests ## only set up: .venv with everything that tests, demo and benchmarks use
+## More: programs that tests ask where they are there
 
 # Tests of GSSAPI need a KDC and the headers of Kerberos. Without them they are skipped, and say so.
 
@@ -87,17 +178,26 @@ prometheus: ## fetch Debian's Prometheus, with its promtool, into build/ (as roo
 	mkdir -p build/prometheus && cd build/prometheus && apt-get -qq update && apt-get -qq download prometheus && \
 	dpkg-deb --extract prometheus_*.deb . && rm -f prometheus_*.deb
 
-# The chart's tests ask helm itself, and Kubernetes' own definitions, where these are there. Building helm takes minutes, and
-# the definitions are 100 MB, so continuous integration does without both.
+.PHONY: grafana
+grafana: ## fetch the components that Grafana draws panels with, and what they need, into build/ with npm; nothing is installed
+	@if cmp -s tests/metrics/grafana/package-lock.json build/grafana/node_modules/fetched.json; then exit 0; fi; \
+	command -v npm > /dev/null || { echo "no npm: Grafana's components are not fetched"; exit 0; }; \
+	mkdir -p build/grafana && cp tests/metrics/grafana/package*.json build/grafana/ && cd build/grafana && \
+	npm ci --ignore-scripts --no-audit --no-fund && cp package-lock.json node_modules/fetched.json
+
+# The chart is rendered by helm itself. It is built once, in minutes, and stays in build/helm.
 
 HELM := helm.sh/helm/v3/cmd/helm@v3.16.4
 
 .PHONY: helm
-helm: setup ## build helm with Go into build/, and install kubernetes-validate: the tests of the chart then ask them too
-	@$(BIN)/python -m pip install --quiet kubernetes-validate; \
-	if command -v helm > /dev/null || [ -x build/helm/helm ]; then exit 0; fi; \
-	command -v go > /dev/null || { echo "no Go: the chart is rendered by a stand-in alone"; exit 0; }; \
-	GOBIN=$(CURDIR)/build/helm go install $(HELM)
+helm: ## build helm with Go into build/, which the tests of the chart render it with
+	@if command -v helm > /dev/null || [ -x build/helm/helm ]; then exit 0; fi; \
+	command -v go > /dev/null || { echo "no Go, no helm: the tests of the chart are skipped"; exit 0; }; \
+	echo "Building $(HELM): some minutes"; GOBIN=$(CURDIR)/build/helm go install -ldflags '-s -w' $(HELM)
+
+.PHONY: kubernetes
+kubernetes: setup ## install kubernetes-validate (100 MB): the tests of the chart then ask Kubernetes' own definitions
+	@$(BIN)/python -m pip install --quiet kubernetes-validate
 
 .PHONY: browser
 browser: setup ## install what the tests of the console need: Debian's Chromium (as root, with apt-get)
@@ -106,55 +206,7 @@ browser: setup ## install what the tests of the console need: Debian's Chromium 
 	  DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends chromium fonts-dejavu-core > /dev/null; fi; \
 	command -v chromium > /dev/null || echo "Chromium is not installed: its tests are skipped"
 
-## Working on it
-
-.PHONY: test
-test: export KPYBROKER_RERUNS = $(CURDIR)/build/reruns.txt
-test: setup ## all tests: what continuous integration runs
-	$(MAKE) --no-print-directory lint
-	@mkdir -p build; rm -f $(LOGS) $$KPYBROKER_RERUNS
-	@$(MAKE) --no-print-directory --keep-going --jobs=3 test-fast $(PARTS); failed=$$?; \
-	cat $(LOGS) > build/tests.log; touch $$KPYBROKER_RERUNS; \
-	sed '$$d' build/tests.log; cat $$KPYBROKER_RERUNS; tail --lines=1 build/tests.log; exit $$failed
-
-.PHONY: test-fast
-test-fast: setup ## the tests that take seconds and need no Java
-	$(TESTS) -m "not ($(SLOW))"
-
-# `test` runs these and the fast tests, three at a time, the longest first; each writes a log, printed when all are over.
-
-.PHONY: $(PARTS)
-test-slow: setup
-	@echo "The slow tests run too: build/$@.log"
-	@exec $(TESTS) -m "$(SLOW)" > build/$@.log 2>&1
-
-compat-java: setup
-	@echo "Clients in Java run too: build/$@.log"
-	@exec $(COMPAT) -m "not slow and java and not spark" > build/$@.log 2>&1
-
-compat-rest: setup
-	@echo "All other clients run too: build/$@.log"
-	@exec $(COMPAT) -m "not ($(SLOW))" > build/$@.log 2>&1
-
-compat-spark: setup
-	@echo "Spark runs too: build/$@.log"
-	@exec $(COMPAT) -m "not slow and spark" > build/$@.log 2>&1
-
-.PHONY: lint
-lint: setup ## ruff, mypy, import rules
-	$(BIN)/ruff check $(CHECKED)
-	$(BIN)/ruff format --check $(CHECKED)
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
-
-.PHONY: format
-format: setup ## bring every file into the house style
-	$(BIN)/ruff check --fix $(CHECKED)
-	$(BIN)/ruff format $(CHECKED)
-
-.PHONY: compat
-compat: setup ## the suites of real clients, slow ones too (TARGET=kpybroker or apache-kafka)
-	$(PYTEST) compat-tests --target $(TARGET)
+## More: suites of clients
 
 .PHONY: compat-zookeeper
 compat-zookeeper: setup ## the suites of real clients on a broker in ZooKeeper mode (OPTIONS='-k produce')
@@ -184,57 +236,7 @@ foreign: setup ## test suites of public clients at pinned versions (SUITE=librdk
 consoles: setup ## consoles that others made, built elsewhere, at a cluster (KAFDROP=kafdrop.jar REDPANDA_CONSOLE=program TARGET=…)
 	$(PYTEST) compat-tests/test_console_programs.py -rs --target $(TARGET) $(KAFDROP:%=--kafdrop %) $(REDPANDA_CONSOLE:%=--redpanda-console %)
 
-.PHONY: wheel
-wheel: setup ## a wheel with compiled modules, for this platform, in dist/ (needs a C compiler)
-	$(COMPILED) --outdir dist
-
-.PHONY: bench
-bench: setup $(BENCHED)/bin/kpybroker ## all rows: the compiled wheel beside Apache Kafka, in alternating rounds (hours; OPTIONS=--resume)
-	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --sides ceiling $(OPTIONS)
-
-.PHONY: bench-quick
-bench-quick: setup $(BENCHED)/bin/kpybroker ## a choice of rows in small rounds, in five minutes
-	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --quick $(OPTIONS)
-
-.PHONY: readme-figures
-readme-figures: setup $(BENCHED)/bin/kpybroker ## play the rows that README.md shows, and write its table and pictures (half an hour, a quiet machine)
-	rm -rf build/bench/readme
-	-$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --minutes 30 $(OPTIONS) \
-	    --rows $$($(BIN)/python -m benchmarks.readme --rows) --output build/bench/readme
-	$(BIN)/python -m benchmarks.readme --take build/bench/readme
-
-.PHONY: grafana
-grafana: ## fetch the components that Grafana draws panels with, and what they need, into build/ with npm; nothing is installed
-	@if cmp -s tests/metrics/grafana/package-lock.json build/grafana/node_modules/fetched.json; then exit 0; fi; \
-	command -v npm > /dev/null || { echo "no npm: Grafana's components are not fetched"; exit 0; }; \
-	mkdir -p build/grafana && cp tests/metrics/grafana/package*.json build/grafana/ && cd build/grafana && \
-	npm ci --ignore-scripts --no-audit --no-fund && cp package-lock.json node_modules/fetched.json
-
-.PHONY: pictures
-pictures: setup prometheus grafana ## takes the pictures of docs/console.md and of the dashboards again, with Chromium
-	PYTHONPATH=compat-tests $(BIN)/python tests/console/pictures.py
-	PYTHONPATH=.:compat-tests $(BIN)/python tests/metrics/dashboard_pictures.py
-
-.PHONY: recording
-recording: setup ## records a terminal for README.md again, while real commands run on the usual ports
-	$(BIN)/python release/recording.py
-
-.PHONY: budget
-budget: setup ## what a request costs in calls and memory, and the longest step of each page of the console, beside the budget
-	$(BIN)/python -m tests.budget
-	PYTHONPATH=compat-tests $(BIN)/python tests/console/steps.py
-
-.PHONY: soak
-soak: setup ## an hour of mixed load (SECONDS=3600) that must not grow memory, descriptors or pauses
-	$(BIN)/python -m benchmarks.soak --seconds $(SECONDS)
-
-.PHONY: differential
-differential: setup ## random requests to Apache Kafka and kpybroker, other ones each time; what they answer differently (OPTIONS=--secured)
-	PYTHONPATH=.:compat-tests $(BIN)/python -m differential --seconds $(SECONDS) $(OPTIONS)
-
-.PHONY: permissions
-permissions: setup ## every API, version and user with one permission or without one, on Apache Kafka and here
-	KPYBROKER_EVERY_PERMISSION=1 $(PYTEST) compat-tests/test_permissions.py
+## More: beside Apache Kafka
 
 .PHONY: parity
 parity: setup ## record again what Java's tools and Admin do on Apache Kafka and here, in both modes; docs/parity.md says what differs
@@ -244,13 +246,33 @@ parity: setup ## record again what Java's tools and Admin do on Apache Kafka and
 	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target kpybroker-zookeeper -m "not slow" || true
 	$(MAKE) --no-print-directory tables
 
-.PHONY: exactly-once
-exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…, OPTIONS='--brokers 3 --secured --members')
-	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET) $(OPTIONS)
+.PHONY: differential
+differential: setup ## random requests to Apache Kafka and kpybroker, other ones each time; what they answer differently (OPTIONS=--secured)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m differential --seconds $(SECONDS) $(OPTIONS)
 
-.PHONY: sink-kills
-sink-kills: setup ## a Spark query writes exactly once while its driver, workers and the broker are killed 200 times (KILLS=200 TARGET=…)
-	PYTHONPATH=.:compat-tests $(BIN)/python -m sink_kills --target $(TARGET) --kills $(KILLS) $(OPTIONS)
+.PHONY: permissions
+permissions: setup ## every API, version and user with one permission or without one, on Apache Kafka and here
+	KPYBROKER_EVERY_PERMISSION=1 $(PYTEST) compat-tests/test_permissions.py
+
+.PHONY: acls
+acls: setup ## a million decisions on random ACLs, here and by Kafka's own authorizer (DECISIONS=…)
+	$(PYTEST) tests/authorization/test_authorizer_beside_kafka.py -s -o timeout=0 --acl-decisions $(or $(DECISIONS),1000000)
+
+.PHONY: compaction
+compaction: setup ## compact many more random logs beside Kafka's own cleaner
+	$(PYTEST) tests/storage/test_cleaner_oracle.py -o timeout=0 --cleaner-histories 100 --cleaner-seed $$(date +%s)
+
+.PHONY: transactions
+transactions: setup ## many more random transactions: beside Kafka's coordinator, and in the simulation with its crashes
+	$(PYTEST) tests/transactions -o timeout=0 --transaction-seeds 4000 --transaction-histories 300
+
+.PHONY: mixed
+mixed: setup ## one cluster of both programs: Apache Kafka and kpybroker lead and follow one another, byte for byte
+	$(BIN)/python -m pytest compat-tests/test_mixed_quorum.py -q
+
+.PHONY: replace
+replace: setup ## live clusters of Apache Kafka become kpybroker's node by node, and back, under load (OPTIONS='--kind zookeeper')
+	PYTHONPATH=.:compat-tests $(BIN)/python -m replacement $(OPTIONS)
 
 .PHONY: upgrade
 upgrade: setup ## clusters of the last versions are upgraded under load, and back, and again (UPGRADES=5); then clusters of older levels
@@ -260,13 +282,15 @@ upgrade: setup ## clusters of the last versions are upgraded under load, and bac
 earlier: setup ## write again the data directories of earlier versions that tests open, with these versions (tests/moving/left)
 	PYTHONPATH=.:compat-tests:tests/moving $(BIN)/python tests/moving/earlier.py
 
-.PHONY: mixed
-mixed: setup ## one cluster of both programs: Apache Kafka and kpybroker lead and follow one another, byte for byte
-	$(BIN)/python -m pytest compat-tests/test_mixed_quorum.py -q
+## More: failures and load
 
-.PHONY: replace
-replace: setup ## live clusters of Apache Kafka become kpybroker's node by node, and back, under load (OPTIONS='--kind zookeeper')
-	PYTHONPATH=.:compat-tests $(BIN)/python -m replacement $(OPTIONS)
+.PHONY: exactly-once
+exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…, OPTIONS='--brokers 3 --secured --members')
+	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET) $(OPTIONS)
+
+.PHONY: sink-kills
+sink-kills: setup ## a Spark query writes exactly once while its driver, workers and the broker are killed 200 times (KILLS=200 TARGET=…)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m sink_kills --target $(TARGET) --kills $(KILLS) $(OPTIONS)
 
 .PHONY: failover
 failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…, OPTIONS=--secured or '--zookeeper --pause-s 7')
@@ -291,9 +315,24 @@ durability: setup ## cut the recorded disk of a whole broker at every point; the
 	$(PYTEST) tests/disks/test_durability.py -o timeout=0 --durability-cuts 0
 	$(PYTEST) tests/disks/test_slow_fsync.py -o timeout=0 -s --slow-disk-s $(if $(filter file,$(origin SECONDS)),120,$(SECONDS))
 
-.PHONY: transactions
-transactions: setup ## many more random transactions: beside Kafka's coordinator, and in the simulation with its crashes
-	$(PYTEST) tests/transactions -o timeout=0 --transaction-seeds 4000 --transaction-histories 300
+.PHONY: lake
+lake: setup ## lake tables whose writers are killed a hundred times while the topic grows: table = topic, row by row
+	$(PYTEST) tests/lake -s -o timeout=0 --lake-kills 100
+	$(BIN)/python -m benchmarks.micro lake
+
+.PHONY: flips
+flips: setup ## thousands of flipped bits in every kind of file: kpybroker check finds them, and a broker survives them
+	$(PYTEST) tests/moving/test_bit_flips.py -o timeout=0 --flips 2000 --flip-seed $$(date +%s)
+
+.PHONY: audit
+audit: setup ## planted faults in generated logs of 1 TB and in many small clusters: the audit finds all, and nothing else
+	$(PYTEST) tests/audit -o timeout=0 -m "not java" --audit-gib $(or $(GIB),1024) --more-seeds 40
+
+.PHONY: soak
+soak: setup ## an hour of mixed load (SECONDS=3600) that must not grow memory, descriptors or pauses
+	$(BIN)/python -m benchmarks.soak --seconds $(SECONDS)
+
+## More: simulation, and planted bugs
 
 .PHONY: sim
 sim: setup ## whole nodes on a simulated clock, network and disk (SEEDS=0-999, OPTIONS='--nodes 3 --trace')
@@ -313,28 +352,38 @@ sim-mutants: setup ## the same with planted bugs: which are found, and by which 
 mutants: setup ## small changes to the code of pure packages, and how many of them the quick tests find (OPTIONS='--only share,quotas --sample 25')
 	$(BIN)/python -m tests.mutation $(OPTIONS)
 
-.PHONY: acls
-acls: setup ## a million decisions on random ACLs, here and by Kafka's own authorizer (DECISIONS=…)
-	$(PYTEST) tests/authorization/test_authorizer_beside_kafka.py -s -o timeout=0 --acl-decisions $(or $(DECISIONS),1000000)
+## More: figures and documents
 
-.PHONY: compaction
-compaction: setup ## compact many more random logs beside Kafka's own cleaner
-	$(PYTEST) tests/storage/test_cleaner_oracle.py -o timeout=0 --cleaner-histories 100 --cleaner-seed $$(date +%s)
+.PHONY: bench
+bench: setup $(BENCHED)/bin/kpybroker ## all rows: the compiled wheel beside Apache Kafka, in alternating rounds (hours; OPTIONS=--resume)
+	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --sides ceiling $(OPTIONS)
 
-.PHONY: lake
-lake: setup ## lake tables whose writers are killed a hundred times while the topic grows: table = topic, row by row
-	$(PYTEST) tests/lake -s -o timeout=0 --lake-kills 100
-	$(BIN)/python -m benchmarks.micro lake
+.PHONY: readme-figures
+readme-figures: setup $(BENCHED)/bin/kpybroker ## play the rows that README.md shows, and write its table and pictures (half an hour, a quiet machine)
+	rm -rf build/bench/readme
+	-$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --minutes 30 $(OPTIONS) \
+	    --rows $$($(BIN)/python -m benchmarks.readme --rows) --output build/bench/readme
+	$(BIN)/python -m benchmarks.readme --take build/bench/readme
 
-.PHONY: flips
-flips: setup ## thousands of flipped bits in every kind of file: kpybroker check finds them, and a broker survives them
-	$(PYTEST) tests/moving/test_bit_flips.py -o timeout=0 --flips 2000 --flip-seed $$(date +%s)
+.PHONY: budget
+budget: setup ## what a request costs in calls and memory, and the longest step of each page of the console, beside the budget
+	$(BIN)/python -m tests.budget
+	PYTHONPATH=compat-tests $(BIN)/python tests/console/steps.py
 
-.PHONY: audit
-audit: setup ## planted faults in generated logs of 1 TB and in many small clusters: the audit finds all, and nothing else
-	$(PYTEST) tests/audit -o timeout=0 -m "not java" --audit-gib $(or $(GIB),1024) --more-seeds 40
+.PHONY: pictures
+pictures: setup prometheus grafana ## takes the pictures of docs/console.md and of the dashboards again, with Chromium
+	PYTHONPATH=compat-tests $(BIN)/python tests/console/pictures.py
+	PYTHONPATH=.:compat-tests $(BIN)/python tests/metrics/dashboard_pictures.py
 
-# A release: docs/releasing.md has the order.
+.PHONY: recording
+recording: setup ## records a terminal for README.md again, while real commands run on the usual ports
+	$(BIN)/python release/recording.py
+
+.PHONY: site
+site: setup ## the documents as a site, with its links checked, into build/site
+	$(BIN)/python release/site.py build/site-pages && $(BIN)/python -m mkdocs build --strict
+
+## More: a release (docs/releasing.md has the order)
 
 .PHONY: wheels
 wheels: setup ## compiled wheels for Linux (in containers) or macOS, CPython 3.11 to 3.14, into dist/; `make wheel` builds this machine's
@@ -365,10 +414,6 @@ modules-for-macos: setup ## compile the modules for macOS, and link them with it
 	$(PYTEST) tests/project/test_cross_wheels.py -o timeout=0 -rs -k linked --cross macosx-arm64 --cross macosx-x86_64 \
 	    $(PYTHONS:%=--cross-python %)
 
-.PHONY: site
-site: setup ## the documents as a site, with its links checked, into build/site
-	$(BIN)/python release/site.py build/site-pages && $(BIN)/python -m mkdocs build --strict
-
 # Of all files of each version, so that the lock serves every platform and Python.
 .PHONY: lock
 lock: ## pin what the container image and the Debian package install to the newest versions, with hashes: release/requirements.lock
@@ -388,17 +433,6 @@ deb-installed: deb ## the life of the Debian package in a throwaway root: instal
 .PHONY: sbom
 sbom: setup ## the bill of materials of a plain installation and of the wheels in dist/, as CycloneDX
 	mkdir -p dist && $(BIN)/python release/sbom.py $(wildcard dist/*.whl) > dist/kpybroker.cdx.json
-
-.PHONY: tables
-tables: setup ## write the tables in docs/ that are made from the code, and those of README.md from the last figures
-	$(BIN)/python -m release.documents
-	PYTHONPATH=.:compat-tests $(BIN)/python -m parity
-	$(BIN)/python -m benchmarks.readme
-
-.PHONY: clean
-clean: ## remove caches and what was built; .venv and data stay
-	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # What is measured: the compiled wheel of the present sources, in an environment of its own.
 

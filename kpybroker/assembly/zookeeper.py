@@ -147,7 +147,7 @@ async def make_chroot(
     timeout_ms: float,
     own: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Create the chroot if there is one and it is missing. It takes a session without chroot. Raises StartRefused."""
+    """Create the chroot, in a session without one, if it is configured and missing. Raises StartRefused."""
     chroot = client_of(config, platform, simulated, own=own).session.chroot
     if not chroot:
         return

@@ -133,7 +133,7 @@ def reset_offsets(
     server: str,
     **chosen: Any,
 ) -> None:
-    """Set the committed offsets of groups that nobody is in, or show what would be set."""
+    """Set the committed offsets of empty groups, or show what would be set."""
     if execute and dry_run:
         raise click.UsageError("--execute and --dry-run exclude each other")
     if from_file is None and bool(topics) == all_topics:
@@ -181,7 +181,7 @@ def _kind_of_empty(client: Client, group: str) -> str | None:
     """The kind of a group without members; None if it does not exist. Raises KafkaError if somebody is in it."""
     found = _described(client, group)
     if found is not None and found.state != group_requests.EMPTY:
-        text = f"offsets can be reset only while nobody is in group {group}, whose state is {found.state}"
+        text = f"offsets can be reset only while group {group} is empty, and its state is {found.state}"
         raise KafkaError(error_codes.NON_EMPTY_GROUP, text)
     return None if found is None else found.kind
 

@@ -159,7 +159,7 @@ def _lags(client: Client, group: Group, committed: dict[Spot, int]) -> dict[Spot
 @click.option("--if-exists", is_flag=True, help="Do not fail if a group does not exist.")
 @bootstrap_server
 def delete(names: tuple[str, ...], more: tuple[str, ...], if_exists: bool, server: str) -> None:
-    """Delete groups that nobody is in, with the offsets they have committed."""
+    """Delete empty groups, with the offsets they have committed."""
     with connected(server) as client:
         for name in wanted_groups(client, (*names, *more), every=False):
             try:

@@ -45,7 +45,7 @@ def start_offsets(client: Client, name: str) -> dict[Spot, Start]:
 
 
 def set_start_offsets(client: Client, name: str, offsets: Mapping[Spot, int]) -> None:
-    """Set start offsets of a group that nobody is in. Raises KafkaError."""
+    """Set start offsets of an empty group. Raises KafkaError."""
     topics: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
     for spot, offset in offsets.items():
         part = AlterShareGroupOffsetsRequestPartition(partition_index=spot.partition, start_offset=offset)

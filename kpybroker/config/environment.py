@@ -70,7 +70,7 @@ def from_environment(environment: Mapping[str, str], secrets: Path = SECRETS) ->
 
 
 def _as_lines(variable: str, name: str, value: str) -> dict[str, str]:
-    """The configs of a variable, as a properties file has them in which its value stands behind its name."""
+    """The configs of a variable, as a properties file with its value would have them."""
     return {key: each.value for key, each in parse_properties(f"{name}={value}\n", variable).items()}
 
 

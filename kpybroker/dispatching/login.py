@@ -212,7 +212,7 @@ class LoggingIn:
         return self._log_in(connection, bytes(frame), reply_of)
 
     def _refuse(self, connection: Connection, header: RequestHeader, frame: memoryview) -> Reply | Pending:
-        """Answer a request that does not belong into a login with an error, as far as there is a place for it, and as
+        """Answer a request that does not belong in a login with an error, as far as there is a place for it, and as
         long as it is small: a larger one is not decoded, and its connection is closed."""
         key, version = header.api_key, header.api_version
         first, last = self._stage.dispatcher.versions.get(key, (0, -1))

@@ -194,7 +194,7 @@ class GroupCoordinator:
             offset_deletion.forget_partitions(shard, event.deleted)
             share_offsets.forget_topics(shard, frozenset(event.deleted_ids))
         else:
-            raise TypeError(f"The group coordinator is not told of {type(event).__name__}")
+            raise TypeError(f"The group coordinator does not handle {type(event).__name__}")
         shard.sweeps.due_ms = now_ms + PAUSE_MS
         return Effects(decision.records, producer, decision.replies, (), decision.then)
 

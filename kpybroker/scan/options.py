@@ -253,7 +253,7 @@ def of_offsets(option: str, text: str, *, least: int) -> dict[Spot, int]:
 
 
 def _json(option: str, text: str, example: str) -> Any:
-    """The first value of a text. What stands behind it is left alone, as by Spark."""
+    """The first value of a text. The rest is ignored, as by Spark."""
     try:
         return json.JSONDecoder().raw_decode(text.strip())[0]
     except (ValueError, RecursionError):

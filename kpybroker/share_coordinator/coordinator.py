@@ -82,7 +82,7 @@ class ShareCoordinator:
         elif kind is Loaded:
             self._cold_due_ms = now_ms + decision.settings.cold_snapshot_interval_ms
         else:
-            raise TypeError(f"The share coordinator is not told of {kind.__name__}")
+            raise TypeError(f"The share coordinator does not handle {kind.__name__}")
         shard.sweeps.due_ms = now_ms + PAUSE_MS
         return Effects(decision.records, replies=decision.replies)
 

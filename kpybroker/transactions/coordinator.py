@@ -104,7 +104,7 @@ class TransactionCoordinator:
         elif kind is Loaded:
             shard.sweeps.begin(shard.transactions, _wake)
         else:
-            raise TypeError(f"The transaction coordinator is not told of {kind.__name__}")
+            raise TypeError(f"The transaction coordinator does not handle {kind.__name__}")
         shard.sweeps.due_ms = now_ms + PAUSE_MS
         if shard.unfinished and self._retry_due_ms is None:
             self._retry_due_ms = now_ms + timeouts.RETRY_MS

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from release.documents import commands, configs, fairness, image, metrics, support
+from release.documents import commands, configs, fairness, image, metrics, packages, support
 
 DOCS: Final = Path(__file__).resolve().parent.parent.parent / "docs"
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
@@ -16,6 +16,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "fairness.md": fairness.document,
     "image.md": image.document,
     "metrics.md": metrics.document,
+    "packages.md": packages.document,
     "support.md": support.document,
 }
 

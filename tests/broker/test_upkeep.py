@@ -119,7 +119,7 @@ RECORDS = 20
 
 
 def small_segments(client: RawClient, topic: str, **configs: str) -> None:
-    """A topic of one partition whose segments hold one old record each if not told otherwise, and go at once."""
+    """A topic of one partition whose segments hold one old record each by default, and go at once."""
     given = {"segment.bytes": str(SEGMENT_BYTES), "file.delete.delay.ms": "0", **configs}
     wanted = CreatableTopic(
         name=topic,

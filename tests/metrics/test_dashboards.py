@@ -46,7 +46,7 @@ SETTINGS: dict[str, dict[str, str]] = {
     "strimzi": {},
     "confluent": {"kpybroker_metrics_dialects": "confluent,kafka_lag_exporter"},
 }
-"""Strimzi's find everything in what a node shows that is not told otherwise."""
+"""Strimzi's find everything in what a node shows by default."""
 
 
 @pytest.fixture(scope="module", params=SETTINGS)

@@ -69,13 +69,6 @@ def test_every_make_target_that_is_named_exists(document: Path) -> None:
     assert named <= targets
 
 
-@pytest.mark.parametrize("package", sorted(path.name for path in (ROOT / "kpybroker").iterdir() if path.is_dir()))
-def test_every_package_of_the_broker_is_on_the_map(package: str) -> None:
-    if package.startswith("__"):
-        return
-    assert f"{package}/" in (ROOT / "ARCHITECTURE.md").read_text()
-
-
 def project() -> dict[str, Any]:
     with open(ROOT / "pyproject.toml", "rb") as file:
         found: dict[str, Any] = tomllib.load(file)["project"]
@@ -86,10 +79,10 @@ def names_of(requirements: list[str]) -> set[str]:
     return {re.split(r"[<>=!~;\[ ]", requirement)[0] for requirement in requirements}
 
 
-def test_the_readme_gives_a_reason_for_every_dependency() -> None:
+def test_every_dependency_has_its_reason() -> None:
     extras = project()["optional-dependencies"]
     wanted = names_of(project()["dependencies"] + [name for extra in extras.values() for name in extra])
-    rows = re.findall(r"^\|((?: `[\w-]+`,?)+) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\|((?: `[\w-]+`,?)+) \|", (ROOT / "docs" / "dependencies.md").read_text(), re.MULTILINE)
     explained = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
     assert wanted == wanted & explained
 

@@ -1,4 +1,4 @@
-"""The tour in README.md, word for word, against a broker."""
+"""The tour in README.md and docs/first-day.md, word for word, against a broker."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sources import ROOT
 
-TEXT = (ROOT / "README.md").read_text()
+TEXT = (ROOT / "README.md").read_text() + (ROOT / "docs" / "first-day.md").read_text()
 DEFAULT = "127.0.0.1:9092"
 PROGRAMS = Path(sys.executable).parent
 VARIES = (
