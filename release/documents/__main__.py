@@ -7,24 +7,25 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from release.documents import commands, configs, fairness, image, metrics, packages, support
+from release.documents import commands, configs, fairness, image, metrics, openapi, packages, support
 
 DOCS: Final = Path(__file__).resolve().parent.parent.parent / "docs"
-PAGES: Final[Mapping[str, Callable[[], str]]] = {
-    "cli.md": commands.document,
-    "configs.md": configs.document,
-    "fairness.md": fairness.document,
-    "image.md": image.document,
-    "metrics.md": metrics.document,
-    "packages.md": packages.document,
-    "support.md": support.document,
+PAGES: Final[Mapping[Path, Callable[[], str]]] = {
+    DOCS / "cli.md": commands.document,
+    DOCS / "configs.md": configs.document,
+    DOCS / "fairness.md": fairness.document,
+    DOCS / "image.md": image.document,
+    DOCS / "metrics.md": metrics.document,
+    DOCS / "packages.md": packages.document,
+    DOCS / "support.md": support.document,
+    openapi.FILE: openapi.text,
 }
 
 
 def main() -> None:
-    """Write all pages."""
-    for name, document in PAGES.items():
-        (DOCS / name).write_text(document(), encoding="utf-8")
+    """Write all of them."""
+    for path, document in PAGES.items():
+        path.write_text(document(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -11,11 +11,12 @@ import pytest
 from console_node import Reply, console_node
 from stage import Stage, flight
 
-from kpybroker.console import openapi, taps
+from kpybroker.console import taps
 from kpybroker.console.pages import PAGES, Page, match
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
+from release.documents import openapi
 from share_group_requests import sharing
 from waiting import eventually
 
@@ -63,10 +64,6 @@ def test_every_page_is_there_for_people_and_as_the_documented_json(stage: Stage,
     assert html.text.count("<h1") == 1
     assert not re.search(r'(src|href|action)="(https?:)?//', html.text), "nothing comes from another host"
     assert "style=" not in html.text, "the policy forbids it"
-
-
-def test_the_document_is_up_to_date() -> None:
-    assert openapi.FILE.read_text() == openapi.text(), "run: python -m kpybroker.console.openapi"
 
 
 def test_the_document_is_served_and_is_openapi(stage: Stage) -> None:

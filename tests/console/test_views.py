@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.console.json_form import Schemas
 from kpybroker.console.plots import Line, Plot, svg_of
 from kpybroker.console.views import stuck
 from kpybroker.console.views.cluster import Disk, Node, Tally, health_of, reason_of
@@ -23,6 +22,7 @@ from kpybroker.metadata.broker import Broker
 from kpybroker.metadata.topic import Partition
 from kpystorage.log_config import LogConfig
 from kpywire.metadata_records.register_broker_record import RegisterBrokerRecord
+from release.documents.openapi import Schemas
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),

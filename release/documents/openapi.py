@@ -1,18 +1,20 @@
-"""Writes the OpenAPI document of ``/api/``, from the table of pages and the types of their values.
+"""The OpenAPI document of ``/api/``, from the table of pages and the types of their values.
 
-``python -m kpybroker.console.openapi`` writes ``kpybroker/console/static/openapi.json``; a test compares the two.
+The console serves the file; a test compares it with this.
 """
 
+import dataclasses
 import json
 import re
+import types
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
+from kpybroker import console
 from kpybroker.console.answers.records import Download
-from kpybroker.console.json_form import Schemas
 from kpybroker.console.pages import ACTIONS, PAGES, Action, Page, Parameter
 
-FILE: Final = Path(__file__).parent / "static" / "openapi.json"
+FILE: Final = Path(str(console.__file__)).parent / "static" / "openapi.json"
 _ERROR: Final = {
     "type": "object",
     "description": "Why a request was refused, in one line",
@@ -27,6 +29,50 @@ _SEE: Final = {
     "required": ["see"],
     "additionalProperties": False,
 }
+_PLAIN: Final[dict[Any, dict[str, Any]]] = {
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    type(None): {"type": "null"},
+}
+
+
+class Schemas:
+    """The schemas of dataclasses, by their names."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, dict[str, Any]] = {}
+
+    def of(self, kind: Any) -> dict[str, Any]:
+        """The schema of a type. That of a dataclass is a reference."""
+        if kind in _PLAIN:
+            return dict(_PLAIN[kind])
+        if dataclasses.is_dataclass(kind):
+            return self._reference(kind)
+        origin, arguments = get_origin(kind), get_args(kind)
+        if origin in (Union, types.UnionType):
+            return {"anyOf": [self.of(each) for each in arguments]}
+        if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+            return {"type": "array", "items": self.of(arguments[0])}
+        if origin is dict:
+            return {"type": "object", "additionalProperties": self.of(arguments[1])}
+        raise TypeError(f"no schema for {kind}")
+
+    def _reference(self, kind: Any) -> dict[str, Any]:
+        name = kind.__name__
+        if name not in self.named:
+            self.named[name] = {}
+            hints = get_type_hints(kind)
+            fields = [field.name for field in dataclasses.fields(kind)]
+            self.named[name] = {
+                "type": "object",
+                "description": " ".join((kind.__doc__ or "").split()),
+                "properties": {field: self.of(hints[field]) for field in fields},
+                "required": fields,
+                "additionalProperties": False,
+            }
+        return {"$ref": f"#/components/schemas/{name}"}
 
 
 def document() -> dict[str, Any]:
@@ -103,7 +149,3 @@ def _answer(about: str, schema: str) -> dict[str, Any]:
 def text() -> str:
     """The document as text."""
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    FILE.write_text(text(), encoding="utf-8")
