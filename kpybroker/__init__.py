@@ -1,3 +1,3 @@
 """kpybroker: an Apache Kafka broker in Python."""
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0.dev3"

@@ -1,6 +1,6 @@
 """The Helm chart: nodes find one another, a node takes the configuration, and every value has an effect.
 
-The tests of helm itself run where it is installed or built (`make helm`); the others render the chart without it.
+helm renders it. Where it is neither installed nor built (`make helm`), these tests are skipped.
 """
 
 import importlib.util
@@ -21,7 +21,6 @@ from chart import (
     ask_helm,
     by_helm,
     defaults,
-    helm,
     merged,
     rendered,
     values_of,
@@ -218,7 +217,7 @@ def test_the_schema_takes_what_can_be_and_nothing_else() -> None:
 @pytest.mark.parametrize("values", NODES)
 def test_kubernetes_knows_every_field(values: dict[str, Any]) -> None:
     if importlib.util.find_spec("kubernetes_validate") is None:
-        pytest.skip("kubernetes-validate is not installed (make helm): Kubernetes' definitions are not asked")
+        pytest.skip("kubernetes-validate is not installed (make kubernetes): Kubernetes' definitions are not asked")
     import kubernetes_validate
 
     for manifest in rendered(values):
@@ -229,56 +228,40 @@ def test_kubernetes_knows_every_field(values: dict[str, Any]) -> None:
 # helm itself
 
 
-@pytest.fixture(scope="module")
-def program() -> Path:
-    found = helm()
-    if found is None:
-        pytest.skip("helm is neither installed nor built (make helm): the chart is rendered by a stand-in alone")
-    return found
-
-
-def test_helm_finds_nothing_to_mend(program: Path) -> None:
+def test_helm_finds_nothing_to_mend() -> None:
     for path in (None, *EXAMPLES):
-        said = ask_helm(program, "lint", "--strict", CHART, *(("--values", path) if path else ()))
+        said = ask_helm("lint", "--strict", CHART, *(("--values", path) if path else ()))
         assert "0 chart(s) failed" in said
         assert "[WARNING]" not in said
 
 
-@pytest.mark.parametrize("path", [None, *EXAMPLES], ids=lambda path: path.stem if path else "defaults")
-def test_helm_renders_what_the_stand_in_renders(program: Path, path: Path | None) -> None:
-    options: tuple[str | Path, ...] = ("--values", path) if path else ()
-    made = by_helm(program, *options)
-    in_order = lambda manifests: sorted(manifests, key=lambda each: (each["kind"], each["metadata"]["name"]))  # noqa: E731
-    assert in_order(made) == in_order(rendered(values_of(path) if path else {}))
-
-
-def test_helm_takes_every_value_from_its_command_line(program: Path) -> None:
-    before = by_helm(program)
+def test_helm_takes_every_value_from_its_command_line() -> None:
+    before = by_helm()
     for path, value in OTHER_VALUES.items():
-        assert by_helm(program, "--set-json", f"{path}={json.dumps(value)}") != before, path
+        assert by_helm("--set-json", f"{path}={json.dumps(value)}") != before, path
     (line,) = re.findall(
         r"num\.partitions=.*",
-        only(by_helm(program, "--set", r"config.num\.partitions=6"), "ConfigMap")["data"]["server.properties"],
+        only(by_helm("--set", r"config.num\.partitions=6"), "ConfigMap")["data"]["server.properties"],
     )
     assert line == "num.partitions=6"
 
 
-def test_helm_refuses_what_the_schema_or_the_chart_refuses(program: Path) -> None:
+def test_helm_refuses_what_the_schema_or_the_chart_refuses() -> None:
     for values in OUT_OF_SCHEMA:
         with pytest.raises(Refused, match="don't meet the specifications of the schema"):
-            by_helm(program, *sets(values))
+            by_helm(*sets(values))
     for each in REFUSED:
         values, reason = each.values
         with pytest.raises(Refused, match=re.escape(str(reason))):
-            by_helm(program, *sets(values))
+            by_helm(*sets(values))
 
 
 def sets(values: Any) -> list[str]:
     return [word for name, value in values.items() for word in ("--set-json", f"{name}={json.dumps(value)}")]
 
 
-def test_the_packaged_chart_holds_no_example(program: Path, tmp_path: Path) -> None:
-    ask_helm(program, "package", CHART, "--destination", tmp_path)
+def test_the_packaged_chart_holds_no_example(tmp_path: Path) -> None:
+    ask_helm("package", CHART, "--destination", tmp_path)
     (package,) = tmp_path.glob("kpybroker-*.tgz")
     shutil.unpack_archive(package, tmp_path)
     assert not (tmp_path / "kpybroker" / "ci").exists()
