@@ -18,6 +18,8 @@ LOGS := $(PARTS:%=build/%.log)
 QUICK := project/test_tidy.py project/test_language.py project/test_documents.py broker/test_plain_start.py \
     authorization calls config controller coordination fairness fetch groups guards journal metadata partition quotas raft \
     sasl share share_coordinator telemetry transactions transcripts
+# What each stage of a run took; .ci/run names another file, with the stages before the tests.
+export KPYBROKER_STAGES ?= $(CURDIR)/build/stages.txt
 LISTED = /^\#\# / { print "\n" substr($$0, 4) } /^[a-z-]+:.*\#\# / { printf "  make %-22s %s\n", $$1, $$2 }
 CHECKED := kpybroker pyspark_kpybroker wire storage compat-tests benchmarks tests examples docker release conftest.py hatch_build.py
 SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker pyspark_kpybroker wire storage -name '*.py')
