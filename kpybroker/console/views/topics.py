@@ -119,7 +119,7 @@ class TopicPage:
 
 
 def is_wanted(name: str, search: str, *, with_internal: bool) -> bool:
-    """Whether a topic belongs into the list."""
+    """Whether a topic belongs in the list."""
     return (with_internal or not is_internal(name)) and search.lower() in name.lower()
 
 
