@@ -32,7 +32,7 @@ Priority: optional
 Installed-Size: {kilobytes}
 Description: Apache Kafka broker in Python
  It speaks Kafka's protocol, keeps Kafka's files and answers with Kafka's
- errors, so that unmodified clients cannot tell it from Kafka.
+ errors, so unmodified clients work with it as with Kafka.
 """
 POSTINST = """\
 #!/bin/sh
