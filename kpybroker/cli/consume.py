@@ -112,7 +112,7 @@ def command(
 ) -> None:
     """Print the records of topics and wait for more, until Ctrl-C.
 
-    A broker that goes away is waited for; --timeout-ms and --exit bound that (see default.api.timeout.ms of -X).
+    It waits for a broker that goes away; --timeout-ms and --exit bound that (see default.api.timeout.ms of -X).
     """
     said = with_file(client_configs.CONSUME, said)
     group = agree(said, "group.id", "--group", group)

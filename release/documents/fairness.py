@@ -52,7 +52,7 @@ When many connections are readable at once, their appends are gathered into one 
 together (`kpybroker/fairness/turn.py`). Any read of a log writes its gathered appends first, so batching is invisible
 to others.
 
-What a client can cost in memory and connections is in [bounds.md](bounds.md).
+[bounds.md](bounds.md) says what a client can cost in memory and connections.
 
 ## What leaves the event loop
 
