@@ -57,10 +57,10 @@ On loopback it needs no login; on another address it needs one of `kpybroker.htt
 `kpybroker.http.open.paths=/live,/ready,/metrics` ([security.md](security.md#metrics-and-probes)). Scrape by an IP
 address, by a host of `advertised.listeners`, or by a name in `kpybroker.http.hosts`: other names get 421.
 
-Without the setting these are `strimzi`, `kafka_exporter` and `native`. Metrics that are named `jvm_...` elsewhere have
-no counterpart, and a few panels stay empty: of `strimzi-kraft` those about the commit latency and the bytes of the quorum;
-of Confluent's those about rates of connections, queues between threads, message conversions, and what only its own
-server has. Everything else that these dashboards ask for is there under their names, with their labels.
+Without the setting these are `strimzi`, `kafka_exporter` and `native`. Metrics that are named `jvm_...` elsewhere
+have no counterpart, and a few panels stay empty: of `strimzi-kraft` those about the commit latency and the bytes of
+the quorum; of Confluent's those about rates of connections, queues between threads, message conversions, and what
+only its own server has. Everything else that these dashboards ask for is there under their names, with their labels.
 
 Dashboards also select by labels that a Kubernetes operator adds: Strimzi's by `namespace`, `strimzi_io_cluster`,
 `strimzi_io_name`, `kubernetes_pod_name` and `container`, Confluent's by `job`, `env` and `instance`. Where nobody
