@@ -241,12 +241,13 @@ class Broker:
     def telemetry(self) -> "Receiver":
         """The receiver of client metrics, made when the first client asks."""
         if self._telemetry is None:
+            from kpybroker.config.client_metrics import values_of
             from kpybroker.telemetry.receiver import Bounds, Receiver
 
             config = self.config
             bounds = Bounds(config["telemetry.max.bytes"], config["kpybroker.client.metrics.max.series"])
             labels = [entry.partition("=")[0].strip() for entry in config["kpybroker.metrics.static.labels"]]
-            self._telemetry = Receiver(self.image.configs, bounds, self._rng, labels)
+            self._telemetry = Receiver(self.image.configs, values_of, bounds, self._rng, labels)
         return self._telemetry
 
     @property

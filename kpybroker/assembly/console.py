@@ -45,8 +45,8 @@ def build_console_routes(
 
     def new_console() -> "Console":
         from kpybroker.console.console import Console
-        from kpybroker.console.node_parts import Sources
         from kpybroker.console.schema_tasks import Address
+        from kpybroker.console.sources import Sources
 
         config = role.config
         url, login = config[REGISTRY_URL], config[REGISTRY_LOGIN]

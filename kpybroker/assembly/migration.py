@@ -6,6 +6,7 @@ from kpybroker.assembly.storage import StoredNode
 from kpybroker.assembly.zookeeper import client_of, encoding_of
 from kpybroker.assembly.zookeeper_controller import LEVEL_OF_3_9
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.dynamic import is_password
 from kpybroker.controller.activation import bootstrap_levels
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.image import MIGRATION, NO_MIGRATION, PRE_MIGRATION
@@ -39,7 +40,8 @@ def build_migration(
         log=note,
         acl_of=Acls(is_secure=config["zookeeper.set.acl"]).of,
         copying=Copying(
-            lambda: new_uuid(platform.rng), BrokerPasswords(encoding_of(config), platform.secret_rng.randbytes)
+            lambda: new_uuid(platform.rng),
+            BrokerPasswords(is_password, encoding_of(config), platform.secret_rng.randbytes),
         ),
     )
     migrating = Migrating(

@@ -4,29 +4,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
-from typing import Final, Protocol, TypeVar
+from typing import Final
+
+from kpybroker.audit.work import Mapped, R, Reached, T
 
 PARALLEL_BYTES: Final = 256 << 20
 """The bytes below which reading is faster than starting processes."""
-
-
-class Sized(Protocol):
-    """A piece of work with the number of its bytes."""
-
-    @property
-    def size_bytes(self) -> int: ...
-
-
-T = TypeVar("T", bound=Sized)
-R = TypeVar("R")
-Reached = Callable[[int], object]
-"""Takes the number of bytes that were read so far."""
-
-
-class Mapped(Protocol):
-    """A map step: it calls a function with each piece of work, in any order."""
-
-    def __call__(self, call: Callable[[T], R], work: Sequence[T], reached: Reached) -> Iterator[R]: ...
 
 
 def in_processes(processes: int = 0) -> Mapped:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from kpybroker.audit import mirror
 from kpybroker.audit.findings import DAMAGE, MIRROR, NOTE, Finding
-from kpybroker.audit.mapping import Mapped, Reached
 from kpybroker.audit.sources import Replica, Source, Spot
+from kpybroker.audit.work import Mapped, Reached
 from kpystorage.reading import StoredBatch
 
 

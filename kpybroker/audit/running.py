@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 from kpybroker.audit import groups, joining, keys, replicas, tables, transactions
 from kpybroker.audit.findings import BYTES, DAMAGE, NOTE, OFFSETS, REPLICAS, TABLES, Finding, Place
 from kpybroker.audit.kept import Kept, Summary
-from kpybroker.audit.mapping import Mapped, Reached
 from kpybroker.audit.records import committed_records
 from kpybroker.audit.sources import (
     OFFSETS_TOPIC,
@@ -26,6 +25,7 @@ from kpybroker.audit.stretch import Marker, Stretch
 from kpybroker.audit.tables import Range
 from kpybroker.audit.transactions import Decision, Decisions, Log
 from kpybroker.audit.walk import END_OF_ALL
+from kpybroker.audit.work import Mapped, Reached
 from kpybroker.transactions.transaction import Transaction
 from kpystorage.control_batches import transaction_marker
 from kpywire.errors import Malformed

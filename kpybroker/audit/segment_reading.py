@@ -9,7 +9,7 @@ from kpybroker.audit.findings import BYTES, NOTE, Place
 from kpybroker.audit.segment_indexes import SegmentIndexes
 from kpybroker.audit.walk import Status, Walk
 from kpystorage.checking.walking import Piece, pieces
-from kpystorage.disk import File
+from kpystorage.file import File
 from kpystorage.scan import Readable
 from kpywire.batch import BatchHeader
 

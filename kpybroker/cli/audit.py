@@ -16,11 +16,11 @@ from kpybroker.cli.tables import bytes_text, plural, printable, show_json
 
 if TYPE_CHECKING:
     from kpybroker.audit.kept import Summary
-    from kpybroker.audit.mapping import Mapped
     from kpybroker.audit.mirroring import Mirroring
     from kpybroker.audit.running import Result
     from kpybroker.audit.sources import Source
     from kpybroker.audit.tables import Range
+    from kpybroker.audit.work import Mapped
 
 DAMAGED = 1
 MIB = 1 << 20

@@ -45,6 +45,14 @@ def validate(name: str, configs: Mapping[str, str]) -> None:
     patterns_of(patterns)
 
 
+def values_of(configs: Mapping[str, str]) -> dict[str, Any]:
+    """All values of a subscription with these configs; ``match`` as `patterns_of` gives it. Raises ConfigError, and
+    KeyError for an unknown name."""
+    values: dict[str, Any] = {config: key.default for config, key in CLIENT_METRICS_CONFIGS.items()}
+    values |= {config: CLIENT_METRICS_CONFIGS[config].parse(text) for config, text in configs.items()}
+    return values | {"match": patterns_of(values["match"])}
+
+
 def patterns_of(texts: Iterable[str]) -> dict[str, Any]:
     """The compiled patterns of ``match``, by the attribute of the client that each has to match as a whole. Raises
     ConfigError."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import PER_BROKER, READ_ONLY, ConfigError, ConfigKey
+from kpybroker.config.definition import PASSWORD, PER_BROKER, READ_ONLY, ConfigError, ConfigKey
 from kpybroker.config.endpoints import WITH_TLS
 from kpybroker.config.honoured import NEVER
 from kpybroker.config.own_configs import OWN_CONFIGS
@@ -54,6 +54,12 @@ def key_of(name: str) -> ConfigKey | None:
         base = base_of_listener_config(name)
         key = None if base is None else BROKER_CONFIGS.get(base)
     return key
+
+
+def is_password(name: str) -> bool:
+    """Whether a config of a broker is a password."""
+    key = key_of(name)
+    return key is not None and key.type == PASSWORD
 
 
 def is_read_only(name: str) -> bool:

@@ -9,8 +9,8 @@ from kpybroker.config.validators import at_least, one_of
 CONNECT: Final = "zookeeper.connect"
 MIGRATE: Final = "zookeeper.metadata.migration.enable"
 NEWEST_PROTOCOL: Final = "3.9"
-CIPHER: Final = "AES/CBC/PKCS5Padding"
-"""The only cipher for passwords that is available here, and Kafka's default."""
+_CIPHER: Final = "AES/CBC/PKCS5Padding"
+"""The only cipher for passwords that is available here, and Kafka's default: that of ``passwords``."""
 
 ZOOKEEPER_CONFIGS: Final = define(
     (
@@ -45,7 +45,7 @@ ZOOKEEPER_CONFIGS: Final = define(
         ConfigKey("password.encoder.secret", PASSWORD, None, MEDIUM),
         ConfigKey("password.encoder.old.secret", PASSWORD, None, MEDIUM),
         ConfigKey("password.encoder.keyfactory.algorithm", STRING, None, LOW),
-        ConfigKey("password.encoder.cipher.algorithm", STRING, CIPHER, LOW, one_of(CIPHER)),
+        ConfigKey("password.encoder.cipher.algorithm", STRING, _CIPHER, LOW, one_of(_CIPHER)),
         ConfigKey("password.encoder.key.length", INT, 128, LOW, at_least(8)),
         ConfigKey("password.encoder.iterations", INT, 4_096, LOW, at_least(1_024)),
     )

@@ -19,7 +19,7 @@ from kpybroker.console.elsewhere import Elsewhere
 from kpybroker.console.history import History
 from kpybroker.console.json_form import json_pieces
 from kpybroker.console.lag_history import LagHistory
-from kpybroker.console.node_parts import NodeParts, Sources
+from kpybroker.console.node_parts import NodeParts
 from kpybroker.console.pace import paced
 from kpybroker.console.pages import ACTIONS, PAGES, Action, Page, match
 from kpybroker.console.protection import (
@@ -35,6 +35,7 @@ from kpybroker.console.query import Query, from_json, parsed
 from kpybroker.console.rendering import HTML, MENU, environment, page_of, static_file
 from kpybroker.console.schema_tasks import Address
 from kpybroker.console.searches import Searches
+from kpybroker.console.sources import Sources
 from kpybroker.console.taps import Taps
 from kpybroker.console.viewer import Viewer
 from kpybroker.http.gate import credentials_in

@@ -13,7 +13,7 @@ from kpybroker.metrics.window import quantiles_ms
 from kpywire import api
 
 if TYPE_CHECKING:
-    from kpybroker.console.node_parts import Sources
+    from kpybroker.console.sources import Sources
 
 EVERY_MS: Final = 2_000
 SAMPLES: Final = 300

@@ -1,7 +1,9 @@
 """The parts of a node that the console reads."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kpybroker.console.sources import Sources
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
@@ -13,26 +15,6 @@ if TYPE_CHECKING:
     from kpybroker.console.taps import Taps
     from kpybroker.console.viewer import Viewer
     from kpybroker.controller_role import ControllerRole
-    from kpybroker.dispatching.dispatcher import Dispatcher
-    from kpybroker.metrics.loop_watch import LoopWatch
-    from kpybroker.server.listener import Server
-
-
-class Sources(NamedTuple):
-    """The sources of everything that is shown."""
-
-    role: "Broker | ControllerRole"
-    """The broker; on a node that is only a controller, that."""
-    server: "Server"
-    dispatcher: "Dispatcher"
-    """The dispatcher of clients' requests; it counts together with the controller's."""
-    watch: "LoopWatch"
-
-    @property
-    def broker(self) -> "Broker":
-        """The broker, for the pages that only brokers have."""
-        assert not self.role.is_controller_role
-        return cast("Broker", self.role)
 
 
 class NodeParts(NamedTuple):

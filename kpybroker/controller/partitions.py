@@ -3,9 +3,9 @@
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
+from kpybroker.controller.allowance import Allowance
 from kpybroker.controller.partition_change import Election
 from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Decision, Steps
-from kpybroker.controller.topic_bounds import Allowance
 from kpybroker.controller.topics import assigned_partition, counted, partition_records, placed_partitions
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.topic import NO_LEADER, NO_LEADER_CHANGE, RECOVERED, RECOVERING, Partition, Topic

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
+from kpybroker.controller.allowance import Allowance
 from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
 from kpybroker.controller.placement import place
 from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Steps
-from kpybroker.controller.topic_bounds import Allowance
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.image import TOPIC_RESOURCE
 from kpybroker.metadata.topic import Partition

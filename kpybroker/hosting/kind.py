@@ -1,12 +1,11 @@
 """The differences between coordinators: machine, records and events."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from kpybroker.hosting.tickets import Ticket
 from kpybroker.journal import Machine, Send
-
-if TYPE_CHECKING:
-    from kpybroker.hosting.hosted_shard import HostedShard
+from kpybroker.replicas.replica import Replica
 
 
 class TimedMachine(Machine, Protocol):
@@ -23,7 +22,28 @@ class EncodedRecord(Protocol):
         """Key and value as the log holds them; without a value it is a tombstone."""
 
 
-def _sends_nothing(_shard: "HostedShard", send: Send) -> None:
+class Shard(Protocol):
+    """The shard that sends something: `hosted_shard.HostedShard`."""
+
+    replica: Replica
+    epoch: int
+    is_over: bool
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node still leads the partition in the shard's term."""
+
+    @property
+    def has_enough_in_sync(self) -> bool:
+        """Whether enough replicas are in sync for a write."""
+
+    def submit(
+        self, event: Any, ticket: Ticket | None, key: str | None, *, writes: bool = True, timeout_ms: int | None = None
+    ) -> None:
+        """Feed an event."""
+
+
+def _sends_nothing(_shard: Shard, send: Send) -> None:
     raise TypeError(f"This coordinator has nobody to send to: {send}")
 
 
@@ -42,7 +62,7 @@ class Kind(NamedTuple):
     """The compression of the batches it writes."""
     load_bytes: Callable[[], int]
     """How much of a log is read at once."""
-    send: "Callable[[HostedShard, Send], None]" = _sends_nothing
+    send: Callable[[Shard, Send], None] = _sends_nothing
     """Takes the machine's sends once they are committed. It is called in the middle of an input, so it only queues
     them."""
     follows_new_topics: bool = False

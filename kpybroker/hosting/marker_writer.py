@@ -15,7 +15,7 @@ from time import perf_counter_ns
 from typing import Final, NamedTuple
 
 from kpybroker.fairness.turn import NoWrites, Turn
-from kpybroker.hosting.hosted_shard import HostedShard
+from kpybroker.hosting.kind import Shard
 from kpybroker.hosting.markers import Markers
 from kpybroker.hosting.markers_elsewhere import MarkersElsewhere
 from kpybroker.io.scheduler import Scheduler, Timer
@@ -39,7 +39,7 @@ class _Ending:
 
     __slots__ = ("asked", "marker", "missing", "shard", "under_way", "written")
 
-    def __init__(self, shard: HostedShard, asked: WriteMarkers) -> None:
+    def __init__(self, shard: Shard, asked: WriteMarkers) -> None:
         self.shard = shard
         self.asked = asked
         self.marker = Marker(
@@ -93,7 +93,7 @@ class MarkerWriter:
         self._pursued: _Ending | None = None
         """The one that is being handled. It is reported after all of them were handled."""
 
-    def send(self, shard: HostedShard, send: Send) -> None:
+    def send(self, shard: Shard, send: Send) -> None:
         """Take `WriteMarkers` from a shard. It replaces an older one of the same transactional id."""
         asked: WriteMarkers = send.message
         self._endings[asked.transactional_id] = _Ending(shard, asked)

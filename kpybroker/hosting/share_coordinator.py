@@ -8,8 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.hosting.hosted_shard import HostedShard
-from kpybroker.hosting.kind import Kind
+from kpybroker.hosting.kind import Kind, Shard
 from kpybroker.hosting.shards import Shards
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.journal import Send
@@ -60,7 +59,7 @@ def _kind(replicas: Replicas, config: Callable[[], BrokerConfig], image: Callabl
     )
 
 
-def _delete_below(replicas: Replicas, shard: HostedShard, send: Send) -> None:
+def _delete_below(replicas: Replicas, shard: Shard, send: Send) -> None:
     """Move the start of the shard's log to the offset of a `DeleteBelow`, once that is on disk."""
     replica, leader, offset = shard.replica, shard.replica.leader, send.message.offset
     if leader is None or not shard.leads or offset <= leader.log.log_start_offset:

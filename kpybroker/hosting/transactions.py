@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.hosting.hosted_shard import HostedShard
-from kpybroker.hosting.kind import Kind
+from kpybroker.hosting.kind import Kind, Shard
 from kpybroker.hosting.shards import Shards
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.journal import Send
@@ -28,7 +27,7 @@ def transaction_coordinator(
     config: Callable[[], BrokerConfig],
     transaction_version: Callable[[], int],
     new_producer_id: Callable[[], int],
-    send: Callable[[HostedShard, Send], None],
+    send: Callable[[Shard, Send], None],
 ) -> Shards:
     """Make the coordinator of transactions. ``config`` and ``transaction_version`` are read for every decision.
 
@@ -49,7 +48,7 @@ def _kind(
     config: Callable[[], BrokerConfig],
     transaction_version: Callable[[], int],
     new_producer_id: Callable[[], int],
-    send: Callable[[HostedShard, Send], None],
+    send: Callable[[Shard, Send], None],
 ) -> Kind:
     from kpybroker.transactions.coordinator import TransactionCoordinator
     from kpybroker.transactions.events import ExpireTransactionalIds, TimersDue

@@ -14,10 +14,12 @@ Invariant: the cleaner has stopped writing, and its files are removed, before th
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kpybroker.replicas.cleaners import Answer, Run, Stopped, Task
+from kpybroker.io.scheduler import Scheduler
+from kpybroker.replicas.cleaners import Answer, Cleaners, Run, Stopped, Task
 from kpybroker.replicas.replica import Replica
+from kpybroker.replicas.replicas import Replicas
 from kpystorage import names
 from kpystorage.compaction.dirtiness import Dirt
 from kpystorage.compaction.swap import discard, swap_in
@@ -30,14 +32,12 @@ from kpystorage.compaction.task import (
     LastRecord,
     LogToClean,
 )
+from kpystorage.directory import LogDirectory
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import DiskFailure
 from kpystorage.flush import Flush, end_flush
 from kpystorage.log import Log
 from kpystorage.producer_states import ProducerStates
-
-if TYPE_CHECKING:
-    from kpybroker.replicas.compaction import Compaction
 
 log = logging.getLogger("kpybroker.compaction")
 
@@ -57,12 +57,21 @@ def last_records(producers: ProducerStates) -> dict[int, LastRecord]:
     }
 
 
+class Host(Protocol):
+    """The compaction that a pass belongs to."""
+
+    scheduler: Scheduler
+    replicas: Replicas
+    cleaners: Cleaners
+
+    def write_checkpoint(self, directory: LogDirectory, then: Callable[[], object] | None = None) -> None:
+        """Write the cleaner's checkpoint of a log directory, then call ``then``."""
+
+
 class Pass:
     """A pass over one log."""
 
-    def __init__(
-        self, host: "Compaction", replica: Replica, found: Log, dirt: Dirt, config: CleanerConfig, over: Over
-    ) -> None:
+    def __init__(self, host: Host, replica: Replica, found: Log, dirt: Dirt, config: CleanerConfig, over: Over) -> None:
         self.scheduler = host.scheduler
         self.host = host
         self.replica = replica

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from kpybroker.telemetry.instances import Connection, Instance, Instances
 from kpybroker.telemetry.payload import Point, read
 from kpybroker.telemetry.series import Key, keyed
-from kpybroker.telemetry.subscriptions import Attributes, Configs, Subscriptions
+from kpybroker.telemetry.subscriptions import Attributes, Configs, Subscriptions, ValuesOf
 from kpywire import error_codes
 from kpywire.compression import GZIP, LZ4, SNAPPY, ZSTD, decompress
 from kpywire.errors import Malformed
@@ -58,9 +58,11 @@ class Counts(NamedTuple):
 class Receiver:
     """The client metrics of one broker."""
 
-    def __init__(self, configs: Configs, bounds: Bounds, rng: Random, taken_labels: Collection[str] = ()) -> None:
+    def __init__(
+        self, configs: Configs, values_of: ValuesOf, bounds: Bounds, rng: Random, taken_labels: Collection[str] = ()
+    ) -> None:
         """``configs``: all configs of the cluster's resources. ``taken_labels``: see `keyed`."""
-        self._subscriptions = Subscriptions(configs)
+        self._subscriptions = Subscriptions(configs, values_of)
         self.instances = Instances(self._subscriptions, self._drop_series)
         self._bounds = bounds
         self._rng = rng

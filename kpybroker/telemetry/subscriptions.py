@@ -6,12 +6,10 @@ Invariant: `version` grows with every change of a subscription, so that a client
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kpybroker.config.client_metrics import patterns_of
-from kpybroker.config.definition import ConfigError
-from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS
+from kpybroker.errors import KafkaError
 from kpybroker.metadata.image import CLIENT_METRICS_RESOURCE
 from kpywire.crc import crc32c
 
@@ -22,6 +20,9 @@ DEFAULT_INTERVAL_MS: Final = 300_000
 
 Configs = Mapping[tuple[int, str], Mapping[str, str]]
 """The configs that are set, by the type and name of their resource."""
+ValuesOf = Callable[[Mapping[str, str]], Mapping[str, Any]]
+"""The values of a subscription with these configs, patterns compiled. Raises KafkaError, and KeyError for an unknown
+name."""
 Attributes = Mapping[str, str | None]
 """The facts known of a client, by the names that ``match`` has for it."""
 
@@ -59,8 +60,9 @@ class Wanted(NamedTuple):
 class Subscriptions:
     """All subscriptions of the cluster."""
 
-    def __init__(self, configs: Configs) -> None:
+    def __init__(self, configs: Configs, values_of: ValuesOf) -> None:
         self.version = 0
+        self._values_of = values_of
         self._by_name: dict[str, Subscription] = {}
         self.changed(configs, list(configs))
 
@@ -69,7 +71,7 @@ class Subscriptions:
         for kind, name in resources:
             if kind != CLIENT_METRICS_RESOURCE:
                 continue
-            found = _subscription(name, configs.get((kind, name), {}))
+            found = self._subscription(name, configs.get((kind, name), {}))
             if found is None and name not in self._by_name:
                 continue
             self._by_name.pop(name, None)
@@ -87,19 +89,17 @@ class Subscriptions:
                 interval_ms = min(interval_ms, each.interval_ms)
         return Wanted((ALL,) if ALL in metrics else tuple(sorted(metrics)), interval_ms)
 
-
-def _subscription(name: str, configs: Mapping[str, str]) -> Subscription | None:
-    """The subscription; None if it has no configs, or some that this broker cannot use, as Kafka may have stored."""
-    if not configs:
-        return None
-    values: dict[str, Any] = {config: key.default for config, key in CLIENT_METRICS_CONFIGS.items()}
-    try:
-        values |= {config: CLIENT_METRICS_CONFIGS[config].parse(text) for config, text in configs.items()}
-        patterns = patterns_of(values["match"])
-    except (ConfigError, KeyError) as error:
-        log.warning("Subscription %s to client metrics is left out: %s", name, error)
-        return None
-    return Subscription(frozenset(values["metrics"]), values["interval.ms"], patterns)
+    def _subscription(self, name: str, configs: Mapping[str, str]) -> Subscription | None:
+        """The subscription; None if it has no configs, or some that this broker cannot use, as Kafka may have
+        stored."""
+        if not configs:
+            return None
+        try:
+            values = self._values_of(configs)
+        except (KafkaError, KeyError) as error:
+            log.warning("Subscription %s to client metrics is left out: %s", name, error)
+            return None
+        return Subscription(frozenset(values["metrics"]), values["interval.ms"], values["match"])
 
 
 def _matches(pattern: Any, text: str | None) -> bool:

@@ -5,7 +5,8 @@ of the machine, which no test causes. Without waiting for the disk a broker need
 moment.
 """
 
-from kpystorage.real_disk import RealDescriptor, RealDisk
+from kpystorage.real_descriptor import RealDescriptor
+from kpystorage.real_disk import RealDisk
 from kpywire.varint import Buffer
 
 

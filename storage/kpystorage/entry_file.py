@@ -13,7 +13,8 @@ Invariant: the file holds entries ``0 .. written``, the tail the rest; ``len()``
 from collections.abc import Callable
 from typing import Final
 
-from kpystorage.disk import File, failing_for_good
+from kpystorage.disk import failing_for_good
+from kpystorage.file import File
 
 ENTRIES_PER_WRITE: Final = 64
 _BLOCK_BYTES: Final = 4096

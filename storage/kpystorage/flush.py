@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from kpystorage import names
 from kpystorage.checkpoint import render_epochs
-from kpystorage.disk import Descriptor, Disk, File, failing_for_good
+from kpystorage.disk import Disk, failing_for_good
+from kpystorage.file import Descriptor, File
 from kpystorage.log_folder import LogFolder
 from kpystorage.read_back import ReadBack, read_backs
 from kpystorage.segment import Segment

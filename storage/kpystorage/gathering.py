@@ -11,12 +11,9 @@ Invariant: the bytes that wait for a file belong right behind its end, in one pi
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from kpystorage.file import Descriptor, File
 from kpywire.varint import Buffer
-
-if TYPE_CHECKING:
-    from kpystorage.disk import Descriptor, File
 
 
 class Gathering:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kpystorage.checked_reads import Checked, check
-from kpystorage.disk import Descriptor
+from kpystorage.file import Descriptor
 
 if TYPE_CHECKING:
     from kpystorage.checked_reads import CheckedReads

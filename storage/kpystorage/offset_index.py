@@ -11,8 +11,8 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Final
 
-from kpystorage.disk import File
 from kpystorage.entry_file import ENTRIES_PER_WRITE, EntryFile
+from kpystorage.file import File
 from kpystorage.scan import Readable
 from kpywire.batch import HEADER, HEADER_BYTES, MAGIC, BatchHeader
 

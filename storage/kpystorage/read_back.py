@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kpystorage import scan
-from kpystorage.disk import Descriptor
+from kpystorage.file import Descriptor
 from kpystorage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from kpystorage.segment import Segment
 from kpystorage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES

@@ -4,7 +4,8 @@ import errno
 import os
 from typing import Any, NoReturn
 
-from kpystorage.real_disk import RealDescriptor, RealDisk
+from kpystorage.real_descriptor import RealDescriptor
+from kpystorage.real_disk import RealDisk
 
 
 class ReadingFile:

@@ -1,134 +1,21 @@
-"""The operating system's files behind the file protocol: descriptors, locks and whole files.
-
-Invariant: a descriptor is closed exactly once, when its last holder releases it.
-"""
+"""The operating system's files behind the file protocol: locks and whole files."""
 
 import ctypes
-import errno
 import fcntl
 import os
-import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
-from functools import cache
+from contextlib import AbstractContextManager
 from threading import Lock
 
-from kpystorage.disk import File, FileStatus
+from kpystorage.disk import FileStatus
+from kpystorage.file import File
 from kpystorage.gathering import Gathering
 from kpystorage.mounts import mount_id
+from kpystorage.real_descriptor import RealDescriptor, flush_to_medium, library_call
 from kpystorage.real_file import Descriptors, RealFile
 from kpywire.varint import Buffer
 
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 _SMALL_FILE_BYTES = 1 << 16
-_CACHE_BYTES = 1 << 16
-"""A multiple of all page sizes: parts of a page are not dropped from the cache."""
-_FULL_FSYNC = getattr(fcntl, "F_FULLFSYNC", 0)
-_WAIT_BEFORE = 1
-"""``SYNC_FILE_RANGE_WAIT_BEFORE``: wait for the writes in progress, and report failed ones, as fsync does (both end
-in ``file_check_and_advance_wb_err`` of the kernel's ``mm/filemap.c``), without a flush of the drive for every file."""
-_NOT_THERE = (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.ESPIPE, errno.EOPNOTSUPP)
-_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
-
-
-def _synchronize(fd: int) -> None:
-    """Make a file durable down to the medium. On macOS fsync itself ends at the drive's cache, so F_FULLFSYNC is
-    used."""
-    if _FULL_FSYNC:
-        try:
-            fcntl.fcntl(fd, _FULL_FSYNC)
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise
-        else:
-            return
-    os.fsync(fd)
-
-
-@cache
-def _library_call(name: str) -> Callable[..., int] | None:
-    """A system call of Linux that the standard library does not have; None elsewhere."""
-    if sys.platform != "linux":
-        return None
-    library = ctypes.CDLL(None, use_errno=True)
-    return getattr(library, name, None)
-
-
-def _confirm(fd: int) -> None:
-    """Wait for the writes in progress, and report failed ones."""
-    confirm = _library_call("sync_file_range")
-    if confirm is None:
-        _synchronize(fd)
-    elif confirm(fd, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(_WAIT_BEFORE)):
-        error = ctypes.get_errno()
-        if error not in _NOT_THERE:
-            raise OSError(error, os.strerror(error))
-        _synchronize(fd)
-
-
-class RealDescriptor:
-    """An open file of the operating system. Usable from any thread. It is closed when its last holder releases it.
-
-    The system reports a failed write once. So one thread at a time asks, and every later question gets the same answer.
-    """
-
-    __slots__ = ("__weakref__", "_asking", "_failure", "_fd", "dirty", "used")
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._asking = Lock()
-        self._failure: OSError | None = None
-        self.used = True  # since the sweep last looked
-        self.dirty = False  # written through since its last fsync began
-
-    def fileno(self) -> int:
-        return self._fd
-
-    def pread(self, length: int, position: int) -> bytes:
-        data = os.pread(self._fd, length, position)
-        if len(data) == length or not data:
-            return data
-        pieces = [data]  # a signal or a page limit cut the read: go on to the end of the file
-        got = len(data)
-        while got < length and (data := os.pread(self._fd, length - got, position + got)):
-            pieces.append(data)
-            got += len(data)
-        return b"".join(pieces)
-
-    def fsync(self) -> None:
-        self._ask(_synchronize)
-
-    def confirm(self) -> None:
-        self._ask(_confirm)
-
-    def _ask(self, question: Callable[[int], object]) -> None:
-        with self._asking:
-            if self._failure is not None:
-                raise OSError(self._failure.errno, self._failure.strerror)
-            self.dirty = False  # first: what is written meanwhile may not be covered
-            try:
-                question(self._fd)
-            except OSError as error:
-                self._failure = error
-                raise
-
-    def drop_cache(self, position: int, end: int) -> None:
-        if sys.platform == "linux":
-            begin = position - position % _CACHE_BYTES
-            with suppress(OSError):  # a file system may not know it
-                os.posix_fadvise(self._fd, begin, end - begin + _CACHE_BYTES, os.POSIX_FADV_DONTNEED)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether its last holder has released it. Weak references still lead to it while it is being closed."""
-        return self._fd < 0
-
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        fd, self._fd = self._fd, -1  # first: other threads go on while it is being closed
-        if fd >= 0:
-            close(fd)  # bound early: at the interpreter's end the module may be gone before the last descriptor
-
-
 _LOCKED_HERE: set[str] = set()
 """The locks of this process. To the system they all have one owner, so a second node in this process would not be kept
 out."""
@@ -186,7 +73,7 @@ class RealDisk:
             while rest:
                 rest = rest[os.write(fd, rest) :]
             if synchronize:
-                _synchronize(fd)
+                flush_to_medium(fd)
         except OSError as error:
             raise OSError(error.errno, error.strerror, path) from error
         finally:
@@ -224,12 +111,12 @@ class RealDisk:
     def synchronize_directory(self, path: str) -> None:
         fd = self.descriptors.open(path, os.O_RDONLY)
         try:
-            _synchronize(fd)
+            flush_to_medium(fd)
         finally:
             os.close(fd)
 
     def synchronize_all(self, path: str) -> bool:
-        syncfs = _library_call("syncfs")
+        syncfs = library_call("syncfs")
         if syncfs is None:
             return False
         fd = self.descriptors.open(path, os.O_RDONLY)

@@ -13,14 +13,12 @@ import weakref
 from collections.abc import Callable
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.modes import PRIVATE, Modes
+from kpystorage.real_descriptor import RealDescriptor
 from kpywire.varint import Buffer
-
-if TYPE_CHECKING:
-    from kpystorage.real_disk import RealDescriptor
 
 T = TypeVar("T")
 NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)

@@ -11,8 +11,9 @@ from typing import Final
 
 from kpystorage import names, scan
 from kpystorage.checked_reads import CheckedReads
-from kpystorage.disk import Disk, File
+from kpystorage.disk import Disk
 from kpystorage.errors import CorruptRecord
+from kpystorage.file import File
 from kpystorage.gathering import GatheredFile
 from kpystorage.log_config import LogConfig
 from kpystorage.log_slice import LogSlice

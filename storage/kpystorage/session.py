@@ -20,7 +20,8 @@ from threading import Lock
 from typing import Final
 
 from kpystorage import names
-from kpystorage.disk import Disk, File
+from kpystorage.disk import Disk
+from kpystorage.file import File
 from kpystorage.recovery import Shutdown
 
 SESSION = ".kpybroker_session"

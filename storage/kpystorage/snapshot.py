@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kpystorage.disk import Disk, File
+from kpystorage.disk import Disk
+from kpystorage.file import File
 from kpywire.varint import Buffer
 
 SUFFIX = ".checkpoint"

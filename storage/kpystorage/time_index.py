@@ -8,8 +8,8 @@ Invariant: timestamps ascend strictly, offsets never descend.
 from struct import Struct
 from typing import Final, NamedTuple
 
-from kpystorage.disk import File
 from kpystorage.entry_file import EntryFile
+from kpystorage.file import File
 from kpystorage.offset_index import MOST_IN_ENTRY
 from kpywire.batch import NO_TIMESTAMP
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from kpystorage.disk import Disk, File, failing_for_good
+from kpystorage.disk import Disk, failing_for_good
 from kpystorage.errors import CorruptFile
+from kpystorage.file import File
 
 VERSION: Final = 0
 _ENTRY: Final = Struct(">hqqqq")

@@ -20,7 +20,7 @@ from running_node import RunningNode
 from kpybroker.fairness.turn import NoWrites, Turn
 from kpybroker.server import page_cache, poller, system_sockets
 from kpybroker.server.poller import LoopPoller
-from kpystorage import real_disk
+from kpystorage import real_descriptor, real_disk
 from kpystorage.log_slice import LogSlice
 from kpystorage.real_disk import RealDisk
 
@@ -60,12 +60,12 @@ def without_boot_id(patch: Patch) -> None:
 
 
 def without_syncfs(patch: Patch) -> None:
-    patch.setattr(real_disk, "_library_call", lambda _name: None)
+    patch.setattr(real_descriptor, "library_call", lambda _name: None)
 
 
 def with_full_fsync(patch: Patch) -> None:
     """A file system of macOS that lacks the full fsync: the usual fsync has to do."""
-    patch.setattr(real_disk, "_FULL_FSYNC", 0x7FFF)
+    patch.setattr(real_descriptor, "FULL_FSYNC", 0x7FFF)
 
 
 @pytest.mark.parametrize(

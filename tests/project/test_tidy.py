@@ -190,6 +190,18 @@ def test_what_decides_does_not_even_name_a_type_of_the_world_outside(path: Path)
     assert not {module for module in imported if module.startswith(OUTSIDE) or module in STANDARD_OUTSIDE}
 
 
+def test_what_decides_reads_no_clock_of_datetime() -> None:
+    """Dates are computed in pure modules, so the module may be imported; the present time comes as an argument."""
+    found = [
+        f"{relative(path)}:{node.lineno}"
+        for path in python_files(*DECIDES)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        if node.value.id in ("date", "datetime") and node.attr in ("now", "today", "utcnow")
+    ]
+    assert not found
+
+
 @pytest.mark.parametrize("path", python_files("kpybroker/server", "kpybroker/fairness"), ids=relative)
 def test_connections_and_fairness_know_requests_by_their_trait_and_no_api_key(path: Path) -> None:
     names = {node.id for node in ast.walk(tree_of(path)) if isinstance(node, ast.Name)}

@@ -15,7 +15,8 @@ from log_making import NOW_MS, TOPIC_ID, append_records, open_directory
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import DiskFailure, TooManyOpenFiles
 from kpystorage.log_config import LogConfig
-from kpystorage.real_disk import RealDescriptor, RealDisk
+from kpystorage.real_descriptor import RealDescriptor
+from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 from kpystorage.recovery import Shutdown
 

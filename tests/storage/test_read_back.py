@@ -11,7 +11,8 @@ from kpystorage.directory import LogDirectory
 from kpystorage.errors import DiskFailure
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
-from kpystorage.real_disk import RealDescriptor, RealDisk
+from kpystorage.real_descriptor import RealDescriptor
+from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 from kpystorage.recovery import Shutdown
 

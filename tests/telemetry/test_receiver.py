@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kpybroker.calls.steps import at_once
+from kpybroker.config.client_metrics import values_of
 from kpybroker.metadata.image import CLIENT_METRICS_RESOURCE
 from kpybroker.telemetry import instances
 from kpybroker.telemetry.instances import Connection
@@ -30,7 +31,7 @@ class Clients:
 
     def __init__(self, series: int = 100, configs: Mapping[str, str] | None = None) -> None:
         self.configs = {(CLIENT_METRICS_RESOURCE, "all"): dict(ALL if configs is None else configs)}
-        self.receiver = Receiver(self.configs, Bounds(1 << 20, series), Random(5), ["namespace"])
+        self.receiver = Receiver(self.configs, values_of, Bounds(1 << 20, series), Random(5), ["namespace"])
         self.now_ms = 0
 
     def change(self, **configs: str) -> None:

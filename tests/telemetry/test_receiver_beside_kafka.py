@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from kpybroker.calls.steps import at_once
+from kpybroker.config.client_metrics import values_of
 from kpybroker.metadata.image import CLIENT_METRICS_RESOURCE
 from kpybroker.telemetry.instances import Connection
 from kpybroker.telemetry.payload import Payload, read
@@ -56,7 +57,7 @@ class Ours:
     def __init__(self) -> None:
         self.now_ms = 0
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
-        self.receiver = Receiver(self.configs, Bounds(MAX_BYTES, 1_000), Random(1))
+        self.receiver = Receiver(self.configs, values_of, Bounds(MAX_BYTES, 1_000), Random(1))
         self.connections: dict[str, Connection] = {}
 
     def ask(self, pause_ms: int, command: str, *words: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from reigning import Asker, Cluster
 
 from kpybroker.config.definition import Password
+from kpybroker.config.dynamic import is_password
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import BROKER_RESOURCE, PRE_MIGRATION, TOPIC_RESOURCE, MetadataImage
 from kpybroker.metadata.topic import NO_LEADER_CHANGE
@@ -40,7 +41,7 @@ from kpywire.metadata_records.zk_migration_state_record import ZkMigrationStateR
 
 LEVEL = 21
 VOTERS = (3000, 3001, 3002)
-PASSWORDS = BrokerPasswords(Encoding(Password("secret"), iterations=1_024), random.Random(1).randbytes)
+PASSWORDS = BrokerPasswords(is_password, Encoding(Password("secret"), iterations=1_024), random.Random(1).randbytes)
 
 
 def open_acl(_path: str) -> tuple[Acl, ...]:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from migrations import PASSWORDS, VOTERS, World, encoded_beside, open_acl
 
+from kpybroker.config.dynamic import is_password
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import BROKER_RESOURCE, MIGRATION, PRE_MIGRATION, MetadataImage
 from kpybroker.zookeeper.client.operations import Create, Delete, Failed, Get, GetChildren, Set
@@ -246,7 +247,7 @@ def test_passwords_are_encrypted_in_zookeeper_and_readable_in_the_metadata() -> 
 
 
 def test_without_the_secret_no_password_is_copied_and_none_is_written() -> None:
-    without = BrokerPasswords(None, random.Random(1).randbytes)
+    without = BrokerPasswords(is_password, None, random.Random(1).randbytes)
     texts = PASSWORDS.encoded("", {"ssl.key.password": "open sesame"}, None)
     with pytest.raises(InvalidZnode, match=r"/config/brokers/1 .*; set password\.encoder\.secret on all controllers"):
         without.decoded(PASSWORD_ZNODE, texts)

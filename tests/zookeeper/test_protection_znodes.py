@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpybroker.config.definition import Password
+from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
 from kpybroker.sasl.scram import ScramCredential
 from kpybroker.zookeeper.broker.encrypted_configs import EncryptedConfigs
 from kpybroker.zookeeper.tree import client_quotas, configs, passwords
@@ -110,3 +111,7 @@ def test_only_passwords_of_brokers_are_encrypted_and_one_that_cannot_be_read_is_
     assert EncryptedConfigs(None, random.Random(1)).decoded(broker, written) == {"log.retention.ms": "5"}
     topic = ConfigEntity(configs.TOPICS, "t")
     assert encrypted.encoded(topic, {"retention.ms": "5"}) == {"retention.ms": "5"}
+
+
+def test_the_cipher_of_passwords_is_the_one_that_its_config_allows() -> None:
+    assert ZOOKEEPER_CONFIGS["password.encoder.cipher.algorithm"].default == passwords.CIPHER

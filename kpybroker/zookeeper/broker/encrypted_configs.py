@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from random import Random
 
 from kpybroker.config.definition import ConfigError
+from kpybroker.config.dynamic import is_password
 from kpybroker.zookeeper.tree import configs, passwords
 from kpybroker.zookeeper.tree.configs import ConfigEntity
 from kpybroker.zookeeper.tree.passwords import Encoding, Undecodable
@@ -46,4 +47,4 @@ class EncryptedConfigs:
 
 
 def _is_password(entity: ConfigEntity, name: str) -> bool:
-    return entity.kind == configs.BROKERS and passwords.is_password(name)
+    return entity.kind == configs.BROKERS and is_password(name)

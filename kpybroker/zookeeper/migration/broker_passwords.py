@@ -16,9 +16,12 @@ from kpybroker.zookeeper.tree.passwords import Encoding, Undecodable
 class BrokerPasswords:
     """Decrypts and encrypts them."""
 
-    def __init__(self, encoding: Encoding | None, random_bytes: Callable[[int], bytes]) -> None:
-        """``encoding`` is None without ``password.encoder.secret``. ``random_bytes`` makes salts, which are no
-        secret."""
+    def __init__(
+        self, is_password: Callable[[str], bool], encoding: Encoding | None, random_bytes: Callable[[int], bytes]
+    ) -> None:
+        """``is_password`` says it of a config by its name. ``encoding`` is None without ``password.encoder.secret``.
+        ``random_bytes`` makes salts, which are no secret."""
+        self._is_password = is_password
         self._encoding = encoding
         self._random_bytes = random_bytes
 
@@ -30,7 +33,7 @@ class BrokerPasswords:
         """The configs as the znode is to have them. A password that ``before``, its present content, has already keeps
         its text there."""
         held = {} if before is None else configs.decode_configs(path, before)
-        found = {name: value for name, value in values.items() if not passwords.is_password(name)}
+        found = {name: value for name, value in values.items() if not self._is_password(name)}
         encoding = self._encoding
         if encoding is not None:
             for name in [each for each in values if each not in found]:
@@ -44,7 +47,7 @@ class BrokerPasswords:
         return passwords.encode_anew(password, encoding, self._random_bytes)
 
     def _decoded(self, path: str, name: str, text: str) -> str:
-        if not passwords.is_password(name):
+        if not self._is_password(name):
             return text
         if self._encoding is None:
             raise InvalidZnode(path, f"{name} is an encrypted password; set password.encoder.secret on all controllers")

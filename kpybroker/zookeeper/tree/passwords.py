@@ -10,11 +10,11 @@ from collections.abc import Callable
 from hashlib import pbkdf2_hmac
 from typing import Final, NamedTuple
 
-from kpybroker.config.definition import PASSWORD, Password
-from kpybroker.config.dynamic import key_of
-from kpybroker.config.zookeeper_configs import CIPHER
+from kpybroker.config.definition import Password
 from kpybroker.zookeeper.tree.java_order import in_java_order
 
+CIPHER: Final = "AES/CBC/PKCS5Padding"
+"""The only cipher that is available here, and Kafka's default."""
 KEY_FACTORY: Final = "PBKDF2WithHmacSHA512"
 KEY_BITS: Final = (128, 192, 256)
 SALT_BYTES: Final = 256
@@ -79,12 +79,6 @@ def decode(text: str, secret: Password) -> str:
     except ValueError:
         raise Undecodable("password.encoder.secret is another one, or the text is damaged") from None
     return password
-
-
-def is_password(name: str) -> bool:
-    """Whether a config of a broker is a password."""
-    key = key_of(name)
-    return key is not None and key.type == PASSWORD
 
 
 def is_key_factory(name: str) -> bool:

@@ -6,7 +6,7 @@ quarter of a megabyte takes a fraction of a millisecond, or several milliseconds
 
 from typing import Final
 
-from kpystorage.disk import File
+from kpystorage.file import File
 from kpywire.varint import Buffer
 
 PIECE_BYTES: Final = 32 << 10

@@ -11,8 +11,9 @@ from typing import Protocol
 from kpystorage import names, scan
 from kpystorage.compaction import pieces
 from kpystorage.compaction.grouping import Sizes
-from kpystorage.disk import Disk, File
+from kpystorage.disk import Disk
 from kpystorage.errors import CorruptRecord
+from kpystorage.file import File
 from kpystorage.offset_index import position_near
 from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
 from kpywire.batch import HEADER_BYTES, LENGTH_END, MAGIC, MAGIC_POSITION

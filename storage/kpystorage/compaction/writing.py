@@ -11,7 +11,8 @@ from typing import Final
 
 from kpystorage import names
 from kpystorage.compaction import pieces
-from kpystorage.disk import Disk, File
+from kpystorage.disk import Disk
+from kpystorage.file import File
 from kpystorage.log_config import LogConfig
 from kpystorage.offset_index import OffsetIndex
 from kpystorage.time_index import TimeIndex
