@@ -68,7 +68,8 @@ class World:
         def connect(host: str, port: int, *callbacks: Any) -> Any:
             return self.ways.get(host, brokers)(host, port, *callbacks)
 
-        configs = {**CONFIGS, "broker.id": "5", **{key.replace("_", "."): value for key, value in changed.items()}}
+        changed = {key if "." in key else key.replace("_", "."): value for key, value in changed.items()}
+        configs = {**CONFIGS, "broker.id": "5", **changed}
         return ZooKeeperNode(
             BrokerConfig(configs), loop, self.failures.append, simulated=Simulated(connect, rng=random.Random(2))
         )
@@ -353,7 +354,7 @@ def test_a_directory_of_another_broker_is_refused_and_nothing_is_registered(
         first = world.node()
         await first.start(world.disk)
         await first.stop()
-        second = world.node(**{key.replace("set_acl", "set.acl"): value for key, value in changed.items()})
+        second = world.node(**changed)
         with pytest.raises(StartRefused, match=message):
             await second.start(world.disk)
         await second.stop(controlled=False)
