@@ -14,18 +14,15 @@ from test_zookeeper_node import World
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.node import Node
-from kpybroker.zookeeper_node import ZooKeeperNode
 from kpystorage.memory_disk import MemoryDisk
 
-AnyNode = Node | ZooKeeperNode
 MODES = ("KRaft", "ZooKeeper")
 
 
 @asynccontextmanager
-async def running(mode: str, configs: dict[str, str]) -> AsyncIterator[AnyNode]:
+async def running(mode: str, configs: dict[str, str]) -> AsyncIterator[Node]:
     """A node with these configs. Without others it has one plain listener and no second port."""
     own = {"kpybroker.http.listener": "", "log.dirs": "/data", "listeners": "PLAINTEXT://127.0.0.1:0", **configs}
-    node: AnyNode
     if mode == "ZooKeeper":
         world = World()
         disk = world.disk
@@ -40,7 +37,7 @@ async def running(mode: str, configs: dict[str, str]) -> AsyncIterator[AnyNode]:
         await node.stop()
 
 
-def played(mode: str, story: Callable[[AnyNode], Awaitable[None]], configs: dict[str, str]) -> None:
+def played(mode: str, story: Callable[[Node], Awaitable[None]], configs: dict[str, str]) -> None:
     """Play a story on a running node."""
 
     async def run() -> None:
@@ -50,13 +47,13 @@ def played(mode: str, story: Callable[[AnyNode], Awaitable[None]], configs: dict
     play(run)
 
 
-async def never(_node: AnyNode) -> None:
+async def never(_node: Node) -> None:
     """The story of a node whose start is refused."""
     pytest.fail("it has started")
 
 
 def asked(
-    node: AnyNode, path: str, headers: dict[str, str] | None = None, user: str = "", context: Any = None
+    node: Node, path: str, headers: dict[str, str] | None = None, user: str = "", context: Any = None
 ) -> Awaitable[tuple[int, str]]:
     """The status and the text of an answer to GET, or to POST where leases are asked for."""
 
@@ -77,5 +74,5 @@ def asked(
     return asyncio.to_thread(ask)
 
 
-async def statuses(node: AnyNode, paths: tuple[str, ...], **how: Any) -> list[int]:
+async def statuses(node: Node, paths: tuple[str, ...], **how: Any) -> list[int]:
     return [(await asked(node, path, **how))[0] for path in paths]

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import both_modes
 import pytest
-from both_modes import AnyNode, never
+from both_modes import never
 from test_second_port_of_both_modes import with_user
 
 import sasl_wire
 from certificates import Authority
+from kpybroker.node import Node
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.sasl.jaas import PLAIN_MODULE
 from kpywire.messages.api_versions import ApiVersionsRequest
@@ -83,14 +84,14 @@ def code_of_plain(port: int) -> int:
         return code
 
 
-def seen(node: AnyNode, listener: str) -> set[str]:
+def seen(node: Node, listener: str) -> set[str]:
     """The principals of the clients that are connected to a listener."""
     assert node.server is not None
     return {str(each.client.principal) for each in node.server.connections if each.client.listener_name == listener}
 
 
 def test_each_listener_speaks_its_protocol(mode: str, site: Site) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         assert node.ports.keys() == {"PLAINTEXT", *KINDS}
         codes = [await asyncio.to_thread(code_of_plain, node.ports[name]) for name in ("PLAINTEXT", *KINDS)]
         assert codes == [0, -1, 0, -1]
@@ -101,7 +102,7 @@ def test_each_listener_speaks_its_protocol(mode: str, site: Site) -> None:
 
 
 def test_a_certificate_is_demanded_where_that_is_configured(mode: str, site: Site) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         assert not await asyncio.to_thread(answer_over_tls, site, node.ports["SSL"])
         assert await asyncio.to_thread(answer_over_tls, site, node.ports["SSL"], site.alice)
 
@@ -110,7 +111,7 @@ def test_a_certificate_is_demanded_where_that_is_configured(mode: str, site: Sit
 
 @pytest.mark.parametrize("case", sasl_wire.CASES, ids=lambda case: case.name)
 def test_logins_are_answered_as_by_apache_kafka(mode: str, case: sasl_wire.Case) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         with_user(node, sasl_wire.USER, sasl_wire.PASSWORD)
         assert await asyncio.to_thread(sasl_wire.seen, case, node.ports) == case.expected
 
@@ -155,7 +156,7 @@ def test_a_listener_whose_port_is_taken_refuses_the_start(mode: str) -> None:
 def test_a_stopped_node_has_released_its_ports(mode: str, site: Site) -> None:
     ports: dict[str, int] = {}
 
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         ports.update(node.ports)
         assert node.http_port is not None
         ports["HTTP"] = node.http_port

@@ -10,13 +10,14 @@ from pathlib import Path
 import both_modes
 import pytest
 from asking import play
-from both_modes import AnyNode, asked, never, statuses
+from both_modes import asked, never, statuses
 from test_zookeeper_node import World, lead, ordered, until
 from test_zookeeper_protection import asked as broker_answer
 
 from certificates import Authority as OtherAuthority
 from kpybroker.console.pages import PAGES
 from kpybroker.http import gate
+from kpybroker.node import Node
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512
 from kpybroker.tls.issuing import Authority
@@ -39,14 +40,14 @@ def mode(request: pytest.FixtureRequest) -> str:
     return chosen
 
 
-def played(mode: str, story: Callable[[AnyNode], Awaitable[None]], **configs: str) -> None:
+def played(mode: str, story: Callable[[Node], Awaitable[None]], **configs: str) -> None:
     """Play a story on a node with these configs of the second port, ``_`` for ``.``."""
     own = {f"kpybroker.http.{name.replace('_', '.')}": value for name, value in configs.items()}
     both_modes.played(mode, story, {"kpybroker.http.listener": "127.0.0.1:0", **own})
 
 
 def test_on_loopback_every_page_is_served_without_a_login(mode: str) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         assert await statuses(node, PATHS) == [200] * 6 + [404]
         assert await statuses(node, PROBES) == [200, 200]
 
@@ -55,7 +56,7 @@ def test_on_loopback_every_page_is_served_without_a_login(mode: str) -> None:
 
 @pytest.mark.parametrize("listener", ["0.0.0.0:0", "[::]:0"])
 def test_beyond_loopback_only_the_probes_are_served_without_a_login(mode: str, listener: str) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         assert await statuses(node, PATHS) == [403] * 7
         assert await statuses(node, PROBES) == [200, 200]
 
@@ -63,14 +64,14 @@ def test_beyond_loopback_only_the_probes_are_served_without_a_login(mode: str, l
 
 
 def test_a_path_is_opened_by_its_config(mode: str) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         assert await statuses(node, PATHS) == [200] + [403] * 6
 
     played(mode, story, listener="0.0.0.0:0", open_paths="/metrics")
 
 
 def test_names_of_other_sites_are_refused(mode: str) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         assert await statuses(node, PATHS, headers={"Host": "evil.example"}) == [421] * 7
         assert await statuses(node, PROBES, headers={"Host": "evil.example"}) == [200, 200]
         for name in ("own.example:9404", socket.gethostname(), "localhost", "[::1]:80"):
@@ -81,7 +82,7 @@ def test_names_of_other_sites_are_refused(mode: str) -> None:
 
 
 def test_users_of_a_file_log_in(mode: str, tmp_path: Path) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         assert await statuses(node, PATHS) == [401] * 7
         assert await statuses(node, PATHS, user="ann:wrong") == [401] * 7
         assert await statuses(node, PATHS, user="ann:right") == [200] * 6 + [404]
@@ -94,7 +95,7 @@ def test_users_of_a_file_log_in(mode: str, tmp_path: Path) -> None:
 
 
 def test_probes_can_be_closed(mode: str, tmp_path: Path) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         assert await statuses(node, PROBES) == [401, 401]
 
     file = tmp_path / "users.properties"
@@ -102,7 +103,7 @@ def test_probes_can_be_closed(mode: str, tmp_path: Path) -> None:
     played(mode, story, users=str(file), open_paths="")
 
 
-def with_user(node: AnyNode, name: str, password: str) -> None:
+def with_user(node: Node, name: str, password: str) -> None:
     """Put a user into the metadata as this node knows them."""
     credential = SCRAM_SHA_256.credential(SCRAM_SHA_256.salted_password(password, b"salt", 4096), b"salt", 4096)
     record = UserScramCredentialRecord(
@@ -118,7 +119,7 @@ def with_user(node: AnyNode, name: str, password: str) -> None:
 
 
 def test_users_of_the_cluster_log_in(mode: str) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         assert await statuses(node, PATHS, user="ann:right") == [401] * 7
         with_user(node, "ann", "right")
         assert await statuses(node, PATHS, user="ann:right") == [200] * 6 + [404]
@@ -131,7 +132,7 @@ def test_users_of_the_cluster_log_in(mode: str) -> None:
 
 @pytest.mark.parametrize("is_super", [False, True])
 def test_with_an_authorizer_a_user_sees_what_acls_allow(mode: str, is_super: bool, tmp_path: Path) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         paths = ("/metrics", "/", "/api/cluster", "/static/console.css", "/api/topics")
         assert await statuses(node, paths, user="ann:right") == ([200] * 5 if is_super else [403, 403, 403, 200, 200])
 
@@ -147,7 +148,7 @@ def test_with_an_authorizer_a_user_sees_what_acls_allow(mode: str, is_super: boo
 
 @pytest.mark.parametrize("is_writable", [False, True])
 def test_the_console_writes_only_where_that_is_enabled(mode: str, is_writable: bool) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         assert json.loads((await asked(node, "/api/topics"))[1])["may_create"] is is_writable
 
     own = {"kpybroker.console.write.enable": str(is_writable).lower(), "kpybroker.http.listener": "127.0.0.1:0"}
@@ -155,7 +156,7 @@ def test_the_console_writes_only_where_that_is_enabled(mode: str, is_writable: b
 
 
 def test_users_of_a_zookeeper_cluster_log_in_by_their_scram_passwords() -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         broker, salted = node.broker, SCRAM_SHA_512.salted_password("right", b"salt", 4096)
         assert broker is not None
         credential = ScramCredentialUpsertion(
@@ -171,7 +172,7 @@ def test_users_of_a_zookeeper_cluster_log_in_by_their_scram_passwords() -> None:
 
 
 def test_the_port_speaks_https(mode: str, tmp_path: Path) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         trusting = ssl.create_default_context(cadata=AUTHORITY.issued.certificate)
         assert await statuses(node, PATHS, context=trusting) == [200] * 6 + [404]
         assert await asked(node, "/live") == (400, "this port speaks https\n")
@@ -185,7 +186,7 @@ def test_the_port_speaks_https(mode: str, tmp_path: Path) -> None:
 def test_the_password_of_the_ports_key_must_fit(mode: str, password: str, tmp_path: Path) -> None:
     other = OtherAuthority()
 
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         trusting = ssl.create_default_context(cadata=other.pem)
         assert await asked(node, "/live", context=trusting) == (200, "live\n")
 
@@ -211,7 +212,7 @@ def test_a_port_that_is_taken_refuses_the_start(mode: str) -> None:
 
 
 def test_without_a_listener_there_is_no_second_port(mode: str) -> None:
-    async def story(node: AnyNode) -> None:
+    async def story(node: Node) -> None:
         assert node.http_port is None
 
     played(mode, story, listener="")
@@ -222,11 +223,10 @@ def test_the_console_and_the_leases_of_a_broker_in_zookeeper_mode_show_its_topic
         world = World()
         node = world.node(kpybroker_http_listener="127.0.0.1:0")
         await node.start(world.disk)
-        broker, joined = node.broker, node._joined
+        broker = node.broker
         assert broker is not None
-        assert joined is not None
         await until(lambda: broker.image.brokers)
-        await ordered(node, lead(0, joined.registration.epoch()))
+        await ordered(node, lead(0, broker.lifecycle.epoch()))
         for page in PAGES:
             if "{" not in page.path.replace("{topic}", "t").replace("{partition}", "0"):
                 path = page.api_path.replace("{topic}", "t").replace("{partition}", "0")

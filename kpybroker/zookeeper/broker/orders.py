@@ -6,12 +6,13 @@ ones; the requests behind it wait.
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from kpybroker.calls.pending import Pending
 from kpybroker.zookeeper.broker.controller_requests import ControllerRequests, Decision
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
+from kpybroker.zookeeper.broker.tasks import Begin
 from kpybroker.zookeeper.client.client import NoAnswer
 from kpywire.messages.leader_and_isr import LeaderAndIsrRequest
 from kpywire.messages.stop_replica import StopReplicaRequest
@@ -29,10 +30,12 @@ class Orders:
         metadata: ZooKeeperMetadata,
         read_configs: Callable[[Iterable[str]], Awaitable[None]],
         delete_log: Callable[[str, int], object],
-        begin: Callable[[Coroutine[Any, Any, None]], object],
+        begin: Begin,
+        changed: Callable[[], object],
+        done: Callable[[], object],
     ) -> None:
-        """``read_configs`` reads those of topics. ``delete_log`` deletes a log that belongs to no replica. ``begin``
-        begins a task."""
+        """``read_configs`` reads those of topics. ``delete_log`` deletes a log that belongs to no replica. ``changed``
+        is called when another controller may rule, ``done`` after each request."""
         self._requests = requests
         self._metadata = metadata
         self._read_configs = read_configs
@@ -40,32 +43,8 @@ class Orders:
         self._begin = begin
         self._waiting: deque[tuple[Any, Pending]] = deque()
         self._is_working = False
-        self._changed: Callable[[], object] = _nothing
-        self._done: Callable[[], object] = _nothing
-
-    @property
-    def controller_id(self) -> int:
-        """The controller that clients learn; -1 before its first UpdateMetadata. While another one is elected, it is
-        still the one before, as with Kafka."""
-        return self._requests.controller_id
-
-    @property
-    def is_of_kraft(self) -> bool:
-        """Whether that controller is of a KRaft quorum to which this cluster migrates."""
-        return self._requests.is_of_kraft
-
-    @property
-    def has_named_topics(self) -> bool:
-        """Whether a controller has sent clients' metadata of topics."""
-        return self._requests.has_named_topics
-
-    def when_done(self, done: Callable[[], object]) -> None:
-        """Call ``done`` after each request."""
-        self._done = done
-
-    def when_sender_changes(self, changed: Callable[[], object]) -> None:
-        """Call ``changed`` when the kind of that controller may be another one."""
         self._changed = changed
+        self._done = done
 
     def take(self, request: Any) -> Any:
         """The answer to a request: at once, or a `Pending` if configs must be read first."""
@@ -112,7 +91,3 @@ class Orders:
         if isinstance(request, StopReplicaRequest):
             return self._requests.stop_replica(request)
         return self._requests.update_metadata(request)
-
-
-def _nothing() -> None:
-    """Nobody is interested."""

@@ -32,10 +32,16 @@ class ZooKeeperRegistration:
     """The registration of this broker."""
 
     def __init__(
-        self, scheduler: Scheduler, client: Client, registration: Registration, acls: Sequence[Acl], patience_ms: float
+        self,
+        scheduler: Scheduler,
+        client: Client,
+        registration: Registration,
+        acls: Sequence[Acl],
+        patience_ms: float,
+        failed_directories: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         """``patience_ms`` is how long a registration of another session is waited for: it may be that of an earlier
-        process of this broker."""
+        process of this broker. ``failed_directories`` are the log directories that are to be reported."""
         self.state = BrokerState.STARTING
         self.broker_epoch = -1
         self._scheduler = scheduler
@@ -45,7 +51,7 @@ class ZooKeeperRegistration:
         self._patience_ms = patience_ms
         self._sessions: set[int] = set()
         """The earlier sessions of this process."""
-        self._failed: Callable[[], Iterable[str]] = tuple
+        self._failed_directories = failed_directories
         self._reported: set[str] = set()
         """The failed log directories that were reported to the controller."""
 
@@ -56,13 +62,9 @@ class ZooKeeperRegistration:
     def register_again(self) -> None:
         """Nothing: a session registers once."""
 
-    def watch_directories(self, failed: Callable[[], Iterable[str]]) -> None:
-        """Report log directories that have failed. ``failed`` returns all of them."""
-        self._failed = failed
-
     def report(self) -> None:
         """Report to the controller that a log directory has failed, once for each."""
-        failed = set(self._failed())
+        failed = set(self._failed_directories())
         if self.state is BrokerState.RUNNING and not failed <= self._reported:
             self._reported = failed
             path = f"{paths.LOG_DIR_EVENTS}/{requests.LOG_DIR_EVENT_PREFIX}"
@@ -144,6 +146,10 @@ class ZooKeeperRegistration:
                 f"{self._registration.broker_id}"
             )
         raise _Again
+
+    def leaving(self) -> None:
+        """The broker leaves the cluster: leaderships move away."""
+        self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
 
     def lost(self) -> None:
         """The session has ended, and the registration with it."""
