@@ -8,10 +8,9 @@ the same text.
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller_role import ControllerRole
 from kpybroker.metrics import (
     askers,
     authorization,
@@ -37,6 +36,7 @@ from kpybroker.metrics.window import SLICE_MS
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
+    from kpybroker.controller_role import ControllerRole
     from kpybroker.metrics.loop_watch import LoopWatch
     from kpybroker.metrics.process import ProcessTables
     from kpybroker.server.listener import Server
@@ -55,9 +55,9 @@ class Sources(NamedTuple):
 
 def of_node(role: "Broker | ControllerRole", server: "Server", watch: "LoopWatch") -> Sources:
     """The sources of a broker, or of a controller without one."""
-    if isinstance(role, ControllerRole):
-        return of_controller(role, server, watch)
-    return of_broker(role, server, watch)
+    if role.is_controller_role:
+        return of_controller(cast("ControllerRole", role), server, watch)
+    return of_broker(cast("Broker", role), server, watch)
 
 
 def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> Sources:
@@ -89,7 +89,7 @@ def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> Sources
     )
 
 
-def of_controller(role: ControllerRole, server: "Server", watch: "LoopWatch") -> Sources:
+def of_controller(role: "ControllerRole", server: "Server", watch: "LoopWatch") -> Sources:
     """The sources of a node that is a controller and not a broker."""
     loop, requests, quorum = LoopTables(watch), RequestTables(watch.dispatchers), QuorumTables(role)
     return Sources(
