@@ -9,7 +9,6 @@ from kpybroker.assembly.broker import build_lifecycle, registration
 from kpybroker.assembly.metadata_source import Parts
 from kpybroker.assembly.platform import Platform
 from kpybroker.assembly.quorum import QuorumParts, build_channel, build_quorum
-from kpybroker.assembly.zookeeper import Joined
 from kpybroker.assembly.zookeeper_broker import Allegiance
 from kpybroker.assembly.zookeeper_controller import LEVEL_OF_3_9
 from kpybroker.config.broker import BrokerConfig
@@ -20,6 +19,7 @@ from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.quorum.metadata_log import metadata_log_path
 from kpybroker.zookeeper.broker.known_controller import ZooKeeperController
+from kpybroker.zookeeper.broker.sessions import Joined
 from kpybroker.zookeeper.broker.two_controllers import TwoControllers, TwoRegistrations
 from kpystorage.disk import Disk, remove_tree
 

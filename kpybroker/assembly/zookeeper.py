@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 from kpybroker.assembly.platform import Platform
 from kpybroker.assembly.replication import Kept
@@ -24,28 +24,12 @@ from kpybroker.zookeeper.broker.known_controller import KnownController
 from kpybroker.zookeeper.broker.layout import Acls
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.zookeeper.broker.registration import ZooKeeperRegistration
+from kpybroker.zookeeper.broker.sessions import Joined
 from kpybroker.zookeeper.broker.translation import configs
 from kpybroker.zookeeper.client.client import Client
 from kpybroker.zookeeper.tree.brokers import Registration, ZkEndpoint
 from kpybroker.zookeeper.tree.passwords import KEY_BITS, KEY_FACTORY, Encoding, is_key_factory
 from kpystorage.disk import Disk
-
-
-class Joined(NamedTuple):
-    """The way of a broker into its cluster."""
-
-    client: Client
-    metadata: ZooKeeperMetadata
-    acls: Acls
-    registration: ZooKeeperRegistration
-    known: KnownController
-    channel: ControllerChannel
-    """The way of this broker's own requests to the controller in ZooKeeper."""
-    clients: FollowedClients
-    configs: FollowedConfigs
-    encrypted: EncryptedConfigs
-    features: FollowedFeatures
-    ruler: Ruler
 
 
 def build_joined(

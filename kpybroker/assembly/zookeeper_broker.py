@@ -10,7 +10,6 @@ from kpybroker.assembly.hosting import build_coordinators
 from kpybroker.assembly.metadata_source import Parts
 from kpybroker.assembly.platform import Platform
 from kpybroker.assembly.replication import build_partitions
-from kpybroker.assembly.zookeeper import Joined
 from kpybroker.assembly.zookeeper_controller import Controlling
 from kpybroker.broker import Broker, Cluster, Coordinators, Partitions, Registered
 from kpybroker.config.broker import BrokerConfig
@@ -23,10 +22,10 @@ from kpybroker.serving.context import Controller
 from kpybroker.zookeeper.broker import apis
 from kpybroker.zookeeper.broker.config_writes import ConfigWrites
 from kpybroker.zookeeper.broker.controller_requests import ControllerRequests, Held, Ruler
-from kpybroker.zookeeper.broker.first_metadata import FirstMetadata
 from kpybroker.zookeeper.broker.known_controller import ZooKeeperController
-from kpybroker.zookeeper.broker.orders import Orders
+from kpybroker.zookeeper.broker.orders import FirstMetadata, Orders
 from kpybroker.zookeeper.broker.protection import ZooKeeperProtection
+from kpybroker.zookeeper.broker.sessions import Joined
 from kpybroker.zookeeper.broker.tasks import Begin
 from kpybroker.zookeeper.broker.writers import Writers
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from kpybroker.assembly.platform import Platform
-from kpybroker.assembly.zookeeper import Joined
 from kpybroker.calls.call import Call
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
@@ -13,6 +12,7 @@ from kpybroker.io.recurring import Recurring
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.zookeeper.broker.known_controller import Take
+from kpybroker.zookeeper.broker.sessions import Joined
 from kpybroker.zookeeper.broker.tasks import Begin
 from kpybroker.zookeeper.controller import events
 from kpybroker.zookeeper.controller.controller import Controller

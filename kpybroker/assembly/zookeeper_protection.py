@@ -5,7 +5,6 @@ from typing import Any
 
 from kpybroker.assembly.platform import Platform
 from kpybroker.assembly.quorum import token_settings
-from kpybroker.assembly.zookeeper import Joined
 from kpybroker.assembly.zookeeper_client import client_of, connected, connection_timeout_ms, make_chroot
 from kpybroker.assembly.zookeeper_controller import Controlling
 from kpybroker.config.authorizer_configs import AUTHORIZER, of_own_zookeeper
@@ -13,11 +12,11 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.state import TokenSettings
 from kpybroker.io.recurring import Recurring
 from kpybroker.network.peer import Connect
-from kpybroker.zookeeper.broker.acl_session import AclSession
 from kpybroker.zookeeper.broker.client_writes import ClientWrites
-from kpybroker.zookeeper.broker.followed_acls import FollowedAcls
+from kpybroker.zookeeper.broker.followed_acls import AclSession, FollowedAcls
 from kpybroker.zookeeper.broker.followed_tokens import FollowedTokens
 from kpybroker.zookeeper.broker.protection import ZooKeeperProtection
+from kpybroker.zookeeper.broker.sessions import Joined
 from kpybroker.zookeeper.broker.tasks import Begin
 
 

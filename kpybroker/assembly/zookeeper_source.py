@@ -9,13 +9,13 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kpybroker.assembly.metadata_source import Opened, Parts, Roles
 from kpybroker.assembly.migrating_broker import MigratingBroker, build_migrating, forget_metadata_log
 from kpybroker.assembly.platform import Platform, Simulated
 from kpybroker.assembly.storage import Identify
-from kpybroker.assembly.zookeeper import Joined, build_joined, identify_with
+from kpybroker.assembly.zookeeper import build_joined, identify_with
 from kpybroker.assembly.zookeeper_broker import (
     Allegiance,
     ZooKeeperBroker,
@@ -33,11 +33,10 @@ from kpybroker.metadata.image import MetadataImage
 from kpybroker.zookeeper.broker import identity, layout
 from kpybroker.zookeeper.broker.identity import IdentityRefused
 from kpybroker.zookeeper.broker.known_controller import ZooKeeperController
-from kpybroker.zookeeper.broker.leaving import Attempts, let_leaderships_go
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.zookeeper.broker.protection import ZooKeeperProtection
 from kpybroker.zookeeper.broker.registration import RegistrationRefused
-from kpybroker.zookeeper.broker.sessions import Sessions
+from kpybroker.zookeeper.broker.sessions import Joined, Sessions
 from kpybroker.zookeeper.broker.tasks import Tasks
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
 from kpybroker.zookeeper.tree.contents import InvalidZnode
@@ -149,7 +148,7 @@ class ZooKeeperSource:
         allegiance = Allegiance(way, joined.registration, lambda: _NO_EPOCH, lambda: None)
         broker = build_broker(platform, parts, joined, allegiance if migrating is None else migrating.allegiance, begin)
         office = controlling.office
-        sessions = Sessions(joined.client, self.image, joined, office, protection, begin, platform.failed)
+        sessions = Sessions(joined, office, protection, begin, platform.failed)
         self.built = Built(parts, controlling, protection, way, broker, sessions, migrating)
         clients = Dispatcher(broker, load, served_versions(), parts.intercept)
         return Roles(broker, broker, clients, clients)
@@ -192,8 +191,13 @@ class ZooKeeperSource:
             await released
             return
         most, backoff_ms = (self._config[f"controlled.shutdown.{name}"] for name in ("max.retries", "retry.backoff.ms"))
-        attempts = Attempts(most, backoff_ms)
-        await let_leaderships_go(joined.registration, self._config.node_id, built.way.send, attempts)
+        await joined.registration.let_leaderships_go(partial(self._ask, built.way), most, backoff_ms)
+
+    async def _ask(self, way: ZooKeeperController, request: Any) -> Any:
+        """The controller's answer to a request of this broker."""
+        answered: asyncio.Future[Any] = self._platform.loop.create_future()
+        way.send(request, lambda response: None if answered.done() else answered.set_result(response))
+        return await answered
 
     async def stop(self, *, leave: bool) -> None:
         """End all work. ``leave`` ends the session, and the registration with it."""

@@ -135,7 +135,7 @@ class Server:
         self._controller_quotas = ConnectionQuotas(limits.controllers)
         self.newcomers = Newcomers()
         self.mutes = Mutes(scheduler)
-        self._throttle_address: Callable[[str, int], int] | None = None
+        self.throttle_address: Callable[[str, int], int] | None = None
         self._throttled: set[socket.socket] = set()
         """The connections that are above the quota of their address, until they are closed."""
         self._listening: dict[socket.socket, Listening] = {}
@@ -158,7 +158,7 @@ class Server:
     def throttle_addresses(self, throttle_ms: Callable[[str, int], int] | None) -> None:
         """Throttle new connections from now on: (host, now in ms) -> 0, or the time after which a new connection of
         this host is closed (KIP-612). None throttles none."""
-        self._throttle_address = throttle_ms
+        self.throttle_address = throttle_ms
 
     # Listening
 
@@ -297,8 +297,8 @@ class Server:
 
     def _accepted(self, sock: socket.socket, listening: "Listening", peer: tuple[str, int]) -> None:
         host = peer[0].removeprefix("::ffff:")
-        if self._throttle_address is not None:
-            throttle_ms = self._throttle_address(host, int(self.scheduler.monotonic_ms()))
+        if self.throttle_address is not None:
+            throttle_ms = self.throttle_address(host, int(self.scheduler.monotonic_ms()))
             if throttle_ms > 0:
                 self._close_later(sock, throttle_ms)
                 return

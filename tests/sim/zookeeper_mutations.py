@@ -73,7 +73,7 @@ ZOOKEEPER_MUTATIONS = [
     _zookeeper(
         "a broker does not register in its next session",
         SESSIONS,
-        "        try:\n            await self._followed.registration.register()\n",
+        "        try:\n            await self._joined.registration.register()\n",
         "        try:\n",
     ),
     _zookeeper(
@@ -91,8 +91,8 @@ ZOOKEEPER_MUTATIONS = [
     _zookeeper(
         "nobody stands for election in a new session",
         SESSIONS,
-        "            self._followed.known.look()\n            self._candidate.look()\n            async with",
-        "            self._followed.known.look()\n            async with",
+        "            self._joined.known.look()\n            self._candidate.look()\n            async with",
+        "            self._joined.known.look()\n            async with",
     ),
     _zookeeper(
         "a broker that came back as another process is taken for the one before",

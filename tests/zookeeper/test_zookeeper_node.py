@@ -20,7 +20,7 @@ from kpybroker.hosting.hosted_shard import HostedShard
 from kpybroker.network.peers import connect_over
 from kpybroker.node import Node
 from kpybroker.quorum.recovery import StartRefused
-from kpybroker.zookeeper.broker import first_metadata
+from kpybroker.zookeeper.broker import orders
 from kpybroker.zookeeper.broker.known_controller import ZooKeeperController
 from kpybroker.zookeeper.client.operations import ALL, Acl
 from kpybroker.zookeeper.tree import paths
@@ -204,7 +204,7 @@ def test_a_broker_that_started_without_a_controller_lists_nobody_before_it_knows
 
         again = world.node()
         with monkeypatch.context() as patience:
-            patience.setattr(first_metadata, "FIRST_METADATA_WAIT_MS", 1)
+            patience.setattr(orders, "FIRST_METADATA_WAIT_MS", 1)
             await again.start(world.disk)
         broker = again.broker
         assert broker is not None

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from kpybroker.calls.call import Call
 from kpybroker.zookeeper.broker import token_requests
-from kpybroker.zookeeper.broker.acl_session import AclSession
 from kpybroker.zookeeper.broker.client_writes import ClientWrites
+from kpybroker.zookeeper.broker.followed_acls import AclSession
 from kpybroker.zookeeper.broker.followed_clients import FollowedClients
 from kpybroker.zookeeper.broker.followed_tokens import FollowedTokens
 from kpybroker.zookeeper.broker.writers import Way

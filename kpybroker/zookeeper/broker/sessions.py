@@ -7,12 +7,16 @@ went to nobody.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from kpybroker.metadata.image import MetadataImage
+from kpybroker.zookeeper.broker.controller_requests import Ruler
+from kpybroker.zookeeper.broker.encrypted_configs import EncryptedConfigs
+from kpybroker.zookeeper.broker.followed_clients import FollowedClients
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.zookeeper.broker.followed_features import FollowedFeatures
-from kpybroker.zookeeper.broker.known_controller import KnownController
+from kpybroker.zookeeper.broker.known_controller import Channel, KnownController
+from kpybroker.zookeeper.broker.layout import Acls
+from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.zookeeper.broker.protection import ZooKeeperProtection
 from kpybroker.zookeeper.broker.registration import RegistrationRefused, ZooKeeperRegistration
 from kpybroker.zookeeper.broker.tasks import Begin
@@ -37,20 +41,21 @@ class Candidate(Protocol):
         """The session has expired: another broker may be the controller by now."""
 
 
-class Followed(Protocol):
-    """The parts that follow znodes."""
+class Joined(NamedTuple):
+    """The parts by which a broker takes part in its cluster."""
 
-    @property
-    def registration(self) -> ZooKeeperRegistration: ...
-
-    @property
-    def known(self) -> KnownController: ...
-
-    @property
-    def features(self) -> FollowedFeatures: ...
-
-    @property
-    def configs(self) -> FollowedConfigs: ...
+    client: Client
+    metadata: ZooKeeperMetadata
+    acls: Acls
+    registration: ZooKeeperRegistration
+    known: KnownController
+    channel: Channel
+    """The way of this broker's own requests to the controller in ZooKeeper."""
+    clients: FollowedClients
+    configs: FollowedConfigs
+    encrypted: EncryptedConfigs
+    features: FollowedFeatures
+    ruler: Ruler
 
 
 class Sessions:
@@ -58,18 +63,15 @@ class Sessions:
 
     def __init__(
         self,
-        client: Client,
-        image: MetadataImage,
-        followed: Followed,
+        joined: Joined,
         candidate: Candidate,
         protection: ZooKeeperProtection,
         begin: Begin,
         failed: Callable[[str], object],
     ) -> None:
         """The client has its first session. ``failed`` is called with one line if the broker cannot go on."""
-        self._client = client
-        self._image = image
-        self._followed = followed
+        self._client = joined.client
+        self._joined = joined
         self._candidate = candidate
         self._protection = protection
         self._begin = begin
@@ -80,13 +82,13 @@ class Sessions:
     async def start(self) -> None:
         """Register for the first time, and follow the session from now on. Raises RegistrationRefused, ZooKeeperError
         and NoAnswer."""
-        await self._followed.registration.check_addresses()
+        await self._joined.registration.check_addresses()
         self._client.subscribe(self._happened, self._state_changed)
-        self._followed.features.look()
-        await self._followed.registration.register()
-        self._followed.known.look()
+        self._joined.features.look()
+        await self._joined.registration.register()
+        self._joined.known.look()
         self._candidate.look()
-        await self._followed.configs.look()
+        await self._joined.configs.look()
         await self._protection.look()
 
     def stop(self) -> None:
@@ -95,11 +97,11 @@ class Sessions:
 
     def _happened(self, event: WatchedEvent) -> None:
         if event.path == paths.CONTROLLER:
-            self._followed.known.look()
+            self._joined.known.look()
         elif event.path == paths.FEATURES:
-            self._followed.features.look()
+            self._joined.features.look()
         elif event.path == paths.CONFIG_CHANGES:
-            self._begin(self._look(self._followed.configs.look))
+            self._begin(self._look(self._joined.configs.look))
         elif self._protection.follows(event.path):
             self._begin(self._look(self._protection.look))
         self._candidate.happened(event.path)
@@ -118,8 +120,8 @@ class Sessions:
         if self._is_over:
             return
         if state is State.EXPIRED:
-            self._followed.registration.lost()
-            self._followed.known.forget()
+            self._joined.registration.lost()
+            self._joined.known.forget()
             self._candidate.session_ended()
             self._client.open()
             self._begin(self._begin_next())
@@ -128,15 +130,15 @@ class Sessions:
 
     async def _begin_next(self) -> None:
         """Register again in a new session, and read what may have changed without an event."""
-        configs = self._followed.configs
+        configs = self._joined.configs
         try:
-            await self._followed.registration.register()
-            self._followed.features.look()
-            self._followed.known.look()
+            await self._joined.registration.register()
+            self._joined.features.look()
+            self._joined.known.look()
             self._candidate.look()
             async with self._looking:
                 await configs.read_brokers()
-                await configs.read_topics(list(self._image.topics))
+                await configs.read_topics(list(self._joined.metadata.image.topics))
                 await configs.look()
                 await self._protection.begin()
         except NoAnswer:
