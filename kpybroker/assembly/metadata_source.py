@@ -1,4 +1,4 @@
-"""What a node needs of the source of its metadata: a KRaft quorum (`kraft_source`), or ZooKeeper (`zookeeper_source`).
+"""The two sources of a node's metadata, as the node sees them: a KRaft quorum (`kraft_source`), or ZooKeeper (`zookeeper_source`).
 
 A source connects, builds the roles of the node, takes part in the cluster, and leaves it. Not here: everything that is
 the same with both, which is in `kpybroker.node`.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Opened(NamedTuple):
-    """What a node has opened before it knows any metadata."""
+    """The parts that a node opens before it knows any metadata."""
 
     stored: StoredNode
     kept: Kept | None

@@ -133,7 +133,7 @@ REFUSED = {
     "rules that are none": ({"ssl_principal_mapping_rules": "nonsense"}, "Invalid rule: `nonsense`"),
     "an address that is none of this machine": ({"listeners": "PLAINTEXT://192.0.2.1:0"}, "cannot listen on"),
 }
-"""What is configured, and words of the line that refuses the start."""
+"""Configs, and words of the line that refuses the start."""
 
 
 @pytest.mark.parametrize("name", REFUSED)
