@@ -1,4 +1,4 @@
-"""The two sources of a node's metadata, as the node sees them: a KRaft quorum (`kraft_source`), or ZooKeeper (`zookeeper_source`).
+"""The two sources of a node's metadata, as the node sees them: a KRaft quorum (`kraft_source`) or `zookeeper_source`.
 
 A source connects, builds the roles of the node, takes part in the cluster, and leaves it. Not here: everything that is
 the same with both, which is in `kpybroker.node`.

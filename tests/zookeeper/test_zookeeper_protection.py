@@ -14,6 +14,7 @@ from kpybroker.authorization.resources import Operation, PatternType, Permission
 from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.calls.steps import at_once
 from kpybroker.config.definition import ConfigError
+from kpybroker.metadata.image import BROKER_RESOURCE
 from kpybroker.node import Node
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.sasl.scram import SCRAM_SHA_256
@@ -31,6 +32,11 @@ from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 ALICE = Principal("User", "alice")
@@ -385,5 +391,25 @@ def test_a_configuration_that_cannot_be_kept_is_refused_in_one_line(changed: dic
         with pytest.raises((ConfigError, StartRefused), match=message) as told:
             await start()
         assert "\n" not in str(told.value)
+
+    played(story)
+
+
+def test_limits_of_connections_that_are_stored_count_from_the_start() -> None:
+    async def story(world: World) -> None:
+        disk = MemoryDisk()
+        first = world.node()
+        await first.start(disk)
+        await until(lambda: world.znode(paths.CONTROLLER) is not None)
+        limit = AlterableConfig(name="max.connections", config_operation=0, value="7")
+        resource = AlterConfigsResource(resource_type=BROKER_RESOURCE, resource_name="5", configs=[limit])
+        answer = await asked(first, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+        assert answer.responses[0].error_code == error_codes.NONE
+        await first.stop()
+        again = world.node()
+        await again.start(disk)
+        assert again.server is not None
+        assert again.server.limits.connections.most == 7
+        await again.stop()
 
     played(story)
