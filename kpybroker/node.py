@@ -1,8 +1,9 @@
-"""One node: its parts are built here one after the other, started, and stopped in reverse.
+"""One node, in KRaft mode or in ZooKeeper mode: its parts are built here one after the other, started, and stopped.
 
-`run` is the whole life of a broker process: read the directories, recover, lead the metadata log, register, serve,
-and on SIGTERM or SIGINT stop cleanly. `Node` is the same inside somebody else's loop, with no signals, limits, or
-garbage collector touched. Not here: how the parts are made of each other (`kpybroker.assembly`).
+`run` is the whole life of a process: read the directories, recover, take part in the cluster, and on SIGTERM or SIGINT
+stop cleanly. `Node` is the same inside somebody else's loop, with no signals, limits, or garbage collector touched. Not
+here: how the parts are made of each other (`kpybroker.assembly`), and what depends on the source of the metadata
+(`kpybroker.assembly.metadata_source`).
 """
 
 import asyncio
@@ -12,13 +13,12 @@ import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kpybroker import handlers
-from kpybroker.assembly.broker import build_broker, build_lifecycle, registration
 from kpybroker.assembly.console import serve_pages
+from kpybroker.assembly.kraft_source import KRaftSource
 from kpybroker.assembly.limits import socket_limits
-from kpybroker.assembly.platform import Simulated, platform_of
+from kpybroker.assembly.metadata_source import MetadataSource, Opened, Parts, Roles
+from kpybroker.assembly.platform import Platform, Simulated, platform_of
 from kpybroker.assembly.ports import BoundPorts, listening_on, second_port
-from kpybroker.assembly.quorum import QuorumParts, build_quorum
 from kpybroker.assembly.quotas import follow_quotas
 from kpybroker.assembly.replication import build_kept
 from kpybroker.assembly.security import Security, build_security, fetch_keys, read_keys
@@ -27,7 +27,6 @@ from kpybroker.broker import Broker
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.own_configs import GROUP_READABLE, JSON_LOG, LOG_FORMAT
 from kpybroker.config.stored import CurrentConfig
-from kpybroker.controller_role import ControllerRole
 from kpybroker.dispatching.dispatcher import Dispatcher
 from kpybroker.dispatching.served import Intercept
 from kpybroker.io.allocator import keep_freed_memory
@@ -36,8 +35,6 @@ from kpybroker.io.event_loop import new_event_loop
 from kpybroker.io.limits import descriptors_for_logs, raise_open_files
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.io.signals import HANGUP, let_go_of_output, say, stopping_signals
-from kpybroker.lifecycle import Lifecycle
-from kpybroker.metadata.features import SUPPORTED_LEVELS
 from kpybroker.metadata.image import InvalidMetadata, MetadataImage
 from kpybroker.metrics.monitoring import Monitoring
 from kpybroker.quorum.host import QuorumHost
@@ -49,29 +46,18 @@ from kpystorage.errors import StorageError
 from kpystorage.modes import GROUP, PRIVATE
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
-from kpystorage.session import NO_BROKER_EPOCH
 from kpywire.errors import Malformed
 
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
-    from kpybroker.zookeeper.migrating.migrating import Migrating
-    from kpybroker.zookeeper_node import ZooKeeperNode
-
-    Started = Callable[["Node | ZooKeeperNode"], None]
 
 log = logging.getLogger("kpybroker")
 
-STOP_WAIT_MS = 500
-"""The time for which a node that is alone, or that knows of no controller, waits for permission to stop."""
-CONTROLLED_SHUTDOWN_WAIT_MS = 30_000
-NO_CONTROLLER_WAIT_MS = 2_000
-"""The time of an election; the last node to stop finds no controller any more."""
-STOP_STEP_MS = 100
 PROGRESS_EVERY_MS = 1_000
 
 
 class Node:
-    """A broker and controller in one loop. `start`, then serve until `stop`.
+    """A broker, a controller, or both, in one loop. `start`, then serve until `stop`.
 
     A part is None until it is finished: a start can end at any stage.
     """
@@ -103,12 +89,10 @@ class Node:
         self.encryption: Encryption | None = None
         """The TLS of the listeners; None if none has it."""
         self._intercept = intercept
-        self._simulated = simulated
         self._stored: StoredNode | None = None
-        self._quorum_parts: QuorumParts | None = None
-        self._lifecycle: Lifecycle | None = None
-        self._migrating: Migrating | None = None
         self._monitoring = Monitoring(config)
+        self.source = _source_of(config, self.platform, simulated, self._monitoring.reached)
+        """The source of the metadata."""
         self._progress_said_ms = self.scheduler.monotonic_ms()
 
     @property
@@ -118,18 +102,13 @@ class Node:
 
     @property
     def quorum(self) -> QuorumHost | None:
-        """This node's quorum; None before it was read from the disk."""
-        return None if self._quorum_parts is None else self._quorum_parts.host
+        """This node's quorum; None before it was read from the disk, and in ZooKeeper mode."""
+        return self.source.quorum
 
     @property
     def image(self) -> MetadataImage:
         """The committed metadata as this node knows them; available once it was started."""
-        assert self.quorum is not None
-        return self.quorum.image
-
-    def _known_image(self) -> MetadataImage | None:
-        """The committed metadata; None before there are any."""
-        return None if self.quorum is None or self.quorum.image.next_offset == 0 else self.quorum.image
+        return self.source.image
 
     # Starting
 
@@ -139,106 +118,66 @@ class Node:
 
         Raises StartRefused, StorageError or OSError with one clear line.
         """
-        config, platform, monitoring, limits = self.config, self.platform, self._monitoring, socket_limits(self.config)
-        platform.ways.load_keys(config)
+        try:
+            await self._start(disk, opened)
+        except self.source.refusals as error:
+            raise StartRefused(str(error)) from None
+
+    async def _start(self, disk: Disk, opened: Callable[[], object]) -> None:
+        platform, source, monitoring, limits = self.platform, self.source, self._monitoring, socket_limits(self.config)
+        platform.ways.load_keys(self.config)
         platform.ends.callback(platform.ways.close)
         await platform.ways.fetch_tokens()
-        self.encryption = read_keys(config, platform)
-        token_checks = await fetch_keys(config, platform)
-        await monitoring.listen(second_port(config, self.scheduler, self._known_image))
+        self.encryption = read_keys(self.config, platform)
+        token_checks = await fetch_keys(self.config, platform)
+        await monitoring.listen(second_port(self.config, platform.scheduler, source.known_image))
         ports = BoundPorts()
         platform.ends.callback(ports.close)
-        ports.bind(config.listeners, platform.sockets, limits.receive_buffer_bytes)  # before anything is written
+        ports.bind(self.config.listeners, platform.sockets, limits.receive_buffer_bytes)  # before anything is written
+        config = self.config = await source.connect(disk)
         stored = self._stored = await open_storage(
-            config, disk, platform.secret_rng, platform.scheduler, self._recovering
+            config, disk, platform.secret_rng, platform.scheduler, self._recovering, source.identify
         )
         opened()
-        quorum = self._quorum_parts = build_quorum(config, platform, stored)
-        current = CurrentConfig(config)
-        quorum.host.subscribe(current.apply)
-        current.when_changed(platform.ways.reconfigure)
-        security = build_security(config, quorum.host, self.encryption, token_checks)
-        current.when_changed(security.reconfigure)
-        role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS, security.authorizer)
-        controllers = Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
-        current.when_changed(role.reconfigure)
         kept = build_kept(config, platform, stored, disk) if config.is_broker else None
+        parts_opened = Opened(stored, kept, ports.numbers)
+        metadata = source.follow(parts_opened)
+        current = CurrentConfig(config)
+        metadata.subscribe(current.apply)
+        current.when_changed(platform.ways.reconfigure)
+        security = build_security(config, metadata, self.encryption, token_checks)
+        current.when_changed(security.reconfigure)
         directories = None if kept is None else kept.directories
         server = self.server = Server(platform.loop, platform.scheduler, limits, directories, platform.sockets)
         current.when_changed(lambda changed: server.change_limits(socket_limits(changed)))
-        if kept is not None:
-            request = registration(config, stored, ports.numbers, platform.rng)
-            lifecycle = self._lifecycle = build_lifecycle(config, platform, request, quorum, kept.directories)
-            broker = self.broker = build_broker(current, platform, quorum, security, lifecycle, kept, server)
-            clients = self.dispatcher = Dispatcher(
-                broker, handlers.load, handlers.served_versions(), self._intercept, counters=controllers.counters
-            )
-            follow_quotas(config, platform.scheduler, clients, server, quorum.host)
-            monitoring.show_broker(broker, server, (clients, controllers))
-        else:
-            broker, clients = None, controllers
-            quorum.host.subscribe(role.apply)
-            monitoring.show_controller(role, server, controllers)
-        serve_pages(platform, monitoring, broker or role, server, clients, stored.identity.cluster_id, disk)
+        roles = source.build(Parts(current, security, server, parts_opened, self._intercept))
+        self.broker, clients = roles.broker, roles.clients
+        if self.broker is not None:
+            self.dispatcher = clients
+            follow_quotas(config, platform.scheduler, clients, server, metadata)
+        monitoring.show(roles.shown, server, roles.dispatchers)
+        serve_pages(platform, monitoring, roles.shown, server, clients, stored.identity.cluster_id, disk)
         platform.ends.callback(server.close)
-        self._listen(ports, security, server, controllers, clients)
-        if self._lifecycle is not None:
-            self._lifecycle.limit()
-            platform.ends.callback(self._lifecycle.close)
-        monitoring.stage = "catching up with the metadata"
-        server.start(security.starts_early(config))  # without them the other voters could form no quorum
-        caught_up: asyncio.Future[None] = platform.loop.create_future()
-        self._begin_migration(quorum, stored)
-        quorum.membership.start()
-        quorum.host.start(lambda: _release(caught_up))
-        await caught_up
-        security.caught_up()
-        is_plain = security.authorizer is None and all(each.protocol == "PLAINTEXT" for each in config.listeners)
-        if broker is not None and not is_plain:
-            from kpybroker.assembly.compared_authorizers import compare_authorizers  # not of a plain start
-
-            compare_authorizers(config, platform, quorum.host, security.authorizer)
-        server.start(config.controller_listener_names)
-        if broker is not None and self._lifecycle is not None:
-            monitoring.stage = "waiting for the controller to let this broker serve"
-            await self._join(broker, self._lifecycle)
-        server.start()
+        self._listen(ports, security, server, roles)
+        await source.join()
         monitoring.started()
 
-    def _listen(
-        self, ports: BoundPorts, security: Security, server: Server, controllers: Dispatcher, clients: Dispatcher
-    ) -> None:
+    def _listen(self, ports: BoundPorts, security: Security, server: Server, roles: Roles) -> None:
         for listener in self.config.listeners:
-            serves = controllers if listener in self.config.controller_listeners else clients
+            serves = roles.controllers if listener in self.config.controller_listeners else roles.clients
             with listening_on(listener):
                 dispatch, open_channel = security.guarded(listener, serves), security.channel_of(listener)
                 self.ports[listener.name] = server.listen(
                     listener.name, ports[listener], dispatch, open_channel, listener.protocol
                 )
 
-    def _begin_migration(self, quorum: QuorumParts, stored: StoredNode) -> None:
-        """Begin the migration from ZooKeeper, if this controller is configured for it. Raises StartRefused."""
-        if self.config.migrates_from_zookeeper:
-            from kpybroker.assembly.migration import build_migration  # not of a plain start
-
-            self._migrating = build_migration(self.config, self.platform, self._simulated, quorum, stored)
-            self._migrating.start()
-
     def _recovering(self, directory: str, done: int, total: int) -> None:
         """Report the progress of recovery, which may take long after a crash."""
-        self._monitoring.stage = f"recovering {directory}: {done} of {total} logs are done"
+        self._monitoring.reached(f"recovering {directory}: {done} of {total} logs are done")
         now_ms = self.scheduler.monotonic_ms()
         if now_ms - self._progress_said_ms >= PROGRESS_EVERY_MS:
             self._progress_said_ms = now_ms
             log.info("recovering %s: %d of %d logs", directory, done, total)
-
-    async def _join(self, broker: Broker, lifecycle: Lifecycle) -> None:
-        """Register the broker in the cluster, and start its background work."""
-        ready: asyncio.Future[None] = self.platform.loop.create_future()
-        lifecycle.start(lambda: _release(ready))
-        await ready
-        broker.start()
-        self.platform.ends.callback(broker.stop)
 
     # Stopping
 
@@ -249,61 +188,42 @@ class Node:
         A node that has failed is not ``controlled``: like Kafka's it does not wait for a controller's permission.
         """
         broker = self.broker
-        if broker is not None and self.server is not None:
-            if len(broker.image.brokers) <= 1:
-                self.server.stop_accepting()
+        if broker is not None:
             broker.replicas.checkpoint_high_watermarks()  # of those whose leadership ends before the last word
-            if controlled and self.config["controlled.shutdown.enable"] and self._lifecycle is not None:
-                await self._let_leaderships_go(broker, self._lifecycle)
-        await self._let_go()
-        if self.quorum is not None:
-            self.quorum.write_due_snapshot()
+            await self.source.leave(controlled=controlled and self.config["controlled.shutdown.enable"])
+        await self._let_go(leave=True)
+        broker_epoch = self.source.finish()
         if broker is not None:
             broker.replicas.finish_dropping()
             broker.replicas.checkpoint_high_watermarks()
         if self._stored is not None:
-            self._stored.close(NO_BROKER_EPOCH if broker is None else broker.lifecycle.epoch())
-
-    async def _let_leaderships_go(self, broker: Broker, lifecycle: Lifecycle) -> None:
-        """Do a controlled shutdown: others lead before this node is gone. Do not wait if no controller is left."""
-        released: asyncio.Future[None] = self.platform.loop.create_future()
-        lifecycle.stop(lambda: _release(released))
-        wait_ms = STOP_WAIT_MS if len(broker.image.brokers) <= 1 else CONTROLLED_SHUTDOWN_WAIT_MS
-        alone_ms = 0
-        while wait_ms > 0 and alone_ms < NO_CONTROLLER_WAIT_MS and not released.done():
-            await asyncio.wait((released,), timeout=STOP_STEP_MS / 1000)
-            wait_ms -= STOP_STEP_MS
-            alone_ms = 0 if self._knows_controller else alone_ms + STOP_STEP_MS
-
-    @property
-    def _knows_controller(self) -> bool:
-        if self._quorum_parts is None:
-            return False
-        quorum, channel, _ = self._quorum_parts
-        another = quorum.controller_id not in (-1, self.config.node_id)
-        return quorum.is_active or (another and not channel.is_lost)
+            self._stored.close(broker_epoch)
 
     async def abandon(self) -> None:
         """Drop everything as it is, as if the process had died; only what the system would free is freed."""
-        await self._let_go()
+        await self._let_go(leave=False)
         if self._stored is not None:
             self._stored.abandon()
 
-    async def _let_go(self) -> None:
+    async def _let_go(self, *, leave: bool) -> None:
         """Serve no more requests and stop all work; the contents of the disk stay as they are."""
-        if self._migrating is not None:
-            await self._migrating.stop()
         self.platform.ends.close()
+        await self.source.stop(leave=leave)
         await self._monitoring.stop()
         await self.scheduler.close()
 
 
-def _release(released: asyncio.Future[None]) -> None:
-    if not released.done():
-        released.set_result(None)
+def _source_of(
+    config: BrokerConfig, platform: Platform, simulated: Simulated, reached: Callable[[str], object]
+) -> MetadataSource:
+    if not config.is_in_zookeeper_mode:
+        return KRaftSource(config, platform, simulated, reached)
+    from kpybroker.assembly.zookeeper_source import ZooKeeperSource  # not of a plain start
+
+    return ZooKeeperSource(config, platform, simulated, reached)
 
 
-def run(config: BrokerConfig, started: "Started | None" = None) -> int:
+def run(config: BrokerConfig, started: Callable[[Node], None] | None = None) -> int:
     """Run a node until it is stopped. Return the exit code of the process."""
     keep_freed_memory()
     loop = new_event_loop()
@@ -314,7 +234,7 @@ def run(config: BrokerConfig, started: "Started | None" = None) -> int:
         loop.close()
 
 
-async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: "Started | None") -> int:
+async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: Callable[[Node], None] | None) -> int:
     ended: asyncio.Future[str | None] = loop.create_future()
 
     def end(line: str | None) -> None:
@@ -335,12 +255,7 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: "
         for number in stopping_signals():
             loop.add_signal_handler(number, told_to_stop, number)
 
-    if config.is_in_zookeeper_mode:
-        from kpybroker.zookeeper_node import ZooKeeperNode  # not of a plain start
-
-        node: Node | ZooKeeperNode = ZooKeeperNode(config, loop, end)
-    else:
-        node = Node(config, loop, end)
+    node = Node(config, loop, end)
     collector = Collector(node.scheduler)
     collector.start()
     modes = GROUP if config[GROUP_READABLE] else PRIVATE

@@ -17,6 +17,7 @@ from kpybroker.config.stored import CurrentConfig
 from kpybroker.io.machine import name_of_this_machine
 from kpybroker.lifecycle import Lifecycle, Times
 from kpybroker.metadata import metadata_version
+from kpybroker.metadata.broker import FeatureRange
 from kpybroker.metadata.features import SUPPORTED
 from kpybroker.network.nodes import Nodes
 from kpybroker.quorum.host import QuorumHost
@@ -81,9 +82,14 @@ def build_lifecycle(
 
 
 def registration(
-    config: BrokerConfig, stored: StoredNode, ports: Mapping[str, int], rng: Random
+    config: BrokerConfig,
+    stored: StoredNode,
+    ports: Mapping[str, int],
+    rng: Random,
+    migrating: Mapping[str, FeatureRange] | None = None,
 ) -> BrokerRegistrationRequest:
-    """The registration of one start. ``ports`` are those of the listeners, by their names."""
+    """The registration of one start. ``ports`` are those of the listeners, by their names. ``migrating`` are the
+    features of a broker that migrates from ZooKeeper."""
     return BrokerRegistrationRequest(
         broker_id=config.node_id,
         cluster_id=stored.identity.cluster_id,
@@ -99,9 +105,10 @@ def registration(
         ],
         features=[
             Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
-            for name, levels in SUPPORTED.items()
+            for name, levels in (SUPPORTED if migrating is None else migrating).items()
         ],
-        rack=_rack(config),
+        rack=_rack(config) if migrating is None else config.rack,
+        is_migrating_zk_broker=migrating is not None,
         log_dirs=[each.id for each in stored.directories],
         previous_broker_epoch=stored.previous_broker_epoch,
     )

@@ -109,7 +109,7 @@ class NodeLogin:
             self._account = account_of(credentials)
         self._credentials = credentials
         for connect in self._connects:
-            connect.account = self._account
+            connect.log_in_as(self._account)
         log.info("This node logs in to listener %s as %a from now on", dialled.listener, self._account.user)
 
 

@@ -118,8 +118,7 @@ class Encryption:
             return name, seen, lambda: log.warning(line, name, reason)
 
         def replace() -> None:
-            channels = self._channels[name]
-            channels.context, channels.terms = context, terms
+            self._channels[name].change(context, terms)
             log.info("listener %s has read its keys and certificates again (%s)", name, terms.certificate)
 
         return name, seen._replace(entries=entries), replace

@@ -135,7 +135,7 @@ class Logins:
         self._config = config
         for name, stage in self.stages.items():
             try:
-                stage.terms = self._terms(config, name)
+                stage.change_terms(self._terms(config, name))
             except GssFailure as why:
                 log.warning("listener %s keeps its former logins: %s", name, why)
 

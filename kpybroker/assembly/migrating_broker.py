@@ -2,27 +2,26 @@
 
 import logging
 import os
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
 from kpybroker.assembly.broker import build_lifecycle, registration
+from kpybroker.assembly.metadata_source import Parts
 from kpybroker.assembly.platform import Platform
 from kpybroker.assembly.quorum import QuorumParts, build_channel, build_quorum
-from kpybroker.assembly.replication import Kept
-from kpybroker.assembly.security import Security
-from kpybroker.assembly.storage import StoredNode
-from kpybroker.assembly.zookeeper import Joined
+from kpybroker.assembly.zookeeper_broker import Allegiance
 from kpybroker.assembly.zookeeper_controller import LEVEL_OF_3_9
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.lifecycle import Lifecycle
 from kpybroker.metadata import metadata_version
+from kpybroker.metadata.broker import FeatureRange
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.quorum.metadata_log import metadata_log_path
+from kpybroker.zookeeper.broker.known_controller import ZooKeeperController
+from kpybroker.zookeeper.broker.sessions import Joined
 from kpybroker.zookeeper.broker.two_controllers import TwoControllers, TwoRegistrations
 from kpystorage.disk import Disk, remove_tree
-from kpywire.messages.broker_registration import Feature
 
 log = logging.getLogger("kpybroker.zookeeper")
 
@@ -34,8 +33,7 @@ class MigratingBroker(NamedTuple):
 
     quorum: QuorumParts
     lifecycle: Lifecycle
-    controller: TwoControllers
-    registration: TwoRegistrations
+    allegiance: Allegiance
 
     def start(self) -> None:
         """Follow the metadata log, and register. The broker serves without waiting for it."""
@@ -58,39 +56,30 @@ def forget_metadata_log(disk: Disk, directory: str) -> None:
         lock.release()
 
 
-def build_migrating(  # noqa: PLR0913
-    config: BrokerConfig,
-    platform: Platform,
-    stored: StoredNode,
-    joined: Joined,
-    security: Security,
-    kept: Kept,
-    ports: Mapping[str, int],
-    is_ruled: Callable[[], bool],
+def build_migrating(
+    config: BrokerConfig, platform: Platform, parts: Parts, joined: Joined, way: ZooKeeperController
 ) -> MigratingBroker:
-    """The parts. ``is_ruled``: whether a KRaft controller rules this broker."""
+    """The parts. ``way`` is the one to the controller in ZooKeeper."""
+    (stored, kept, ports), security, ruler = parts.opened, parts.security, joined.ruler
+    assert kept is not None, "there are no controllers alone"
     quorum = build_quorum(config, platform, stored)
-    request = registration(config, stored, ports, platform.rng)
-    request.is_migrating_zk_broker = True
-    request.rack = config.rack
-    request.features = [
-        Feature(
-            name=metadata_version.FEATURE_NAME, min_supported_version=LEVEL_OF_3_9, max_supported_version=LEVEL_OF_3_9
-        )
-    ]
-    refused: list[Callable[[str], None]] = []
-    quiet = platform._replace(failed=lambda line: refused[0](line))
-    lifecycle = build_lifecycle(config, quiet, request, quorum, kept.directories)
-    refused.append(partial(_try_again, platform, lifecycle))
+    levels = {metadata_version.FEATURE_NAME: FeatureRange(LEVEL_OF_3_9, LEVEL_OF_3_9)}
+    request = registration(config, stored, ports, platform.rng, levels)
+    patient = platform._replace(failed=lambda line: _try_again(platform, lifecycle, line))
+    lifecycle = build_lifecycle(config, patient, request, quorum, kept.directories)
     platform.ends.callback(lifecycle.close)
     quorum.host.subscribe(partial(_look, config.node_id, lifecycle))
     treatment = security.forwarding(config, quorum.host.image)
     clients = build_channel(config, platform, quorum.host, "forwarding", config.request_timeout_ms, treatment)
-    controller = TwoControllers(joined.controller, quorum.channel, clients, is_ruled)
-    both = TwoRegistrations(
-        joined.registration, lifecycle, is_ruled, lambda: kept.directories.failed_paths, platform.failed
+    controller = TwoControllers(way, quorum.channel, clients, lambda: ruler.is_of_kraft)
+    registered = TwoRegistrations(
+        joined.registration,
+        lifecycle,
+        lambda: ruler.is_of_kraft,
+        lambda: kept.directories.failed_paths,
+        platform.failed,
     )
-    return MigratingBroker(quorum, lifecycle, controller, both)
+    return MigratingBroker(quorum, lifecycle, Allegiance(controller, registered, lifecycle.epoch, controller.look))
 
 
 def _try_again(platform: Platform, lifecycle: Lifecycle, line: str) -> None:

@@ -3,7 +3,8 @@
 from kpybroker.assembly.platform import Platform, Simulated
 from kpybroker.assembly.quorum import QuorumParts
 from kpybroker.assembly.storage import StoredNode
-from kpybroker.assembly.zookeeper import client_of, encoding_of
+from kpybroker.assembly.zookeeper import encoding_of
+from kpybroker.assembly.zookeeper_client import client_of
 from kpybroker.assembly.zookeeper_controller import LEVEL_OF_3_9
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.dynamic import is_password

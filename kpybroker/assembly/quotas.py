@@ -35,7 +35,7 @@ class FollowedQuotas:
             self.throttling, self.addresses = self._parts()
         self.throttling.changed(list(entities), image.client_quotas)  # type: ignore[arg-type]
         self.addresses.changed()
-        self._server.throttle_address = self.addresses.throttle_ms if self.addresses.is_on else None
+        self._server.throttle_addresses(self.addresses.throttle_ms if self.addresses.is_on else None)
 
     def _parts(self) -> "tuple[Throttling, AddressRates]":
         from kpybroker.dispatching.throttling import Throttling

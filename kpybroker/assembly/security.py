@@ -61,7 +61,7 @@ class Security(NamedTuple):
         """Note that everything committed when this node started is known. Until then only super users are served, on
         the listeners that other nodes need early."""
         if self.authorizer is not None:
-            self.authorizer.awaits_acls = False
+            self.authorizer.caught_up()
 
     def starts_early(self, config: BrokerConfig) -> frozenset[str]:
         """The listeners that are served before everything committed is known, since the quorum needs them.
@@ -147,7 +147,6 @@ def build_security(
     """The protection that the configuration demands; its ACLs follow the metadata."""
     authorizer = _authorizer(config)
     if authorizer is not None:
-        authorizer.awaits_acls = True
 
         def changed(image: MetadataImage, delta: MetadataDelta) -> None:
             acls = delta.kept.get("acls")
@@ -213,4 +212,5 @@ def _authorizer(config: BrokerConfig) -> Authorizer | None:
     return new(
         authorizer_configs.super_users(config.originals),
         allows_without_acl=authorizer_configs.allows_without_acl(config.originals),
+        awaits_acls=True,
     )

@@ -1,17 +1,19 @@
 """The controller of a broker in ZooKeeper mode, made of its parts."""
 
 from collections.abc import Callable
-from copy import copy
 from typing import Any, Final, NamedTuple
 
 from kpybroker.assembly.platform import Platform
-from kpybroker.assembly.zookeeper import Joined
 from kpybroker.calls.call import Call
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.controller.state import ControllerState, Settings
+from kpybroker.io.recurring import Recurring
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import TOPIC_RESOURCE, MetadataImage
+from kpybroker.zookeeper.broker.known_controller import Take
+from kpybroker.zookeeper.broker.sessions import Joined
+from kpybroker.zookeeper.broker.tasks import Begin
 from kpybroker.zookeeper.controller import events
 from kpybroker.zookeeper.controller.controller import Controller
 from kpybroker.zookeeper.controller.partition_states import UNCLEAN_ELECTION
@@ -20,7 +22,7 @@ from kpybroker.zookeeper.controlling.office import Office
 from kpybroker.zookeeper.controlling.requests import ControllerApis
 from kpybroker.zookeeper.controlling.senders import Senders
 from kpybroker.zookeeper.controlling.state_changes import note
-from kpybroker.zookeeper.controlling.topics import TAKEN, NoKRaft, TopicWrites, Waiting
+from kpybroker.zookeeper.controlling.topics import TAKEN, NoKRaft, TopicWrites, Waiting, at_level
 
 Reply = Callable[[Any], object]
 LEVEL_OF_3_9: Final = 21
@@ -32,16 +34,15 @@ class Controlling(NamedTuple):
     """The controller of a broker, and the requests that it takes from clients and brokers."""
 
     office: Office
-    take: Callable[[Any, Call, Reply], bool]
+    take: Take
 
 
-def build_controller(
-    current: CurrentConfig, platform: Platform, joined: Joined, begin: Callable[[Any], object]
-) -> Controlling:
-    """The controller of a broker. ``begin`` begins a task."""
+def build_controller(current: CurrentConfig, platform: Platform, joined: Joined, begin: Begin) -> Controlling:
+    """The controller of a broker."""
     config, scheduler, image = current.config, platform.scheduler, joined.metadata.image
     peers = platform.broker_peers(config, "controller-to-broker")
-    senders = Senders(scheduler, peers, config.node_id, config.inter_broker_listener_name)
+    listener = config.inter_broker_listener_name
+    senders = Senders(scheduler, peers, config.node_id, listener, lambda event: office.handle(event))
     platform.ends.callback(peers.close)
     platform.ends.callback(senders.close)
     settings = ControllerSettings(
@@ -59,10 +60,11 @@ def build_controller(
         on_brokers=lambda: senders.follow({} if controller.reign is None else controller.reign.context.brokers),
     )
     office = Office(controller, joined.client, scheduler, begin)
-    senders.on_answer = office.handle
     joined.metadata.subscribe(_unclean_elections(office, image))
     if config["auto.leader.rebalance.enable"]:
-        _rebalance(platform, office, config["leader.imbalance.check.interval.seconds"] * 1_000.0)
+        interval_ms = config["leader.imbalance.check.interval.seconds"] * 1_000.0
+        rebalances = Recurring(scheduler, interval_ms, lambda: _rebalance(office), FIRST_REBALANCE_MS)
+        platform.ends.callback(rebalances.stop)
     waiting = Waiting(scheduler)
     joined.metadata.subscribe(waiting.look)
     writes = TopicWrites(joined.client, joined.acls, image, _states(current, platform, image), waiting)
@@ -89,8 +91,7 @@ def _states(current: CurrentConfig, platform: Platform, image: MetadataImage) ->
             delete_topics=config.delete_topic_enable,
         )
         rules = BrokerConfigRules(config)
-        seen = copy(image)  # clients of a cluster in ZooKeeper see no level
-        seen.metadata_version = LEVEL_OF_3_9
+        seen = at_level(image, LEVEL_OF_3_9)
         return ControllerState(seen, settings, rules, platform.rng, lambda: image.next_offset, NoKRaft(), 0)
 
     return new_state
@@ -108,14 +109,7 @@ def _unclean_elections(office: Office, image: MetadataImage) -> Callable[[Metada
     return changed
 
 
-def _rebalance(platform: Platform, office: Office, interval_ms: float) -> None:
-    """Let leaders return to preferred replicas now and then."""
-    timers: list[Any] = []
-
-    def due() -> None:
-        if office.controller.is_active:
-            office.handle(events.AutoPreferredReplicaLeaderElection())
-        timers[:] = [platform.scheduler.call_later(interval_ms, due)]
-
-    timers.append(platform.scheduler.call_later(FIRST_REBALANCE_MS, due))
-    platform.ends.callback(lambda: timers[0].cancel())
+def _rebalance(office: Office) -> None:
+    """Let leaders return to preferred replicas."""
+    if office.controller.is_active:
+        office.handle(events.AutoPreferredReplicaLeaderElection())

@@ -50,11 +50,14 @@ _Asker = tuple[Principal, str, Operation, ResourceType]
 class Authorizer:
     """The ACLs of the committed metadata, with the super users of this node."""
 
-    def __init__(self, super_users: frozenset[Principal], *, allows_without_acl: bool) -> None:
-        """``allows_without_acl``: ``allow.everyone.if.no.acl.found``."""
+    def __init__(
+        self, super_users: frozenset[Principal], *, allows_without_acl: bool, awaits_acls: bool = False
+    ) -> None:
+        """``allows_without_acl``: ``allow.everyone.if.no.acl.found``. ``awaits_acls``: only super users are served
+        until `caught_up`."""
         self.super_users = super_users
         self.allows_without_acl = allows_without_acl
-        self.awaits_acls = False
+        self.awaits_acls = awaits_acls
         """Whether the ACLs are still being loaded. Only super users are served then."""
         self.allowed_count = 0
         self.denied_count = 0
@@ -63,6 +66,10 @@ class Authorizer:
         self._rules: dict[_Asker, dict[str, Rule]] = {}
         self._remembered = 0
         self._any: dict[_Asker, bool] = {}
+
+    def caught_up(self) -> None:
+        """Note that all ACLs are known."""
+        self.awaits_acls = False
 
     @property
     def acl_count(self) -> int:

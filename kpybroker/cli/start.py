@@ -27,9 +27,6 @@ from kpystorage.names import META_PROPERTIES
 if TYPE_CHECKING:
     from kpybroker.cli.secure_setup import Laid
     from kpybroker.node import Node
-    from kpybroker.zookeeper_node import ZooKeeperNode
-
-    Running = Node | ZooKeeperNode
 
 HTTP_LISTENER = "kpybroker.http.listener"
 USUAL_HTTP_PORT = 9404
@@ -273,19 +270,19 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return "" if host in EVERY_INTERFACE else host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _announce_member(node: "Running") -> None:
+def _announce_member(node: "Node") -> None:
     if node.http_port is not None:
         click.echo(f"console: {_console(node.config, node.http_port)}")
     click.echo(_started(node))
 
 
-def _started(node: "Running") -> str:
+def _started(node: "Node") -> str:
     if node.config.is_in_zookeeper_mode:
         return f"[KafkaServer id={node.config.node_id}] started"
     return f"[KafkaRaftServer nodeId={node.config.node_id}] Kafka Server started"
 
 
-def _announce(node: "Running", *, container: bool, is_new: bool = False, laid: "Laid | None" = None) -> None:
+def _announce(node: "Node", *, container: bool, is_new: bool = False, laid: "Laid | None" = None) -> None:
     """Announce that clients are served, in the words that people and scripts wait for, and what to paste next. A node
     that is new also says which commands help at first."""
     config = node.config

@@ -77,8 +77,7 @@ class LoginStage:
     def __init__(
         self, dispatcher: Dispatcher, terms: Terms, security_protocol: str, most_bytes: int, refusals: LateRefusals
     ) -> None:
-        """``most_bytes`` is ``sasl.server.max.receive.size``. ``terms`` may be replaced at any time: they hold for
-        connections that are made later."""
+        """``most_bytes`` is ``sasl.server.max.receive.size``."""
         self.dispatcher = dispatcher
         self.terms = terms
         self.most_bytes = most_bytes
@@ -86,6 +85,10 @@ class LoginStage:
         self.counts = LoginCounts()
         self._security_protocol = security_protocol
         self._time_limit: TimeLimit[Connection] = TimeLimit(PATIENCE_MS, self._too_slow)
+
+    def change_terms(self, terms: Terms) -> None:
+        """Apply other terms to connections that are made from now on."""
+        self.terms = terms
 
     def __call__(self, connection: Connection, frame: memoryview) -> Reply | Pending | None:
         """Nobody is served without `opened`."""

@@ -8,7 +8,7 @@ the same text.
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.metrics import (
@@ -51,6 +51,13 @@ class Sources(NamedTuple):
 
     tables: Sequence[Callable[[], Iterator[Table | None]]]
     turns: Sequence[Callable[[], object]]
+
+
+def of_node(role: "Broker | ControllerRole", server: "Server", watch: "LoopWatch") -> Sources:
+    """The sources of a broker, or of a controller without one."""
+    if role.is_controller_role:
+        return of_controller(cast("ControllerRole", role), server, watch)
+    return of_broker(cast("Broker", role), server, watch)
 
 
 def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> Sources:

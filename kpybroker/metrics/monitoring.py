@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from kpybroker.calls.address import java_address
 from kpybroker.calls.principal import ANONYMOUS
@@ -22,13 +22,12 @@ from kpybroker.metrics.loop_watch import LoopWatch
 from kpybroker.quorum.recovery import StartRefused
 
 if TYPE_CHECKING:
-    from kpybroker.authorization.authorizer import Authorizer
     from kpybroker.broker import Broker
     from kpybroker.controller_role import ControllerRole
     from kpybroker.dispatching.dispatcher import Dispatcher
     from kpybroker.http.request import Request, Route
     from kpybroker.http.server import HttpServer, Protection
-    from kpybroker.metrics.exposition import Exposition, Sources
+    from kpybroker.metrics.exposition import Exposition
     from kpybroker.metrics.otlp import Pusher
     from kpybroker.server.listener import Server
 
@@ -41,30 +40,17 @@ PORTS: Final = (*range(DEFAULT_PORT, DEFAULT_PORT + 10), 0)
 """The ports that are tried in turn; the last lets the system choose."""
 
 
-class Watched(Protocol):
-    """The node that is watched: a broker, or a controller without a broker beside it."""
-
-    config: BrokerConfig
-
-    @property
-    def authorizer(self) -> "Authorizer | None": ...
-
-    @property
-    def unready(self) -> str | None:
-        """The reason why ``/ready`` says no; None when clients are served."""
-
-
 class Monitoring:
     """The monitoring of one node. It can `listen` before there is anything to `show`."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.port: int | None = None
         """The port where metrics are served; None if there is none."""
-        self.stage: str | None = "opening the log directories"
+        self._stage: str | None = "opening the log directories"
         """The stage of the start; None once the start is over."""
         self._pushes = bool(config[OTLP_ENDPOINT])
         self._asked: str | None = config.originals.get(HTTP_LISTENER)
-        self._watched: Watched | None = None
+        self._watched: Broker | ControllerRole | None = None
         self._watch: LoopWatch | None = None
         self._expose: Callable[[], Exposition] | None = None
         self._http: HttpServer | None = None
@@ -119,46 +105,26 @@ class Monitoring:
         if self._http is not None:
             self._http.routes = {**self._http.routes, **routes}
 
-    def show_broker(self, broker: "Broker", server: "Server", dispatchers: Sequence["Dispatcher"]) -> None:
-        """Show a broker from now on, a controller beside it included. ``dispatchers`` are counted together; the first
-        is the broker's."""
+    def show(self, role: "Broker | ControllerRole", server: "Server", dispatchers: Sequence["Dispatcher"]) -> None:
+        """Show a broker from now on, a controller beside it included; or a controller without a broker. The dispatchers
+        are counted together; the first is that of clients."""
 
-        def sources(watch: LoopWatch) -> "Sources":
-            from kpybroker.metrics import exposition
-
-            return exposition.of_broker(broker, server, watch)
-
-        self._show(broker, server, dispatchers, sources)
-
-    def show_controller(self, role: "ControllerRole", server: "Server", dispatcher: "Dispatcher") -> None:
-        """Show a controller without a broker beside it from now on."""
-
-        def sources(watch: LoopWatch) -> "Sources":
-            from kpybroker.metrics import exposition
-
-            return exposition.of_controller(role, server, watch)
-
-        self._show(role, server, (dispatcher,), sources)
-
-    def _show(
-        self,
-        watched: Watched,
-        server: "Server",
-        dispatchers: Sequence["Dispatcher"],
-        sources: Callable[[LoopWatch], "Sources"],
-    ) -> None:
         def expose() -> "Exposition":
-            from kpybroker.metrics.exposition import Exposition
+            from kpybroker.metrics.exposition import Exposition, of_node
 
-            return Exposition(watched.config, watch.loop, sources(watch))
+            return Exposition(role.config, watch.loop, of_node(role, server, watch))
 
-        warn_ms = watched.config["kpybroker.loop.lag.warn.ms"]
+        warn_ms = role.config["kpybroker.loop.lag.warn.ms"]
         watch = LoopWatch(server.loop, server.complaints, dispatchers, server.line, warn_ms)
-        self._watched, self._watch, self._expose = watched, watch, expose
+        self._watched, self._watch, self._expose = role, watch, expose
+
+    def reached(self, stage: str) -> None:
+        """Note a stage of the start, which ``/ready`` shows."""
+        self._stage = stage
 
     def started(self) -> None:
         """Note that clients are served: from now on nothing should delay the loop."""
-        self.stage = None
+        self._stage = None
         if self._watch is not None and (self._asked != "" or self._watch.warn_ms > 0 or self._pushes):
             self._watch.start()
         if self._pushes and self._watched is not None and self._expose is not None:
@@ -168,8 +134,8 @@ class Monitoring:
             self._pusher = Pusher(self._watched.config, self._exposition)
 
     def _unready(self) -> str | None:
-        if self.stage is not None:
-            return self.stage
+        if self._stage is not None:
+            return self._stage
         return None if self._watched is None else self._watched.unready
 
     def _may_see(self, request: "Request") -> bool:

@@ -40,19 +40,20 @@ class Account:
 
 
 class LoginConnect:
-    """A `Connect` that adds the login to another one.
-
-    ``account`` may be replaced: the next logins use another one.
-    """
+    """A `Connect` that adds the login to another one."""
 
     def __init__(self, scheduler: Scheduler, connect: Connect, account: Account, rng: random.Random) -> None:
         self._scheduler = scheduler
         self._connect = connect
-        self.account = account
+        self._account = account
         self._rng = rng
 
+    def log_in_as(self, account: Account) -> None:
+        """Use another account for the logins that begin from now on."""
+        self._account = account
+
     def __call__(self, host: str, port: int, opened: Callable[[], object], taken: Taken, lost: Lost) -> Link:
-        session = _Session(self._scheduler, host, lambda: self.account, self._rng, (opened, taken, lost))
+        session = _Session(self._scheduler, host, lambda: self._account, self._rng, (opened, taken, lost))
         session.link = self._connect(host, port, session.opened, session.taken, session.lost)
         return session
 

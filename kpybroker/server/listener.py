@@ -136,7 +136,6 @@ class Server:
         self.newcomers = Newcomers()
         self.mutes = Mutes(scheduler)
         self.throttle_address: Callable[[str, int], int] | None = None
-        """(host, now in ms) -> 0, or the time after which a new connection of this host is closed (KIP-612)."""
         self._throttled: set[socket.socket] = set()
         """The connections that are above the quota of their address, until they are closed."""
         self._listening: dict[socket.socket, Listening] = {}
@@ -155,6 +154,11 @@ class Server:
         self._make_room(self.quotas)
         self._make_room(self._controller_quotas)
         self._accept_again()
+
+    def throttle_addresses(self, throttle_ms: Callable[[str, int], int] | None) -> None:
+        """Throttle new connections from now on: (host, now in ms) -> 0, or the time after which a new connection of
+        this host is closed (KIP-612). None throttles none."""
+        self.throttle_address = throttle_ms
 
     # Listening
 

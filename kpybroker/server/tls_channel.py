@@ -69,6 +69,10 @@ class TlsListener:
         self._lined_up: deque[TlsChannel] = deque()
         self.time_limit: TimeLimit[TlsChannel] = TimeLimit(HANDSHAKE_PATIENCE_MS, TlsChannel.lose_patience)
 
+    def change(self, context: ssl.SSLContext, terms: Terms) -> None:
+        """Apply other keys and certificates to connections from now on."""
+        self.context, self.terms = context, terms
+
     def __call__(self, sock: socket.socket, poller: Poller, call_soon: Callable[..., object]) -> Channel:
         return TlsChannel(sock, poller, call_soon, self)
 

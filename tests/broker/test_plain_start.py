@@ -19,7 +19,7 @@ start._announce = shown
 start.command(["--data", sys.argv[1], "--port", "0", "--http", "127.0.0.1:0", "--log-level", "ERROR"])
 """
 ROOMS = {
-    "kpybroker.assembly": 14,
+    "kpybroker.assembly": 16,
     "kpybroker.authorization": 4,
     "kpybroker.calls": 11,
     "kpybroker.cli": 4,
@@ -52,7 +52,7 @@ ROOMS = {
 """The number of modules that a start may import of each package, itself included. Of others it imports none.
 
 Where one more is worth its time and memory, the number grows with it."""
-MOST = 405
+MOST = 407
 """The number of all modules of ours."""
 NOT_OF_A_START = {
     "_hashlib": "the digests of OpenSSL",

@@ -133,7 +133,7 @@ def test_another_account_counts_for_the_next_connection_and_its_password_for_the
     played = Played()
     link = played.ready()
     link.vote()
-    played.login.account = account_of(Credentials("PLAIN", user, "changed", by_token=False))
+    played.login.log_in_as(account_of(Credentials("PLAIN", user, "changed", by_token=False)))
     same = user == USER
     link.server = SaslServer(password="changed" if same else PASSWORD)
     played.scheduler.advance(int(LIFETIME_MS * LATEST))

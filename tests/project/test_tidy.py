@@ -52,6 +52,7 @@ LOADED_BY_NAME = (
     "pyspark_kpybroker",
 )
 FOR_TESTS = {"kpystorage.sim_disk"}
+BESIDE_ASSEMBLY = ("broker", "controller_role", "node")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -326,3 +327,21 @@ def test_loops_of_compiled_modules_count_without_objects() -> None:
         if isinstance(node, ast.For) and ast.unparse(node.target) == "_" and ast.unparse(node.iter).startswith("range(")
     ]
     assert not found
+
+
+@pytest.mark.parametrize(
+    "path", python_files("kpybroker/assembly", *(f"kpybroker/{each}.py" for each in BESIDE_ASSEMBLY)), ids=relative
+)
+def test_a_part_is_finished_when_its_builder_returns_it(path: Path) -> None:
+    """A builder gives a part everything that it needs when it makes it; nothing is set on a part later."""
+    places = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute | ast.Name)]
+    assert not [
+        f"{place.lineno}: {ast.unparse(place)}"
+        for place in places
+        if (isinstance(place, ast.Attribute) and isinstance(place.ctx, ast.Store) and not _is_self(place.value))
+        or (isinstance(place, ast.Name) and place.id == "setattr")
+    ]
+
+
+def _is_self(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id == "self"

@@ -113,8 +113,6 @@ class SimulatedScheduler(LoopScheduler):
 class Machine:
     """A node's machine, with its disk and its clocks; with or without a node that runs."""
 
-    node_type: Any = Node
-
     def __init__(self, world: "World", network: Network, node_id: int, layout: Layout) -> None:
         self.world = world
         self.network = network
@@ -211,7 +209,7 @@ class Machine:
         starting.add_done_callback(lambda task: self._started(loop, task))
 
     def _new_node(self, loop: SimulatedLoop) -> Any:
-        return self.node_type(
+        return Node(
             _config(self.settings),
             loop,
             lambda line: loop.call_soon(self._gave_up, loop, line),

@@ -50,7 +50,7 @@ class Usurper:
         if orders is None:
             return
         life, epoch = machine.lives, orders._requests.controller_epoch
-        broker_epoch = machine.node._joined.registration.broker_epoch
+        broker_epoch = machine.node.source.joined.registration.broker_epoch
         if self.client.rng.random() < 0.5:
             wanted, what = (epoch - 1, UNKNOWN), f"a controller of epoch {epoch - 1}, and has one of {epoch}"
         else:

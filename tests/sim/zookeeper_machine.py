@@ -10,7 +10,7 @@ from .machine import Machine
 from .processor import with_randomness
 
 with with_randomness():
-    from kpybroker.zookeeper_node import ZooKeeperNode
+    import kpybroker.assembly.zookeeper_source  # noqa: F401 - a node imports it when it starts
 
 if TYPE_CHECKING:
     from random import Random
@@ -36,12 +36,6 @@ OF_KRAFT = (
 
 STRANGER = re.compile(r"node already exists and owner '(-?\d+)'")
 """A registration that is refused."""
-
-
-class SimulatedZooKeeperNode(ZooKeeperNode):
-    """A node that has no quorum, which those ask for who know nodes of KRaft mode."""
-
-    quorum = None
 
 
 class ZooKeeperLayout:
@@ -87,24 +81,27 @@ class ZooKeeperLayout:
 class ZooKeeperMachine(Machine):
     """A broker's machine. Its broker may be the controller."""
 
-    node_type = SimulatedZooKeeperNode
-
     def __init__(self, world: "World", network: "Network", node_id: int, layout: Any) -> None:
         super().__init__(world, network, node_id, layout)
         # A controller does not wait for the answer, neither Kafka's nor ours.
         self.may_keep_moved = layout.kind.reassigns
 
     def _gave_up(self, loop: "SimulatedLoop", line: str) -> None:
-        refused, client = STRANGER.search(line), None if self.node is None else self.node._client
+        refused, client = STRANGER.search(line), None if self.node is None else self.node.source.client
         if refused is not None and client is not None and int(refused[1]) == client.session.session_id:
             self.world.violated(f"{self} takes its own session for a stranger's: {line}")
         super()._gave_up(loop, line)
 
     @property
+    def _office(self) -> Any:
+        """The controller at work; None before there is one."""
+        built = None if self.node is None else self.node.source.built
+        return None if built is None else built.controlling.office
+
+    @property
     def controller(self) -> Any:
         """The controller of its broker, active or not; None before there is one."""
-        controlling = None if self.node is None else self.node._controlling
-        return None if controlling is None else controlling.office.controller
+        return None if self._office is None else self._office.controller
 
     @property
     def is_controller(self) -> bool:
@@ -114,7 +111,7 @@ class ZooKeeperMachine(Machine):
     @property
     def is_at_work(self) -> bool:
         """Whether its controller handles an event."""
-        return self.node is not None and bool(self.node._office._is_working)
+        return self._office is not None and bool(self._office._is_working)
 
     @property
     def image(self) -> Any:

@@ -11,9 +11,9 @@ from .mutation import Mutation
 
 ZOOKEEPER = "kpybroker/zookeeper/"
 CONTROLLER = ZOOKEEPER + "controller/"
-NODE = "kpybroker/zookeeper_node.py"
 CLIENT = ZOOKEEPER + "client/client.py"
 SESSION = ZOOKEEPER + "client/session.py"
+SESSIONS = ZOOKEEPER + "broker/sessions.py"
 REGISTRATION = ZOOKEEPER + "broker/registration.py"
 REQUESTS = ZOOKEEPER + "broker/controller_requests.py"
 BROKERS = CONTROLLER + "brokers.py"
@@ -72,8 +72,8 @@ ZOOKEEPER_MUTATIONS = [
     # Sessions and registrations (KAFKA-7235, 9839, 14845)
     _zookeeper(
         "a broker does not register in its next session",
-        NODE,
-        "        try:\n            await joined.registration.register()\n",
+        SESSIONS,
+        "        try:\n            await self._joined.registration.register()\n",
         "        try:\n",
     ),
     _zookeeper(
@@ -90,9 +90,9 @@ ZOOKEEPER_MUTATIONS = [
     ),
     _zookeeper(
         "nobody stands for election in a new session",
-        NODE,
-        "            joined.known.look()\n            self._office.look()\n            async with",
-        "            joined.known.look()\n            async with",
+        SESSIONS,
+        "            self._joined.known.look()\n            self._candidate.look()\n            async with",
+        "            self._joined.known.look()\n            async with",
     ),
     _zookeeper(
         "a broker that came back as another process is taken for the one before",

@@ -30,7 +30,7 @@ def _unsettled(machines: list[ZooKeeperMachine], rules: ZooKeeperRules) -> Itera
             yield f"{machine} is not up"
             return
         registered = tree.node(paths.broker(machine.node_id))
-        epoch = machine.node._joined.registration.broker_epoch
+        epoch = machine.node.source.joined.registration.broker_epoch
         if registered is None or registered.czxid != epoch:
             yield f"{machine} has epoch {epoch}, and its registration {getattr(registered, 'czxid', 'is missing')}"
     for parent in (paths.DELETE_TOPICS, paths.ISR_CHANGES, paths.LOG_DIR_EVENTS):
@@ -57,7 +57,7 @@ def _controller(machines: list[ZooKeeperMachine], rules: ZooKeeperRules) -> Iter
     context = controller.controller.reign.context
     if context.epoch != rules.epoch:
         yield f"{controller} reigns in epoch {context.epoch}, and it is {rules.epoch}"
-    ids = {each.node_id: each.node._joined.registration.broker_epoch for each in machines}
+    ids = {each.node_id: each.node.source.joined.registration.broker_epoch for each in machines}
     if {each: live.epoch for each, live in context.brokers.items()} != ids:
         yield f"{controller} knows other brokers than {ids}"
     if context.to_be_deleted or context.reassigned:
@@ -69,7 +69,7 @@ def _controller(machines: list[ZooKeeperMachine], rules: ZooKeeperRules) -> Iter
         if replica_state is not Replica.ONLINE:
             yield f"{replica} is {replica_state.value}"
     for machine in machines:
-        known = machine.node._joined.known.controller_id, machine.node.broker.orders.controller_id
+        known = machine.node.source.joined.known.controller_id, machine.node.source.joined.ruler.controller_id
         seen = machine.node.broker.orders._requests.controller_epoch
         if seen != rules.epoch:
             yield f"{machine} obeys controllers from epoch {seen} on, and it is {rules.epoch}"

@@ -427,11 +427,11 @@ class Trials:
         return controller, self.rng.choice([each for each in self.machines if each is not controller])
 
     def _session_id(self, machine: ZooKeeperMachine) -> int:
-        session_id: int = machine.node._client.session.session_id
+        session_id: int = machine.node.source.client.session.session_id
         return session_id
 
     def _session_ms(self, machine: ZooKeeperMachine) -> float:
-        return float(machine.node._client.session.timeout_ms)
+        return float(machine.node.source.client.session.timeout_ms)
 
     def _servers_of(self, machine: ZooKeeperMachine) -> "list[Server]":
         """The server that a broker's session is connected to; none while it is not."""

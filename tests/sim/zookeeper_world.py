@@ -205,7 +205,7 @@ class ZooKeeperWorld:
             self.simulation.network.isolate(server.host.name, machine.host.name)
 
     def _expire(self, machine: ZooKeeperMachine) -> None:
-        client = None if machine.node is None else machine.node._client
+        client = None if machine.node is None else machine.node.source.client
         if client is not None:
             self.ensemble.expire(client.session.session_id)
 

@@ -227,7 +227,7 @@ def test_a_full_request_of_a_kraft_controller_ends_what_it_does_not_name() -> No
     assert NODE in side.image.topics["t"].partitions[0].replicas
     full(side, ("t", TOPIC))
     assert NODE not in side.image.topics["t"].partitions[0].replicas
-    assert (side.requests.controller_id, side.requests.is_of_kraft) == (3000, True)
+    assert (side.requests.ruler.controller_id, side.requests.ruler.is_of_kraft) == (3000, True)
     full(side)
     assert "t" not in side.image.topics
 

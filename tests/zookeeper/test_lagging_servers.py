@@ -15,6 +15,7 @@ from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.metadata.image import TOPIC_RESOURCE
 from kpybroker.zookeeper.broker.client_writes import ClientWrites
 from kpybroker.zookeeper.broker.config_writes import ConfigWrites
+from kpybroker.zookeeper.broker.followed_clients import FollowedClients
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.zookeeper.broker.layout import Acls, make_top_level
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
@@ -66,7 +67,8 @@ class Broker:
 
     def __init__(self, client: Client) -> None:
         self.metadata = ZooKeeperMetadata("c")
-        self.followed = FollowedConfigs(client, 5, lambda: 0, self._changed)
+        others = FollowedClients(client, self.metadata.image, self.metadata.apply)
+        self.followed = FollowedConfigs(client, 5, lambda: 0, self._changed, others.read, lambda _, values: values)
         rules = BrokerConfigRules(
             BrokerConfig({"zookeeper.connect": "a", "broker.id": "5", "listeners": "PLAINTEXT://h:9092"})
         )

@@ -13,6 +13,7 @@ from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
 from kpybroker.zookeeper.broker.config_writes import ConfigWrites
+from kpybroker.zookeeper.broker.followed_clients import FollowedClients
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.zookeeper.broker.known_controller import KnownController
 from kpybroker.zookeeper.broker.layout import Acls, make_top_level
@@ -135,8 +136,9 @@ def test_configs_that_were_written_although_the_answer_was_lost_are_announced() 
             metadata.apply(configs(metadata.image, resource_type, name, values))
 
         config = BrokerConfig({"zookeeper.connect": "a", "broker.id": "5", "listeners": "PLAINTEXT://h:9092"})
-        followed = FollowedConfigs(twice, 5, lambda: 0, changed)  # type: ignore[arg-type]
+        others = FollowedClients(client, metadata.image, metadata.apply)
         rules, as_they_are = BrokerConfigRules(config), lambda _, values: values
+        followed = FollowedConfigs(twice, 5, lambda: 0, changed, others.read, as_they_are)  # type: ignore[arg-type]
         writes = ConfigWrites(twice, acls, followed, metadata.image, 5, lambda: rules, as_they_are)  # type: ignore[arg-type]
         await make_top_level(client, acls)
         await client.ask(Create(paths.CONTROLLER, ElectedController(5, 0).encode()))

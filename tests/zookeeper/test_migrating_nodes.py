@@ -24,7 +24,6 @@ from kpybroker.zookeeper.client.operations import Create, Delete
 from kpybroker.zookeeper.migration.driver import Phase
 from kpybroker.zookeeper.tree import cluster, controller, paths
 from kpybroker.zookeeper.tree.topics import TopicAssignment
-from kpybroker.zookeeper_node import ZooKeeperNode
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -80,9 +79,8 @@ class World:
             return (self.way if host == "zk" else others)(host, port, *callbacks)
 
         config = BrokerConfig(configs)
-        kind = ZooKeeperNode if config.is_in_zookeeper_mode else Node
         simulated = Simulated(connect, rng=random.Random(config.node_id))
-        node = kind(config, loop, self.failures.append, simulated=simulated)
+        node = Node(config, loop, self.failures.append, simulated=simulated)
         await node.start(self.disks[config.node_id])
         return node
 
@@ -139,7 +137,7 @@ def test_a_cluster_migrates_goes_back_and_migrates_for_good() -> None:
         await broker.stop()
         broker = await world.start(world.taking_part)
         await until(lambda: ruler.image.zk_migration_state == MIGRATION)
-        await until(lambda: broker.broker.orders.is_of_kraft)
+        await until(lambda: broker.broker.ruler.is_of_kraft)
         assert (world.ruler.broker_id, world.ruler.is_kraft) == (CONTROLLER, True)
         assert dict(ruler.image.configs_of(2, "orders")) == {"retention.ms": "7200000"}
         assert broker.broker.lifecycle.epoch() == ruler.image.brokers[BROKER].epoch
@@ -153,7 +151,7 @@ def test_a_cluster_migrates_goes_back_and_migrates_for_good() -> None:
         for path in (paths.CONTROLLER, paths.MIGRATION):
             asker.ask(Delete(f"/kafka{path}"))
         await until(lambda: world.ruler is not None and world.ruler.broker_id == BROKER)
-        await until(lambda: not broker.broker.orders.is_of_kraft)
+        await until(lambda: not broker.broker.ruler.is_of_kraft)
         assert broker.broker.lifecycle.epoch() == world.znode(paths.broker(BROKER)).czxid
 
         await broker.stop()
@@ -164,7 +162,7 @@ def test_a_cluster_migrates_goes_back_and_migrates_for_good() -> None:
         world.disks[CONTROLLER] = MemoryDisk()
         world.format()
         ruler = await world.start(world.migrating)
-        await until(lambda: broker.broker.orders.is_of_kraft)
+        await until(lambda: broker.broker.ruler.is_of_kraft)
         assert sorted(ruler.image.topics) == ["during", "orders"]
         await broker.stop()
         broker = await world.start(world.in_kraft)
@@ -197,7 +195,7 @@ def test_a_controller_goes_on_where_the_one_that_died_was() -> None:
         await until(lambda: ruler.image.zk_migration_state == MIGRATION)
         await ruler.abandon()
         ruler = await world.start(world.migrating)
-        await until(lambda: ruler._migrating.driver.phase is Phase.DUAL_WRITE)
+        await until(lambda: ruler.source.migrating.driver.phase is Phase.DUAL_WRITE)
         assert await created(broker, "second") == error_codes.NONE
         await until(lambda: world.znode(paths.partition_state("second", 0)))
         await until(lambda: leads(broker, "second", 0))
@@ -214,7 +212,7 @@ def test_a_migration_is_not_finalised_over_brokers_in_zookeeper_mode() -> None:
         broker = await world.start(world.taking_part)
         world.format()
         ruler = await world.start(world.migrating)
-        await until(lambda: broker.broker.orders.is_of_kraft)
+        await until(lambda: broker.broker.ruler.is_of_kraft)
         await ruler.stop()
         start = asyncio.get_running_loop().create_task(world.start(world.finalising))
         await until(lambda: world.failures)

@@ -11,19 +11,20 @@ import pytest
 from asking import play
 from simulated import InMemory, ServedSession, SimulatedZooKeeper, Znode
 
-from kpybroker import zookeeper_node
 from kpybroker.assembly.platform import Simulated
+from kpybroker.assembly.zookeeper_broker import ZooKeeperBroker
 from kpybroker.calls.pending import Pending
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.error_responses import plain_error_response
 from kpybroker.hosting.hosted_shard import HostedShard
 from kpybroker.network.peers import connect_over
+from kpybroker.node import Node
 from kpybroker.quorum.recovery import StartRefused
+from kpybroker.zookeeper.broker import orders
 from kpybroker.zookeeper.broker.known_controller import ZooKeeperController
 from kpybroker.zookeeper.client.operations import ALL, Acl
 from kpybroker.zookeeper.tree import paths
 from kpybroker.zookeeper.tree.controller import ElectedController
-from kpybroker.zookeeper_node import ZooKeeperNode
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
 from kpywire.messages.controlled_shutdown import (
@@ -61,15 +62,16 @@ class World:
         self.ways = {"zk": self.way}
         """The way to each ensemble, by the name of its host."""
 
-    def node(self, **changed: str) -> ZooKeeperNode:
+    def node(self, **changed: str) -> Node:
         loop = asyncio.get_running_loop()
         brokers = connect_over(loop)
 
         def connect(host: str, port: int, *callbacks: Any) -> Any:
             return self.ways.get(host, brokers)(host, port, *callbacks)
 
-        configs = {**CONFIGS, "broker.id": "5", **{key.replace("_", "."): value for key, value in changed.items()}}
-        return ZooKeeperNode(
+        changed = {key if "." in key else key.replace("_", "."): value for key, value in changed.items()}
+        configs = {**CONFIGS, "broker.id": "5", **changed}
+        return Node(
             BrokerConfig(configs), loop, self.failures.append, simulated=Simulated(connect, rng=random.Random(2))
         )
 
@@ -86,10 +88,9 @@ def played(story: Callable[[World], Awaitable[None]]) -> None:
     play(run)
 
 
-async def ordered(node: ZooKeeperNode, request: Any) -> Any:
+async def ordered(node: Node, request: Any) -> Any:
     """The answer to an order."""
-    assert node.broker is not None
-    assert node.broker.orders is not None
+    assert isinstance(node.broker, ZooKeeperBroker)
     answer = node.broker.orders.take(request)
     if isinstance(answer, Pending):
         async with asyncio.timeout(20):
@@ -203,7 +204,7 @@ def test_a_broker_that_started_without_a_controller_lists_nobody_before_it_knows
 
         again = world.node()
         with monkeypatch.context() as patience:
-            patience.setattr(zookeeper_node, "FIRST_METADATA_WAIT_MS", 1)
+            patience.setattr(orders, "FIRST_METADATA_WAIT_MS", 1)
             await again.start(world.disk)
         broker = again.broker
         assert broker is not None
@@ -353,7 +354,7 @@ def test_a_directory_of_another_broker_is_refused_and_nothing_is_registered(
         first = world.node()
         await first.start(world.disk)
         await first.stop()
-        second = world.node(**{key.replace("set_acl", "set.acl"): value for key, value in changed.items()})
+        second = world.node(**changed)
         with pytest.raises(StartRefused, match=message):
             await second.start(world.disk)
         await second.stop(controlled=False)

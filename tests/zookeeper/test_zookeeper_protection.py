@@ -14,10 +14,11 @@ from kpybroker.authorization.resources import Operation, PatternType, Permission
 from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.calls.steps import at_once
 from kpybroker.config.definition import ConfigError
+from kpybroker.metadata.image import BROKER_RESOURCE
+from kpybroker.node import Node
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.sasl.scram import SCRAM_SHA_256
 from kpybroker.zookeeper.tree import paths
-from kpybroker.zookeeper_node import ZooKeeperNode
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
 from kpywire.messages.alter_client_quotas import (
@@ -31,6 +32,11 @@ from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 ALICE = Principal("User", "alice")
@@ -41,7 +47,7 @@ SECURED = {
 }
 
 
-async def asked(node: ZooKeeperNode, request: Any, version: int, principal: Principal = ANONYMOUS) -> Any:
+async def asked(node: Node, request: Any, version: int, principal: Principal = ANONYMOUS) -> Any:
     """The answer to a request that a handler passes on."""
     assert node.broker is not None
     call: Any = SimpleNamespace(
@@ -57,7 +63,7 @@ async def asked(node: ZooKeeperNode, request: Any, version: int, principal: Prin
     return await asyncio.wait_for(answered, 20)
 
 
-async def two(world: World, **changed: str) -> list[ZooKeeperNode]:
+async def two(world: World, **changed: str) -> list[Node]:
     """Two brokers of one cluster; the first one is the controller."""
     nodes = []
     for broker_id in ("5", "6"):
@@ -68,12 +74,12 @@ async def two(world: World, **changed: str) -> list[ZooKeeperNode]:
     return nodes
 
 
-def image_of(node: ZooKeeperNode) -> Any:
+def image_of(node: Node) -> Any:
     assert node.broker is not None
     return node.broker.image
 
 
-def with_both(story: Callable[[World, ZooKeeperNode, ZooKeeperNode], Awaitable[None]], **changed: str) -> None:
+def with_both(story: Callable[[World, Node, Node], Awaitable[None]], **changed: str) -> None:
     async def run(world: World) -> None:
         first, second = await two(world, **changed)
         await story(world, first, second)
@@ -107,7 +113,7 @@ def allow(principal: str, name: str = "orders", operation: Operation = Operation
 
 
 def test_a_quota_of_one_broker_counts_at_the_other_and_leaves_nothing_when_it_is_gone() -> None:
-    async def story(world: World, first: ZooKeeperNode, second: ZooKeeperNode) -> None:
+    async def story(world: World, first: Node, second: Node) -> None:
         entity = (("client-id", "c 1"), ("user", "alice"))
         answer = await asked(first, quota(1024.0, user="alice", client_id="c 1"), 1)
         assert answer.entries[0].error_code == error_codes.NONE
@@ -123,7 +129,7 @@ def test_a_quota_of_one_broker_counts_at_the_other_and_leaves_nothing_when_it_is
 
 
 def test_without_a_controller_nothing_is_written() -> None:
-    async def story(world: World, first: ZooKeeperNode, _second: ZooKeeperNode) -> None:
+    async def story(world: World, first: Node, _second: Node) -> None:
         moved = b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":7}'
         world.znode(paths.CONTROLLER).data = moved
         answer = await asked(first, quota(5.0, user="alice"), 1)
@@ -135,7 +141,7 @@ def test_without_a_controller_nothing_is_written() -> None:
 
 
 def test_only_the_controller_stores_users_and_every_broker_knows_them() -> None:
-    async def story(world: World, first: ZooKeeperNode, second: ZooKeeperNode) -> None:
+    async def story(world: World, first: Node, second: Node) -> None:
         credential = ScramCredentialUpsertion(
             name="alice", mechanism=SCRAM_SHA_256.code, iterations=4_096, salt=b"salt", salted_password=b"salted"
         )
@@ -151,7 +157,7 @@ def test_only_the_controller_stores_users_and_every_broker_knows_them() -> None:
 
 
 def test_a_credential_without_a_password_is_refused() -> None:
-    async def story(world: World, first: ZooKeeperNode, _second: ZooKeeperNode) -> None:
+    async def story(world: World, first: Node, _second: Node) -> None:
         credential = ScramCredentialUpsertion(
             name="alice", mechanism=SCRAM_SHA_256.code, iterations=4_096, salt=b"salt", salted_password=b""
         )
@@ -163,7 +169,7 @@ def test_a_credential_without_a_password_is_refused() -> None:
 
 
 def test_acls_that_two_brokers_create_at_the_same_moment_are_all_kept() -> None:
-    async def story(world: World, first: ZooKeeperNode, second: ZooKeeperNode) -> None:
+    async def story(world: World, first: Node, second: Node) -> None:
         names = [f"User:{number}" for number in range(6)]
         nodes = [first, second] * 3
         answers = await asyncio.gather(*(asked(node, allow(name), 3) for node, name in zip(nodes, names, strict=True)))
@@ -177,7 +183,7 @@ def test_acls_that_two_brokers_create_at_the_same_moment_are_all_kept() -> None:
 
 
 def test_what_another_broker_has_deleted_meanwhile_is_created_again_for_all() -> None:
-    async def story(world: World, first: ZooKeeperNode, second: ZooKeeperNode) -> None:
+    async def story(world: World, first: Node, second: Node) -> None:
         await asked(first, allow("User:alice"), 3)
         await until(lambda: image_of(second).acls)
         path = "/kafka/kafka-acl/Topic/orders"  # deleted without a notice that the first broker could have seen
@@ -195,7 +201,7 @@ def test_what_another_broker_has_deleted_meanwhile_is_created_again_for_all() ->
 def test_names_that_no_znode_can_have_are_refused_and_nothing_is_written(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(world: World, first: ZooKeeperNode, _second: ZooKeeperNode) -> None:
+    async def story(world: World, first: Node, _second: Node) -> None:
         before = set(world.server.nodes)
         creations = [allow(f"User:{number}", name).creations[0] for number in range(4)]
         for each in creations:
@@ -211,7 +217,7 @@ def test_names_that_no_znode_can_have_are_refused_and_nothing_is_written(
 
 
 def test_acls_decide_at_every_broker_and_guard_what_it_writes() -> None:
-    async def story(_world: World, first: ZooKeeperNode, second: ZooKeeperNode) -> None:
+    async def story(_world: World, first: Node, second: Node) -> None:
         answer = await asked(second, allow("User:bob"), 3, ALICE)
         assert answer.results[0].error_code == error_codes.CLUSTER_AUTHORIZATION_FAILED
         answer = await asked(second, quota(1.0, user="alice"), 1, ALICE)
@@ -241,7 +247,7 @@ def test_acls_decide_at_every_broker_and_guard_what_it_writes() -> None:
 
 
 def test_after_their_sessions_ended_brokers_know_what_has_changed_meanwhile() -> None:
-    async def story(world: World, first: ZooKeeperNode, second: ZooKeeperNode) -> None:
+    async def story(world: World, first: Node, second: Node) -> None:
         await asked(first, allow("User:alice"), 3)
         await asked(first, quota(5.0, user="alice"), 1)
         await until(lambda: image_of(second).acls and image_of(second).client_quotas)
@@ -282,7 +288,7 @@ def test_acls_may_be_in_a_zookeeper_of_their_own() -> None:
 
 
 def test_a_token_of_one_broker_is_known_at_the_other_until_it_has_expired() -> None:
-    async def story(world: World, first: ZooKeeperNode, second: ZooKeeperNode) -> None:
+    async def story(world: World, first: Node, second: Node) -> None:
         request = CreateDelegationTokenRequest(
             owner_principal_type=None, owner_principal_name=None, renewers=[], max_lifetime_ms=-1
         )
@@ -302,7 +308,7 @@ def test_a_token_of_one_broker_is_known_at_the_other_until_it_has_expired() -> N
 
 
 def test_without_a_secret_there_are_no_tokens() -> None:
-    async def story(_world: World, first: ZooKeeperNode, _second: ZooKeeperNode) -> None:
+    async def story(_world: World, first: Node, _second: Node) -> None:
         request = ExpireDelegationTokenRequest(hmac=b"any", expiry_time_period_ms=-1)
         answer = await asked(first, request, 2, ALICE)
         assert (answer.error_code, answer.expiry_timestamp_ms) == (error_codes.DELEGATION_TOKEN_AUTH_DISABLED, -1)
@@ -385,5 +391,25 @@ def test_a_configuration_that_cannot_be_kept_is_refused_in_one_line(changed: dic
         with pytest.raises((ConfigError, StartRefused), match=message) as told:
             await start()
         assert "\n" not in str(told.value)
+
+    played(story)
+
+
+def test_limits_of_connections_that_are_stored_count_from_the_start() -> None:
+    async def story(world: World) -> None:
+        disk = MemoryDisk()
+        first = world.node()
+        await first.start(disk)
+        await until(lambda: world.znode(paths.CONTROLLER) is not None)
+        limit = AlterableConfig(name="max.connections", config_operation=0, value="7")
+        resource = AlterConfigsResource(resource_type=BROKER_RESOURCE, resource_name="5", configs=[limit])
+        answer = await asked(first, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+        assert answer.responses[0].error_code == error_codes.NONE
+        await first.stop()
+        again = world.node()
+        await again.start(disk)
+        assert again.server is not None
+        assert again.server.limits.connections.most == 7
+        await again.stop()
 
     played(story)

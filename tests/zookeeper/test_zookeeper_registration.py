@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from asking import play, settings_of
@@ -66,9 +66,11 @@ def played(story: Callable[[SimulatedZooKeeper, Deaf, Client], Awaitable[None]])
     play(run)
 
 
-def registered(client: Client, patience_ms: float = 500, port: int = 9092) -> ZooKeeperRegistration:
+def registered(
+    client: Client, patience_ms: float = 500, port: int = 9092, failed: Sequence[str] = ()
+) -> ZooKeeperRegistration:
     scheduler = LoopScheduler(asyncio.get_running_loop())
-    return ZooKeeperRegistration(scheduler, client, registration_of(port), OPEN_ACL, patience_ms)
+    return ZooKeeperRegistration(scheduler, client, registration_of(port), OPEN_ACL, patience_ms, lambda: failed)
 
 
 def test_the_epoch_is_the_transaction_that_created_the_znode() -> None:
@@ -143,8 +145,8 @@ def test_a_ghost_is_waited_for_and_a_living_broker_is_not_pushed_aside() -> None
 
 def test_each_failed_log_directory_is_reported_once() -> None:
     async def story(server: SimulatedZooKeeper, _way: Deaf, client: Client) -> None:
-        registration, failed = registered(client), list[str]()
-        registration.watch_directories(lambda: failed)
+        failed = list[str]()
+        registration = registered(client, failed=failed)
         await registration.register()
         for path in (None, "/a", None, "/b"):
             failed += [path] if path else []
@@ -158,8 +160,7 @@ def test_each_failed_log_directory_is_reported_once() -> None:
 
 def test_a_report_whose_connection_was_lost_is_sent_again() -> None:
     async def story(server: SimulatedZooKeeper, way: Deaf, client: Client) -> None:
-        registration = registered(client)
-        registration.watch_directories(lambda: ["/a"])
+        registration = registered(client, failed=["/a"])
         await registration.register()
         way.loses = 1
         registration.report()

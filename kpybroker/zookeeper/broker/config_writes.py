@@ -8,6 +8,7 @@ The write is refused if a KRaft controller has taken over the cluster.
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from kpybroker.calls.call import Call
 from kpybroker.calls.steps import at_once
 from kpybroker.config.definition import ConfigError
 from kpybroker.controller.config_rules import ConfigRules
@@ -17,6 +18,7 @@ from kpybroker.metadata.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, T
 from kpybroker.zookeeper.broker.entity_writes import catch_up, write_configs
 from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.zookeeper.broker.layout import Acls
+from kpybroker.zookeeper.broker.writers import Way
 from kpybroker.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
 from kpybroker.zookeeper.tree import configs
 from kpybroker.zookeeper.tree.configs import ConfigEntity
@@ -24,7 +26,7 @@ from kpybroker.zookeeper.tree.contents import InvalidZnode
 from kpywire import api, error_codes
 from kpywire.metadata_records.config_record import ConfigRecord
 
-ALTERED: Final = frozenset({api.ALTER_CONFIGS, api.INCREMENTAL_ALTER_CONFIGS})
+_ALTERED: Final = frozenset({api.ALTER_CONFIGS, api.INCREMENTAL_ALTER_CONFIGS})
 
 
 class _Node(NamedTuple):
@@ -40,7 +42,7 @@ class _State(NamedTuple):
 
 
 class ConfigWrites:
-    """The writer of configs of topics and brokers."""
+    """The `Writer` of configs of topics and brokers."""
 
     def __init__(
         self,
@@ -60,6 +62,13 @@ class ConfigWrites:
         self._node_id = node_id
         self._rules = rules
         self._encoded = encoded
+
+    def way(self, api_key: int) -> Way | None:
+        """The way of changes of configs; None for other APIs."""
+        return self._answer if api_key in _ALTERED else None
+
+    async def _answer(self, request: Any, call: Call) -> Any:
+        return await self.alter(request, call.api_version)
 
     async def alter(self, request: Any, api_version: int) -> Any:
         """Answer AlterConfigs or IncrementalAlterConfigs."""

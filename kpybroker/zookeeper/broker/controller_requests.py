@@ -58,6 +58,20 @@ class Decision(NamedTuple):
     """Partitions that this broker does not hold, whose logs are to be deleted if they are there."""
 
 
+class Ruler:
+    """The controller that rules this broker: the sender of the last UpdateMetadata."""
+
+    def __init__(self) -> None:
+        self.controller_id = NO_CONTROLLER
+        """Clients learn it as the controller; -1 before the first UpdateMetadata."""
+        self.is_of_kraft = False
+        """Whether it is of a KRaft quorum to which this cluster migrates."""
+
+    def follow(self, request: UpdateMetadataRequest) -> None:
+        """Take over the sender of a request."""
+        self.controller_id, self.is_of_kraft = request.controller_id, request.is_kraft_controller
+
+
 class ControllerRequests:
     """The highest controller epoch that was seen, and the decisions that depend on it."""
 
@@ -69,19 +83,18 @@ class ControllerRequests:
         broker_epoch: Callable[[], int],
         kraft_epoch: Callable[[], int] = lambda: NO_EPOCH,
         held: Callable[[], Iterable[tuple[str, int]]] = tuple,
+        ruler: Ruler | None = None,
     ) -> None:
         """``find`` finds a replica of this broker by topic and partition. ``broker_epoch`` is that of the registration
-        in ZooKeeper, ``kraft_epoch`` that of the one with a KRaft quorum. ``held`` lists all replicas."""
+        in ZooKeeper, ``kraft_epoch`` that of the one with a KRaft quorum. ``held`` lists all replicas. ``ruler`` learns
+        of each UpdateMetadata."""
         self.controller_epoch = 0
-        self.controller_id = NO_CONTROLLER
-        """The sender of the last UpdateMetadata, which clients learn as the controller; -1 before the first."""
+        self.ruler = Ruler() if ruler is None else ruler
         self.has_named_topics = False
         """Whether any UpdateMetadata has named topics."""
         self._node_id = node_id
         self._image = image
         self._find = find
-        self.is_of_kraft = False
-        """Whether that controller is of a KRaft quorum to which this cluster migrates."""
         self._broker_epoch = broker_epoch
         self._kraft_epoch = kraft_epoch
         self._held = held
@@ -211,7 +224,7 @@ class ControllerRequests:
         code = self._refusal(request)
         if code:
             return Decision(UpdateMetadataResponse(error_code=code))
-        self.controller_id, self.is_of_kraft = request.controller_id, request.is_kraft_controller
+        self.ruler.follow(request)
         self.has_named_topics = self.has_named_topics or bool(request.topic_states)
         records = translation.brokers(self._image, request.live_brokers)
         if request.is_kraft_controller and request.type == FULL:

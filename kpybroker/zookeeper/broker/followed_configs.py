@@ -26,16 +26,24 @@ Changed = Callable[[int, str, Mapping[str, str]], object]
 class FollowedConfigs:
     """The configs that this broker needs."""
 
-    def __init__(self, client: Client, node_id: int, now_ms: Callable[[], int], changed: Changed) -> None:
+    def __init__(
+        self,
+        client: Client,
+        node_id: int,
+        now_ms: Callable[[], int],
+        changed: Changed,
+        others: Callable[[ConfigEntity], Awaitable[None]],
+        decode: Callable[[ConfigEntity, dict[str, str]], dict[str, str]],
+    ) -> None:
+        """``others`` is called with an entity of another kind that has changed. ``decode`` makes the configs of a
+        broker readable: passwords are encrypted."""
         self._client = client
         self._own = {configs.DEFAULT_NAME: "", str(node_id): str(node_id)}
         """The names of broker configs that count here, and their names as resources."""
         self._changed = changed
         self._notices = Notices(client, paths.CONFIG_CHANGES, now_ms, self._noticed)
-        self.others: Callable[[ConfigEntity], Awaitable[None]] = _passed_over
-        """Called with an entity of another kind that has changed."""
-        self.decode: Callable[[ConfigEntity, dict[str, str]], dict[str, str]] = lambda _entity, values: values
-        """Makes the configs of a broker readable: passwords are encrypted."""
+        self._others = others
+        self._decode = decode
 
     async def read_brokers(self) -> None:
         """Read the configs of all brokers and of this one."""
@@ -65,7 +73,7 @@ class FollowedConfigs:
     async def read(self, entity: ConfigEntity) -> None:
         """Read the configs of one entity."""
         if self._resource(entity) is None:
-            await self.others(entity)
+            await self._others(entity)
             return
         (found,) = await self._client.ask_all_until_answered([Get(entity.path)])
         self._found(entity, found)
@@ -84,7 +92,7 @@ class FollowedConfigs:
         except InvalidZnode as error:
             log.error("%s; the configs that were known before stay", error)
             return
-        self._changed(*resource, self.decode(entity, values))
+        self._changed(*resource, self._decode(entity, values))
 
     def _resource(self, entity: ConfigEntity) -> tuple[int, str] | None:
         if entity.kind == configs.TOPICS:
@@ -92,7 +100,3 @@ class FollowedConfigs:
         if entity.kind == configs.BROKERS and entity.name in self._own:
             return BROKER_RESOURCE, self._own[entity.name]
         return None
-
-
-async def _passed_over(_entity: ConfigEntity) -> None:
-    """Nobody follows the entity."""

@@ -1,7 +1,7 @@
 """The identity of a broker in ZooKeeper mode: its id, and ``meta.properties`` of version 0 in each log directory."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Final
 
@@ -39,6 +39,28 @@ def stored_id(disk: Disk, directories: Sequence[str], cluster_id: str) -> int | 
         shown = ", ".join(f"{number} in {path}" for path, number in ids.items())
         raise IdentityRefused(f"the log directories have different broker ids: {shown}")
     return next(iter(ids.values()), None)
+
+
+async def own_id(
+    found: int | None, configured: int, reserved_max_id: int | None, generated: Callable[[int], Awaitable[int]]
+) -> int:
+    """The id of this broker. ``found`` is the one in its log directories, ``configured`` is ``broker.id``, and
+    ``reserved_max_id`` the highest that people choose; None if no id may be ``generated`` above it. Raises
+    IdentityRefused.
+    """
+    if configured >= 0:
+        if found not in (None, configured):
+            raise IdentityRefused(
+                f"Configured broker.id {configured} doesn't match stored broker.id {found} in meta.properties. If you "
+                "moved your data, make sure your configured broker.id matches. If you intend to create a new broker, "
+                "you should remove all data in your data directories (log.dirs)."
+            )
+        return configured
+    if found is not None:
+        return found
+    if reserved_max_id is None:
+        raise IdentityRefused("broker.id is not set, and broker.id.generation.enable is false; set broker.id")
+    return await generated(reserved_max_id)
 
 
 def write_missing(disk: Disk, directories: Sequence[str], cluster_id: str, broker_id: int) -> list[str]:

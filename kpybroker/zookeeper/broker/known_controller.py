@@ -25,6 +25,8 @@ from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 log = logging.getLogger("kpybroker.zookeeper")
 
 Reply = Callable[[Any], object]
+Take = Callable[[Any, Call, Reply], bool]
+"""Takes a request; returns whether it does."""
 Admit = Callable[[Any, Call, Callable[[Any, Reply], object], Reply], object]
 """(request, call, decide, reply): have ``decide`` answer the part of a client's request that it may make."""
 _KNOWS_NO_DIRECTORIES: Final = AssignReplicasToDirsResponse(
@@ -104,17 +106,23 @@ class ZooKeeperController:
 
     kraft_version = 0
 
-    def __init__(self, known: KnownController, channel: Channel) -> None:
+    def __init__(
+        self,
+        known: KnownController,
+        channel: Channel,
+        write: Take,
+        control: Take,
+        is_in_charge: Callable[[], bool],
+        admit: Admit | None = None,
+    ) -> None:
+        """``write`` takes what this broker may write for a client, ``control`` what only the controller answers, if
+        this broker is it (``is_in_charge``). ``admit`` is the guard before both; None without an authorizer."""
         self._known = known
         self._channel = channel
-        self.write: Callable[[Any, Call, Reply], bool] = _writes_nothing
-        """Writes what a client wants changed, if this broker may do so; returns whether it does."""
-        self.control: Callable[[Any, Call, Reply], bool] = _writes_nothing
-        """Takes a request that only the controller answers, if this broker is it; returns whether it does."""
-        self.is_in_charge: Callable[[], bool] = _is_not_in_charge
-        """Whether this broker is the controller."""
-        self.admit: Admit | None = None
-        """The guard before both; None without an authorizer."""
+        self._write = write
+        self._control = control
+        self._is_in_charge = is_in_charge
+        self._admit = admit
 
     @property
     def controller_id(self) -> int:
@@ -135,21 +143,13 @@ class ZooKeeperController:
 
     def forward(self, request: Any, call: Call, reply: Reply) -> None:
         """Do or refuse what a client wants changed."""
-        if call.api_key in ASKED_FIRST_WHO_CONTROLS and not self.is_in_charge():
+        if call.api_key in ASKED_FIRST_WHO_CONTROLS and not self._is_in_charge():
             reply(not_controller(request, call.api_version))
-        elif self.admit is None:
+        elif self._admit is None:
             self._do(request, call, reply)
         else:
-            self.admit(request, call, lambda rest, answer: self._do(rest, call, answer), reply)
+            self._admit(request, call, lambda rest, answer: self._do(rest, call, answer), reply)
 
     def _do(self, request: Any, call: Call, reply: Reply) -> None:
-        if not (self.write(request, call, reply) or self.control(request, call, reply)):
+        if not (self._write(request, call, reply) or self._control(request, call, reply)):
             reply(not_controller(request, call.api_version))
-
-
-def _writes_nothing(_request: Any, _call: Call, _reply: Reply) -> bool:
-    return False
-
-
-def _is_not_in_charge() -> bool:
-    return False

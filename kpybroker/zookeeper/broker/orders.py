@@ -2,22 +2,37 @@
 
 A request may name topics whose configs are not known yet. They are read first, so that a log is made with the right
 ones; the requests behind it wait.
+
+A new controller sends the brokers first, and then the topics. Before that, clients see no brokers and ask again. One
+that saw brokers without a controller or without topics might wait for long, or give its topics up.
 """
 
+import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final
 
 from kpybroker.calls.pending import Pending
+from kpybroker.io.scheduler import Scheduler
+from kpybroker.metadata.image import MetadataImage
 from kpybroker.zookeeper.broker.controller_requests import ControllerRequests, Decision
 from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
-from kpybroker.zookeeper.client.client import NoAnswer
+from kpybroker.zookeeper.broker.tasks import Begin
+from kpybroker.zookeeper.client.client import Client, NoAnswer
+from kpybroker.zookeeper.client.operations import GetChildren
+from kpybroker.zookeeper.tree import paths
 from kpywire.messages.leader_and_isr import LeaderAndIsrRequest
 from kpywire.messages.stop_replica import StopReplicaRequest
 from kpywire.messages.update_metadata import UpdateMetadataRequest
 
 log = logging.getLogger("kpybroker.zookeeper")
+
+
+FIRST_METADATA_WAIT_MS: Final = 5_000
+"""A broker that has not heard of a controller by then has started all the same. One that has heard of brokers, and of
+no topics by then, lists the brokers."""
 
 
 class Orders:
@@ -29,10 +44,12 @@ class Orders:
         metadata: ZooKeeperMetadata,
         read_configs: Callable[[Iterable[str]], Awaitable[None]],
         delete_log: Callable[[str, int], object],
-        begin: Callable[[Coroutine[Any, Any, None]], object],
+        begin: Begin,
+        changed: Callable[[], object],
+        done: Callable[[], object],
     ) -> None:
-        """``read_configs`` reads those of topics. ``delete_log`` deletes a log that belongs to no replica. ``begin``
-        begins a task."""
+        """``read_configs`` reads those of topics. ``delete_log`` deletes a log that belongs to no replica. ``changed``
+        is called when another controller may rule, ``done`` after each request."""
         self._requests = requests
         self._metadata = metadata
         self._read_configs = read_configs
@@ -40,32 +57,8 @@ class Orders:
         self._begin = begin
         self._waiting: deque[tuple[Any, Pending]] = deque()
         self._is_working = False
-        self._changed: Callable[[], object] = _nothing
-        self._done: Callable[[], object] = _nothing
-
-    @property
-    def controller_id(self) -> int:
-        """The controller that clients learn; -1 before its first UpdateMetadata. While another one is elected, it is
-        still the one before, as with Kafka."""
-        return self._requests.controller_id
-
-    @property
-    def is_of_kraft(self) -> bool:
-        """Whether that controller is of a KRaft quorum to which this cluster migrates."""
-        return self._requests.is_of_kraft
-
-    @property
-    def has_named_topics(self) -> bool:
-        """Whether a controller has sent clients' metadata of topics."""
-        return self._requests.has_named_topics
-
-    def when_done(self, done: Callable[[], object]) -> None:
-        """Call ``done`` after each request."""
-        self._done = done
-
-    def when_sender_changes(self, changed: Callable[[], object]) -> None:
-        """Call ``changed`` when the kind of that controller may be another one."""
         self._changed = changed
+        self._done = done
 
     def take(self, request: Any) -> Any:
         """The answer to a request: at once, or a `Pending` if configs must be read first."""
@@ -114,5 +107,44 @@ class Orders:
         return self._requests.update_metadata(request)
 
 
-def _nothing() -> None:
-    """Nobody is interested."""
+class FirstMetadata:
+    """Whether the controller has sent the metadata of the cluster since the start."""
+
+    def __init__(
+        self, scheduler: Scheduler, client: Client, image: MetadataImage, has_named_topics: Callable[[], bool]
+    ) -> None:
+        """``has_named_topics``: whether a controller has sent clients' metadata of topics."""
+        self.is_known = False
+        self._scheduler = scheduler
+        self._client = client
+        self._image = image
+        self._has_named_topics = has_named_topics
+        self._are_there_topics: bool | None = None
+        """Whether the cluster has topics; None before that is known."""
+        self._knows_brokers = False
+        self._heard = asyncio.Event()
+
+    def look(self) -> None:
+        """A request of the controller has been carried out."""
+        if self._are_there_topics is None or not self._image.brokers:
+            return
+        if self._has_named_topics() or not self._are_there_topics:
+            self._know()
+        elif not self._knows_brokers:
+            self._knows_brokers = True
+            self._scheduler.call_later(FIRST_METADATA_WAIT_MS, self._know)  # the topics may have been deleted meanwhile
+
+    async def wait(self) -> None:
+        """Wait until they are known, for a time. After it, they still may come."""
+        are_there_topics = True
+        with suppress(NoAnswer):  # the next session begins meanwhile
+            are_there_topics = bool((await self._client.ask_until_answered(GetChildren(paths.TOPICS))).names)
+        self._are_there_topics = are_there_topics
+        timer = self._scheduler.call_later(FIRST_METADATA_WAIT_MS, self._heard.set)
+        self.look()
+        await self._heard.wait()
+        timer.cancel()
+
+    def _know(self) -> None:
+        self.is_known = True
+        self._heard.set()

@@ -6,8 +6,8 @@ keeps its logs and its roles, and the controller sends orders for the new epoch.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
 
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.lifecycle import BrokerState
@@ -18,6 +18,8 @@ from kpybroker.zookeeper.client.session import ENDED, Lost
 from kpybroker.zookeeper.tree import paths, requests
 from kpybroker.zookeeper.tree.brokers import Registration
 from kpybroker.zookeeper.tree.contents import InvalidZnode
+from kpywire import error_codes as kafka_errors
+from kpywire.messages.controlled_shutdown import ControlledShutdownRequest
 
 log = logging.getLogger("kpybroker.zookeeper")
 
@@ -32,10 +34,16 @@ class ZooKeeperRegistration:
     """The registration of this broker."""
 
     def __init__(
-        self, scheduler: Scheduler, client: Client, registration: Registration, acls: Sequence[Acl], patience_ms: float
+        self,
+        scheduler: Scheduler,
+        client: Client,
+        registration: Registration,
+        acls: Sequence[Acl],
+        patience_ms: float,
+        failed_directories: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         """``patience_ms`` is how long a registration of another session is waited for: it may be that of an earlier
-        process of this broker."""
+        process of this broker. ``failed_directories`` are the log directories that are to be reported."""
         self.state = BrokerState.STARTING
         self.broker_epoch = -1
         self._scheduler = scheduler
@@ -45,7 +53,7 @@ class ZooKeeperRegistration:
         self._patience_ms = patience_ms
         self._sessions: set[int] = set()
         """The earlier sessions of this process."""
-        self._failed: Callable[[], Iterable[str]] = tuple
+        self._failed_directories = failed_directories
         self._reported: set[str] = set()
         """The failed log directories that were reported to the controller."""
 
@@ -56,13 +64,9 @@ class ZooKeeperRegistration:
     def register_again(self) -> None:
         """Nothing: a session registers once."""
 
-    def watch_directories(self, failed: Callable[[], Iterable[str]]) -> None:
-        """Report log directories that have failed. ``failed`` returns all of them."""
-        self._failed = failed
-
     def report(self) -> None:
         """Report to the controller that a log directory has failed, once for each."""
-        failed = set(self._failed())
+        failed = set(self._failed_directories())
         if self.state is BrokerState.RUNNING and not failed <= self._reported:
             self._reported = failed
             path = f"{paths.LOG_DIR_EVENTS}/{requests.LOG_DIR_EVENT_PREFIX}"
@@ -144,6 +148,31 @@ class ZooKeeperRegistration:
                 f"{self._registration.broker_id}"
             )
         raise _Again
+
+    def leaving(self) -> None:
+        """The broker leaves the cluster: leaderships move away."""
+        self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+
+    async def let_leaderships_go(self, ask: Callable[[Any], Awaitable[Any]], attempts: int, backoff_ms: int) -> None:
+        """Have the controller move leaderships away (ControlledShutdown), until none is here or all ``attempts`` were
+        made. ``ask`` asks the controller. A broker that never registered does not ask."""
+        if self.broker_epoch < 0:
+            return
+        self.leaving()
+        for attempt in range(attempts):
+            if attempt:
+                await asyncio.sleep(backoff_ms / 1000)
+            broker_id = self._registration.broker_id
+            answer = await ask(ControlledShutdownRequest(broker_id=broker_id, broker_epoch=self.broker_epoch))
+            if answer.error_code == kafka_errors.NONE and not answer.remaining_partitions:
+                log.info("Controlled shutdown request returned successfully after %d attempts", attempt + 1)
+                return
+            log.info(
+                "The controlled shutdown is tried again: error %s, %d partitions are still led here",
+                kafka_errors.name(answer.error_code),
+                len(answer.remaining_partitions),
+            )
+        log.warning("Proceeding to do an unclean shutdown as all the controlled shutdown attempts failed")
 
     def lost(self) -> None:
         """The session has ended, and the registration with it."""

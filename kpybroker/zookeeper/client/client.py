@@ -95,6 +95,10 @@ class Client:
 
     # The user's side.
 
+    def subscribe(self, happened: Callable[[WatchedEvent], object], state_changed: Callable[[State], object]) -> None:
+        """Call ``happened`` with each watched change from now on, and ``state_changed`` as `on_state`."""
+        self.on_event, self.on_state = happened, state_changed
+
     @property
     def state(self) -> State:
         return self.session.state

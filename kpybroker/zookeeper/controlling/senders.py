@@ -30,9 +30,16 @@ _NEWEST: Final = {
 class Senders:
     """The queues of all brokers of a reign. ``listener`` is the one by which brokers reach one another."""
 
-    def __init__(self, scheduler: Scheduler, peers: Peers, controller_id: int, listener: str) -> None:
-        self.on_answer: Callable[[events.Event], object] = _ignored
-        """Called with the answers that are events for the controller."""
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        peers: Peers,
+        controller_id: int,
+        listener: str,
+        answered: Callable[[events.Event], object] | None = None,
+    ) -> None:
+        """``answered`` is called with the answers that are events for the controller."""
+        self._on_answer = answered
         self._scheduler = scheduler
         self._peers = peers
         self._controller_id = controller_id
@@ -75,8 +82,8 @@ class Senders:
             event = messages.event_of_leader_and_isr(sent.receiver, sent, answer)
         elif isinstance(sent, StopReplica):
             event = messages.event_of_stop_replica(sent.receiver, sent, answer)
-        if event is not None:
-            self.on_answer(event)
+        if event is not None and self._on_answer is not None:
+            self._on_answer(event)
 
 
 class _Queue:
@@ -129,7 +136,3 @@ class _Queue:
         request, _ = self._waiting.popleft()
         self._answered(request, answer)
         self._send_next()
-
-
-def _ignored(_event: events.Event) -> None:
-    """Nobody is interested."""

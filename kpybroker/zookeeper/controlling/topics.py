@@ -9,6 +9,7 @@ REQUEST_TIMED_OUT, without words as with Kafka.
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, Final, NamedTuple
 
 from kpybroker.calls.call import Call
@@ -52,6 +53,13 @@ class NoKRaft:
     def upgrade(self, level: int, *, validate_only: bool) -> None:  # noqa: ARG002 (a protocol)
         """Never called: UpdateFeatures is not decided here."""
         raise KafkaError(error_codes.INVALID_UPDATE_VERSION, f"kraft.version {level} needs a cluster in KRaft mode")
+
+
+def at_level(image: MetadataImage, level: int) -> MetadataImage:
+    """The image as it is now with a ``metadata.version``, of which clients of a cluster in ZooKeeper see nothing."""
+    seen = copy(image)
+    seen.metadata_version = level
+    return seen
 
 
 class Waiter(NamedTuple):
