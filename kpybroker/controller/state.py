@@ -120,7 +120,7 @@ def _index_of(settings: TokenSettings, image: MetadataImage) -> "TokenIndex":
 class ControllerState:
     """The state of the active controller."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a state
         self,
         image: MetadataImage,
         settings: Settings,
