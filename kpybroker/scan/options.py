@@ -60,7 +60,7 @@ _IGNORED_IN_BATCHES: Final = (
     "maxtriggerdelay",
     "maxbytespertrigger",
 )
-_KNOWN: Final = (
+KNOWN: Final = (
     "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingOffsetsByTimestamp",
     "endingOffsetsByTimestamp", "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestampStrategy",
     "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "maxOffsetsPerTrigger", "minOffsetsPerTrigger",
@@ -131,7 +131,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         checkpoint=said.get("startingoffsetsfromcheckpoint"),
         attempts=ATTEMPTS if attempts is None else max(attempts, 1),
         pause_ms=PAUSE_MS if pause_ms is None else pause_ms,
-        warnings=unknown_options(said, _KNOWN),
+        warnings=unknown_options(said, KNOWN),
     )
 
 
