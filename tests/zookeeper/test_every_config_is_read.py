@@ -32,10 +32,10 @@ from kpybroker.quorum.recovery import StartRefused
 from kpystorage.errors import StorageError
 from kpystorage.memory_disk import MemoryDisk
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.slow
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-START_S = 3.0
+START_S = 4.0
 LEAST_READERS = 50
 AT_RARE_MOMENTS = {
     "add.partitions.to.txn.retry.backoff.max.ms": "kpybroker.serving.transaction_verification:Verifying",
