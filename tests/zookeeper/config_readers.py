@@ -1,4 +1,4 @@
-"""Who reads which config: every read of a `BrokerConfig` or a `TopicConfig` is recorded with the function that asked.
+"""The readers of configs: every read of a `BrokerConfig` or a `TopicConfig` is recorded with the function that asked.
 
 The checks of a configuration read it too, and so does the answer of DescribeConfigs. Neither counts: a config that only
 they read changes nothing. A config that is kept as an attribute is read where the attribute is.
@@ -29,7 +29,7 @@ Readers = dict[str, set[str]]
 
 
 class Recorder:
-    """What is read while it records: ``brokers`` has broker configs, ``topics`` those of topics."""
+    """The reads while it records: ``brokers`` has those of broker configs, ``topics`` those of topic configs."""
 
     def __init__(self) -> None:
         self.brokers: Readers = defaultdict(set)

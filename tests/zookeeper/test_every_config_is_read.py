@@ -252,7 +252,7 @@ def test_every_topic_config_in_force_is_read(readers: tuple[Readers, Readers]) -
 
 
 def without(readers: Readers, *functions: str) -> Readers:
-    """What would be recorded if these functions read nothing."""
+    """The record as it would be if these functions read nothing."""
     return {name: {each for each in found if each not in functions} for name, found in readers.items()}
 
 
