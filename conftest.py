@@ -1,7 +1,8 @@
 """For every suite: what needs a program that is not on this machine is skipped, and says so; no test is timed.
 
 pytest-timeout ends a test that hangs. It cannot end a fixture, a library in C that does not return to Python, or a
-thread that is still there when all tests are over: the process prints its stacks and ends then.
+thread that is still there when all tests are over: the process prints its stacks and the test in which the thread
+began, and ends with an error.
 
 Generated inputs differ from run to run, except with ``HYPOTHESIS_PROFILE=repeatable``.
 """
@@ -30,6 +31,8 @@ ENDING_S = 120
 RERUNS = "KPYBROKER_RERUNS"
 """The environment variable with the file that gets the names of tests that were run again."""
 exit_status = pytest.StashKey[int]()
+began_in = pytest.StashKey[dict[threading.Thread, str]]()
+"""The test behind which each thread was first seen that holds this process."""
 terminal = pytest.StashKey[int]()
 """Standard error as it was before pytest captured what is written there."""
 
@@ -93,6 +96,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[began_in] = {}
     config.stash[terminal] = os.dup(sys.stderr.fileno())
 
 
@@ -151,6 +155,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         faulthandler.cancel_dump_traceback_later()
 
 
+def holding() -> list[threading.Thread]:
+    """The threads that hold this process until they end."""
+    return [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    known = item.config.stash[began_in]
+    item.config.stash[began_in] = {each: known.get(each, item.nodeid) for each in holding()}
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     lines = [f"RERUN {report.nodeid}: {why(report)}" for report in terminalreporter.stats.get("rerun", [])]
     for line in lines:
@@ -176,11 +191,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     gc.freeze()
     faulthandler.dump_traceback_later(ENDING_S, exit=True, file=config.stash[terminal])
-    left = [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
+    left = holding()
     for each in left:
         each.join(ENDING_S / 4 / len(left))
-    if alive := [each.name for each in left if each.is_alive()]:
-        print(f"Threads are left, which would hold this process: {', '.join(alive)}", file=sys.stderr, flush=True)
+    if alive := [each for each in left if each.is_alive()]:
+        known = config.stash[began_in]
+        names = ", ".join(f"{each.name} (since {known.get(each, 'the end')})" for each in alive)
+        print(f"Threads are left, which would hold this process: {names}", file=sys.stderr, flush=True)
         faulthandler.dump_traceback(file=config.stash[terminal])
         sys.stdout.flush()
-        os._exit(config.stash.get(exit_status, pytest.ExitCode.INTERNAL_ERROR))
+        os._exit(config.stash.get(exit_status, pytest.ExitCode.INTERNAL_ERROR) or pytest.ExitCode.TESTS_FAILED)

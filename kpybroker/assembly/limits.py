@@ -1,8 +1,10 @@
-"""The limits of a node's sockets, from its configuration and the system's."""
+"""The limits of a node's sockets, and of what its clients may create, from its configuration and the system's."""
 
 from typing import Final
 
+from kpybroker.config.authorizer_configs import AUTHORIZER, super_users
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.controller.topic_bounds import MAX_PARTITIONS, MAX_TOPICS, TopicBounds
 from kpybroker.io.limits import descriptors_for_connections, descriptors_for_replies, open_files
 from kpybroker.server.connection_quotas import ConnectionLimits
 from kpybroker.server.listener import SocketLimits
@@ -47,3 +49,14 @@ def socket_limits(config: BrokerConfig) -> SocketLimits:
         backlog=config.asked("socket.listen.backlog.size", DEFAULT_BACKLOG),
         max_unread_files=descriptors_for_replies(files),
     )
+
+
+def mutation_windows(config: BrokerConfig) -> tuple[int, int]:
+    """The windows of the quota of controller mutations: their number, and the length of one in milliseconds."""
+    return config["controller.quota.window.num"], config["controller.quota.window.size.seconds"] * 1_000
+
+
+def topic_bounds(config: BrokerConfig) -> TopicBounds:
+    """The bounds on what a principal may create, from which super users are exempt."""
+    exempt = super_users(config.originals) if config[AUTHORIZER] else frozenset()
+    return TopicBounds(config[MAX_TOPICS], config[MAX_PARTITIONS], exempt)

@@ -2,15 +2,14 @@
 
 from typing import NamedTuple
 
+from kpybroker.assembly.limits import mutation_windows, topic_bounds
 from kpybroker.assembly.platform import Platform
 from kpybroker.assembly.storage import StoredNode
-from kpybroker.config.authorizer_configs import AUTHORIZER, super_users
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.delegation_tokens import token_secret
 from kpybroker.config.endpoints import protocol_id
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.controller.state import Settings, TokenSettings
-from kpybroker.controller.topic_bounds import MAX_PARTITIONS, MAX_TOPICS, TopicBounds
 from kpybroker.quorum.channel import OPEN, ControllerChannel, Forwarding
 from kpybroker.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
 from kpybroker.quorum.membership import Membership
@@ -97,15 +96,8 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
         migrates_from_zookeeper=config.migrates_from_zookeeper,
         configured_voters=tuple(config.quorum_voters),
         tokens=token_settings(config),
-        quota_windows=(
-            config["controller.quota.window.num"],
-            config["controller.quota.window.size.seconds"] * 1_000,
-        ),
-        topic_bounds=TopicBounds(
-            config[MAX_TOPICS],
-            config[MAX_PARTITIONS],
-            super_users(config.originals) if config[AUTHORIZER] else frozenset(),
-        ),
+        quota_windows=mutation_windows(config),
+        topic_bounds=topic_bounds(config),
     )
     rebalance_ms = config["leader.imbalance.check.interval.seconds"] * 1_000
     timings = Timings(

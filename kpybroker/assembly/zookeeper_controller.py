@@ -1,8 +1,9 @@
 """The controller of a broker in ZooKeeper mode, made of its parts."""
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kpybroker.assembly.limits import mutation_windows, topic_bounds
 from kpybroker.assembly.platform import Platform
 from kpybroker.calls.call import Call
 from kpybroker.config.stored import CurrentConfig
@@ -23,6 +24,9 @@ from kpybroker.zookeeper.controlling.requests import ControllerApis
 from kpybroker.zookeeper.controlling.senders import Senders
 from kpybroker.zookeeper.controlling.state_changes import note
 from kpybroker.zookeeper.controlling.topics import TAKEN, NoKRaft, TopicWrites, Waiting, at_level
+
+if TYPE_CHECKING:
+    from kpybroker.quotas.mutations import MutationQuotas
 
 Reply = Callable[[Any], object]
 LEVEL_OF_3_9: Final = 21
@@ -67,7 +71,9 @@ def build_controller(current: CurrentConfig, platform: Platform, joined: Joined,
         platform.ends.callback(rebalances.stop)
     waiting = Waiting(scheduler)
     joined.metadata.subscribe(waiting.look)
-    writes = TopicWrites(joined.client, joined.acls, image, _states(current, platform, image), waiting)
+    states = _States(current, platform, image)
+    joined.metadata.subscribe(states.follow)
+    writes = TopicWrites(joined.client, joined.acls, image, states, waiting, scheduler.monotonic_ms)
     apis = ControllerApis(office)
 
     def take(request: Any, call: Call, reply: Reply) -> bool:
@@ -79,22 +85,39 @@ def build_controller(current: CurrentConfig, platform: Platform, joined: Joined,
     return Controlling(office, take)
 
 
-def _states(current: CurrentConfig, platform: Platform, image: MetadataImage) -> Callable[[], ControllerState]:
-    """Makes the state of one decision about topics, on the metadata of the moment."""
+class _States:
+    """Makes the state of one decision about topics, on the metadata of the moment. What clients have used of their
+    quotas outlives it."""
 
-    def new_state() -> ControllerState:
-        config = current.config
+    def __init__(self, current: CurrentConfig, platform: Platform, image: MetadataImage) -> None:
+        self._current = current
+        self._platform = platform
+        self._image = image
+        self._mutations: MutationQuotas | None = None
+        """None until a topic is changed while there are quotas."""
+
+    def __call__(self) -> ControllerState:
+        config, image = self._current.config, self._image
+        if self._mutations is None and image.client_quotas:
+            from kpybroker.quotas.mutations import mutation_quotas
+
+            self._mutations = mutation_quotas(image.client_quotas, *mutation_windows(config))
         settings = Settings(
             node_id=config.node_id,
             default_partitions=config.num_partitions,
             default_replication_factor=config.default_replication_factor,
             delete_topics=config.delete_topic_enable,
+            topic_bounds=topic_bounds(config),
         )
-        rules = BrokerConfigRules(config)
         seen = at_level(image, LEVEL_OF_3_9)
-        return ControllerState(seen, settings, rules, platform.rng, lambda: image.next_offset, NoKRaft(), 0)
+        rules, rng = BrokerConfigRules(config), self._platform.rng
+        return ControllerState(seen, settings, rules, rng, lambda: image.next_offset, NoKRaft(), 0, self._mutations)
 
-    return new_state
+    def follow(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Take over quotas that were changed."""
+        entities = delta.kept.get("client_quotas")
+        if entities and self._mutations is not None:
+            self._mutations.quotas.changed(list(entities), image.client_quotas)  # type: ignore[arg-type]
 
 
 def _unclean_elections(office: Office, image: MetadataImage) -> Callable[[MetadataImage, MetadataDelta], None]:

@@ -160,7 +160,8 @@ def command(
     with connected(server, seconds(values, "request.timeout.ms"), settings_of(values), contact) as client:
         sender = Sender(client, topic, delivery=delivery, partition=partition)
         if sender.is_created and not quiet:
-            say(f"Topic {topic} did not exist; the broker has created it{nearby(client.topic_names(), topic)}.")
+            slip = nearby(client.topic_names(), topic) or "."
+            say(f"Topic {topic} did not exist; the broker has created it{slip}")
         if source.isatty() and not quiet:
             say("One record for each line; Ctrl-D ends.")
         delivering = delivering_of(sender, source, keys.record, values, contact)

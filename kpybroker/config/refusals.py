@@ -25,6 +25,7 @@ from kpybroker.config.zookeeper_configs import (
     NEWEST_PROTOCOL,
     REFUSED_IN_ZOOKEEPER_MODE,
     ZOOKEEPER_CONFIGS,
+    why_no_effect,
 )
 
 if TYPE_CHECKING:
@@ -174,11 +175,10 @@ def check_features(config: "BrokerConfig") -> list[str]:
     _refuse_missing_features(config)
     _check_zookeeper_mode(config)
     return [
-        *_unknown_keys(
-            config.originals, in_zookeeper_mode=config.is_in_zookeeper_mode or config.migrates_from_zookeeper
-        ),
+        *_unknown_keys(config, in_zookeeper_mode=config.is_in_zookeeper_mode or config.migrates_from_zookeeper),
         *_foreign_classes(config),
         *_without_effect(config),
+        *_without_effect_in_zookeeper_mode(config),
     ]
 
 
@@ -237,14 +237,26 @@ def _check_migrating_broker(config: "BrokerConfig") -> None:
         raise ConfigError(f"broker.id: {config['broker.id']} is the id of a controller in controller.quorum.voters")
 
 
+def _without_effect_in_zookeeper_mode(config: "BrokerConfig") -> list[str]:
+    if not config.is_in_zookeeper_mode or config.migrates_from_zookeeper:
+        return []
+    known = {**BROKER_CONFIGS, **OWN_CONFIGS}
+    names: dict[str, list[str]] = {}
+    for name in sorted(known):
+        why = why_no_effect(name) if config.is_set(name) and config[name] != known[name].default else None
+        if why is not None:
+            names.setdefault(why, []).append(name)
+    return [f"without effect in ZooKeeper mode, where {why}: {', '.join(each)}" for why, each in names.items()]
+
+
 def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:
     """The names among ``names`` that were given a value that is not the default."""
     return [name for name in names if config.is_set(name) and config[name] != BROKER_CONFIGS[name].default]
 
 
-def _unknown_keys(originals: Mapping[str, str], *, in_zookeeper_mode: bool) -> list[str]:
+def _unknown_keys(config: "BrokerConfig", *, in_zookeeper_mode: bool) -> list[str]:
     warnings = []
-    for name in sorted(originals):
+    for name in sorted(config.originals):
         if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER:
             continue
         if in_zookeeper_mode and (name in ZOOKEEPER_CONFIGS or name in OF_OWN_ZOOKEEPER):
@@ -252,7 +264,8 @@ def _unknown_keys(originals: Mapping[str, str], *, in_zookeeper_mode: bool) -> l
         if base_of_listener_config(name) in BROKER_CONFIGS:
             continue
         if name in QUOTA_CONFIGS:
-            warnings.append(f"{name} has no effect in a file; it is set by AlterConfigs")
+            if name in config.static:
+                warnings.append(f"{name} has no effect in a file; it is set by AlterConfigs")
             continue
         if name in _REMOVED:
             warnings.append(f"{name} is no longer a config; its place was taken by {_REMOVED[name]}")

@@ -57,3 +57,39 @@ REFUSED_IN_ZOOKEEPER_MODE: Final = {
     "password.encoder.old.secret": "passwords are not encrypted again; set them again with the new secret",
 }
 """Configs whose effect would be missed, with the reasons why they are refused."""
+_NO_QUORUM = "there is no quorum"
+_NO_LOG = "there is no metadata log"
+_CLASSIC = "groups are those of the classic protocol, as with Kafka 3.9"
+_SESSIONS = "brokers have sessions of ZooKeeper"
+_NO_TELEMETRY = "clients are not asked for metrics, as with Kafka 3.9"
+NO_EFFECT_IN_ZOOKEEPER_MODE: Final = {
+    "broker.heartbeat.interval.ms": _SESSIONS,
+    "broker.session.timeout.ms": _SESSIONS,
+    "controller.quorum.": _NO_QUORUM,
+    "early.start.listeners": _NO_QUORUM,
+    "group.consumer.": _CLASSIC,
+    "group.coordinator.rebalance.protocols": _CLASSIC,
+    "group.share.": _CLASSIC,
+    "group.streams.": _CLASSIC,
+    "initial.broker.registration.timeout.ms": _SESSIONS,
+    "kpybroker.client.metrics.max.series": _NO_TELEMETRY,
+    "log.dir.failure.timeout.ms": "the controller hears of a failed directory at once",
+    "max.request.partition.size.limit": "DescribeTopicPartitions is not served, as with Kafka 3.9",
+    "metadata.log.": _NO_LOG,
+    "metadata.max.": _NO_LOG,
+    "sasl.mechanism.controller.protocol": _NO_QUORUM,
+    "share.coordinator.": _CLASSIC,
+    "telemetry.max.bytes": _NO_TELEMETRY,
+}
+"""Configs that a broker in ZooKeeper mode reads only while it migrates, or never, and the reasons. A name that ends
+with a dot stands for all configs that begin so."""
+
+
+def why_no_effect(name: str) -> str | None:
+    """The reason why a config has no effect in ZooKeeper mode; None if it has one."""
+    reasons = (why for prefix, why in NO_EFFECT_IN_ZOOKEEPER_MODE.items() if _stands_for(prefix, name))
+    return next(reasons, None)
+
+
+def _stands_for(prefix: str, name: str) -> bool:
+    return name.startswith(prefix) if prefix.endswith(".") else name == prefix

@@ -120,7 +120,7 @@ def _index_of(settings: TokenSettings, image: MetadataImage) -> "TokenIndex":
 class ControllerState:
     """The state of the active controller."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a state
         self,
         image: MetadataImage,
         settings: Settings,
@@ -129,8 +129,10 @@ class ControllerState:
         next_write_offset: Callable[[], int],
         kraft_version: KRaftVersion,
         now_ms: int,
+        mutations: "MutationQuotas | None" = None,
     ) -> None:
-        """``image`` becomes this state's own. ``next_write_offset`` returns the offset of the next record."""
+        """``image`` becomes this state's own. ``next_write_offset`` returns the offset of the next record. A state of
+        one decision is given the ``mutations`` that outlive it."""
         self.image = image
         self.settings = settings
         self.rules = rules
@@ -138,7 +140,7 @@ class ControllerState:
         self.next_write_offset = next_write_offset
         self.kraft_version = kraft_version
         self.heartbeats = Heartbeats(settings.broker_session_timeout_ms)
-        self._mutations: MutationQuotas | None = None
+        self._mutations = mutations
         """None until a client quota is set."""
         self.reported_configs: tuple[object, list[Any]] | None = None
         """The configs that CreateTopics last reported for a topic, with the settings that they were made from."""

@@ -27,6 +27,9 @@ WAITING_THREADS: Final = 4
 FLUSH_THREADS: Final = 4
 """The number of threads for flushes of logs, one of which takes minutes where it covers many files on a slow disk."""
 
+UPKEEP_THREADS: Final = 2
+"""The number of threads that write checkpoints and remove files of a log directory."""
+
 
 class Timer(Protocol):
     """A scheduled callback that can still be cancelled."""
@@ -62,6 +65,10 @@ class Scheduler(Protocol):
 
     def submit_flush(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
         """Like `submit_blocking`, for the flush of a log. Nothing but another flush queues behind it."""
+
+    def submit_upkeep(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        """Like `submit_blocking`, for checkpoints and removals in a log directory. They do not queue behind reads of
+        clients."""
 
     def in_pieces(self, work: Iterator[object]) -> None:
         """Do work that yields between its steps: one piece now, the rest in later turns, one piece a turn."""
@@ -129,7 +136,7 @@ class Pieces:
 
 class LoopScheduler:
     """The scheduler on an asyncio loop. Its ``threads`` run only calls that release the GIL (fsync, pread, codecs); two
-    more threads do urgent work, others flush logs, and others wait for other machines."""
+    more threads do urgent work, others flush logs, others keep log directories, and others wait for other machines."""
 
     monotonic_ms: Callable[[], float]
     call_soon: Callable[..., object]
@@ -144,6 +151,7 @@ class LoopScheduler:
         self._urgent: ThreadPoolExecutor | None = None
         self._waiting: ThreadPoolExecutor | None = None
         self._flushes: ThreadPoolExecutor | None = None
+        self._upkeep: ThreadPoolExecutor | None = None
         time_s = loop.time
         self.monotonic_ms = lambda: time_s() * 1000.0
         self.call_soon = loop.call_soon
@@ -176,6 +184,11 @@ class LoopScheduler:
             self._flushes = ThreadPoolExecutor(FLUSH_THREADS, thread_name_prefix="kpybroker-flush")
         self._submit(self._flushes, work, done)
 
+    def submit_upkeep(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        if self._upkeep is None:
+            self._upkeep = ThreadPoolExecutor(UPKEEP_THREADS, thread_name_prefix="kpybroker-upkeep")
+        self._submit(self._upkeep, work, done)
+
     def _submit(
         self,
         executor: ThreadPoolExecutor,
@@ -201,7 +214,7 @@ class LoopScheduler:
             await asyncio.wait(self._working)
             await asyncio.sleep(0)
         self._pieces.stop()
-        for executor in (self.executor, self._urgent, self._waiting, self._flushes):
+        for executor in (self.executor, self._urgent, self._waiting, self._flushes, self._upkeep):
             if executor is not None:
                 await self.loop.run_in_executor(None, executor.shutdown)
 
@@ -261,6 +274,9 @@ class ManualScheduler:
         self.submit_blocking(work, done)
 
     def submit_flush(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        self.submit_blocking(work, done)
+
+    def submit_upkeep(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
         self.submit_blocking(work, done)
 
     def run(self) -> None:

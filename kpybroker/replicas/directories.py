@@ -330,7 +330,7 @@ class Directories:
             if self._going:
                 self.scheduler.call_later(REMOVAL_PAUSE_MS, self._remove_some)
 
-        self.scheduler.submit_blocking(lambda: _remove(some), removed)
+        self.scheduler.submit_upkeep(lambda: _remove(some), removed)
 
     def stop(self) -> None:
         """Stop removing: the next start continues with it."""
@@ -353,7 +353,7 @@ class Directories:
             if then is not None:
                 then()
 
-        self.scheduler.submit_blocking(lambda: directory.write_checkpoint(name, content), written)
+        self.scheduler.submit_upkeep(lambda: directory.write_checkpoint(name, content), written)
 
     # Failure
 

@@ -305,7 +305,7 @@ class Upkeep:
         for directory in list(self.replicas.directories):
             due = directory.take_due_files(now_ms)
             if due:
-                self.scheduler.submit_blocking(partial(directory.remove_files, due), self._removed)
+                self.scheduler.submit_upkeep(partial(directory.remove_files, due), self._removed)
 
     def _removed(self, _result: None, error: BaseException | None) -> None:
         if isinstance(error, DiskFailure):

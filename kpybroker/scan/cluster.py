@@ -1,13 +1,15 @@
 """A cluster as scans see it: which partitions there are, their offsets, and how large their records are."""
 
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot, raise_for
 from kpybroker.errors import KafkaError
 from kpybroker.scan import bounds, ranges
 from kpybroker.scan.bounds import Bound, LogRange
-from kpybroker.scan.errors import ScanError
+from kpybroker.scan.errors import UnknownTopic
 from kpybroker.scan.fetching import Fetching, fetch
 from kpybroker.scan.ranges import Range
 from kpybroker.scan.topics import Assigned, Matching, Subscribed, Topics
@@ -25,14 +27,24 @@ UNKNOWN_BYTES: Final = 1000.0
 class Cluster:
     """The answers of a cluster about the topics of a scan."""
 
-    def __init__(self, client: Client, topics: Topics, *, committed_only: bool) -> None:
+    def __init__(
+        self, client: Client, topics: Topics, *, committed_only: bool, attempts: int = 1, pause_s: float = 0.0
+    ) -> None:
+        """``attempts``: how often a topic that does not exist is asked for, with pauses of ``pause_s``: it may be
+        created in this moment, or be known to another broker."""
         self.client = client
+        self._attempts = attempts
+        self._pause_s = pause_s
         self._topics = topics
         self._committed_only = committed_only
 
     def partitions(self) -> dict[ranges.Spot, bytes]:
         """All partitions that are to be read now, with the ids of their topics. Raises ScanError, KafkaError,
         Unreachable."""
+        for _ in range(1, self._attempts):
+            with suppress(UnknownTopic):
+                return self.client.retrying(self._partitions)
+            time.sleep(self._pause_s)
         return self.client.retrying(self._partitions)
 
     def _partitions(self) -> dict[ranges.Spot, bytes]:
@@ -57,7 +69,7 @@ class Cluster:
 
     def _check(self, topic: MetadataResponseTopic) -> None:
         if topic.error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
-            raise ScanError(
+            raise UnknownTopic(
                 f"UNKNOWN_TOPIC_OR_PARTITION: topic {topic.name} does not exist. Reading creates no topics; "
                 f"kpybroker topics create {topic.name} does."
             )

@@ -15,6 +15,8 @@ from kpybroker.scan.ranges import Range
 from kpybroker.scan.transport import Transport
 
 CLIENT_ID: Final = "kpybroker-scan"
+API_TIMEOUT_MS: Final = 60_000
+"""``default.api.timeout.ms``, as in Java's clients."""
 _OF_JAVA: Final = frozenset(
     (
         "allow.auto.create.topics", "auto.include.jmx.reporter", "client.dns.lookup", "connections.max.idle.ms",
@@ -48,7 +50,12 @@ def _values(options: Options) -> dict[str, client_configs.Value | None]:
         **client_configs.with_defaults(client_configs.ADMIN, {}),
         **client_configs.with_defaults(client_configs.CONSUME, said),
     }
-    return {**values, "client.id": said.get("client.id", CLIENT_ID)}
+    return {**values, "client.id": CLIENT_ID, "default.api.timeout.ms": API_TIMEOUT_MS, **_scanning(said)}
+
+
+def _scanning(said: dict[str, client_configs.Value]) -> dict[str, client_configs.Value]:
+    """The properties with another default in a scan, where they are set."""
+    return {name: said[name] for name in ("client.id", "default.api.timeout.ms") if name in said}
 
 
 def _properties(options: Options) -> dict[str, str]:
@@ -60,7 +67,13 @@ def _properties(options: Options) -> dict[str, str]:
 
 def cluster_of(options: Options, *, waits: bool = False) -> Cluster:
     """The cluster that the options name. Raises BadOption. ``waits``: see `client_of`."""
-    return Cluster(client_of(options, waits=waits), options.topics, committed_only=options.wanted.committed_only)
+    return Cluster(
+        client_of(options, waits=waits),
+        options.topics,
+        committed_only=options.wanted.committed_only,
+        attempts=options.attempts,
+        pause_s=options.pause_ms / 1000,
+    )
 
 
 def transport_of(options: Options, lent: Borrowed | None = None) -> Transport:

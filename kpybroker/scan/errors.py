@@ -9,6 +9,10 @@ class BadOption(ScanError):
     """An option of a scan is wrong, or contradicts another one."""
 
 
+class UnknownTopic(ScanError):
+    """A topic does not exist, or no broker that was asked knows it yet."""
+
+
 class NotLentYet(ScanError):
     """A broker that may lend its files later does not do so now: it is away, or has no leader's log yet."""
 

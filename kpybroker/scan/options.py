@@ -33,6 +33,9 @@ TASK_BYTES: Final = 32 * 1024 * 1024
 NARROW_TASK_BYTES: Final = 256 * 1024 * 1024
 """The bytes of a task that needs no values. It takes about as long as one of ``TASK_BYTES`` that needs them."""
 TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
+ATTEMPTS: Final = 3
+PAUSE_MS: Final = 1_000
+"""Both as in Spark's source."""
 AUTO: Final = "auto"
 FETCH: Final = "fetch"
 FILES: Final = "files"
@@ -57,7 +60,7 @@ _IGNORED_IN_BATCHES: Final = (
     "maxtriggerdelay",
     "maxbytespertrigger",
 )
-_KNOWN: Final = (
+KNOWN: Final = (
     "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingOffsetsByTimestamp",
     "endingOffsetsByTimestamp", "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestampStrategy",
     "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "maxOffsetsPerTrigger", "minOffsetsPerTrigger",
@@ -92,6 +95,10 @@ class Options(NamedTuple):
     """How long a task waits for offsets that are not there yet: kafkaConsumer.pollTimeoutMs."""
     checkpoint: str | None = None
     """The directory of a checkpoint of Spark's Kafka source whose offsets a new query begins with."""
+    attempts: int = ATTEMPTS
+    """How often a topic that does not exist is asked for before a query fails: fetchOffset.numRetries."""
+    pause_ms: int = PAUSE_MS
+    """The pause before the next of these attempts: fetchOffset.retryIntervalMs."""
     warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -106,8 +113,8 @@ def read_options(given: Mapping[str, str]) -> Options:
     """The options of a query. Raises BadOption."""
     said = lowered(given)
     properties = properties_of(said, _REFUSED, "consumer")
-    for ignored in ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs"):
-        number(said, ignored, least=0)
+    attempts = number(said, "fetchOffset.numRetries", least=0)
+    pause_ms = number(said, "fetchOffset.retryIntervalMs", least=0)
     wanted = _wanted(said, properties)
     return Options(
         properties=properties,
@@ -122,7 +129,9 @@ def read_options(given: Mapping[str, str]) -> Options:
         takes_filters=flag(said, "pushFilters", default=False),
         poll_timeout_ms=number(said, "kafkaConsumer.pollTimeoutMs"),
         checkpoint=said.get("startingoffsetsfromcheckpoint"),
-        warnings=unknown_options(said, _KNOWN),
+        attempts=ATTEMPTS if attempts is None else max(attempts, 1),
+        pause_ms=PAUSE_MS if pause_ms is None else pause_ms,
+        warnings=unknown_options(said, KNOWN),
     )
 
 

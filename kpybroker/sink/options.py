@@ -19,7 +19,7 @@ _REFUSED: Final = {
     "partitioner.class": "Instead add a column 'partition'.",
     "interceptor.classes": "There is no Java client here.",
 }
-_KNOWN: Final = (
+KNOWN: Final = (
     "topic", "includeHeaders", "exactlyOnce", "transactionalId", "transactionalIdPrefix", "txnAppId", "txnVersion",
     "checkpointLocation", "path", "queryName",
 )  # fmt: skip
@@ -71,7 +71,7 @@ def sink_options(given: Mapping[str, str]) -> Options:
         transactional_id=_transactional_id(said, mark),
         timeout_ms=number(said, "kafka.transaction.timeout.ms", least=0, most=MOST_INT),
         mark=mark,
-        warnings=unknown_options(said, _KNOWN),
+        warnings=unknown_options(said, KNOWN),
     )
 
 

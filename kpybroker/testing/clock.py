@@ -98,6 +98,9 @@ class ControlledScheduler(LoopScheduler):
     def submit_flush(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
         self.submit_blocking(work, done)
 
+    def submit_upkeep(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        self.submit_blocking(work, done)
+
     async def advance(self, delta_ms: float) -> None:
         """Let ``delta_ms`` pass at once, with everything that becomes due in it, and its consequences.
 

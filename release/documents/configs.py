@@ -12,6 +12,7 @@ from kpybroker.config.honoured import HONOURED, HONOURED_GROUP, HONOURED_TOPIC, 
 from kpybroker.config.own_configs import OWN_CONFIGS, OWN_DOCUMENTATION
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
+from kpybroker.config.zookeeper_configs import why_no_effect
 
 _HEAD = """\
 # Configs
@@ -24,6 +25,8 @@ column:
 
 - **yes**: the broker acts on it. Three count only where somebody has set them: without, `socket.send.buffer.bytes` is
   204800, `socket.receive.buffer.bytes` the system's, and `socket.listen.backlog.size` 1024.
+- **yes; no effect in ZooKeeper mode**, with the reason: the broker acts on it in KRaft mode. In ZooKeeper mode setting
+  it changes nothing, and the start says so.
 - **no effect**, with the reason: it belongs to something that does not exist here.
 - **refused**, with the reason: a node does not start with it.
 - **not yet**: the feature it belongs to is still missing. Setting it changes nothing, and the start says so.
@@ -105,7 +108,8 @@ def _counts() -> str:
 
 def _broker_row(key: ConfigKey) -> str:
     if key.name in HONOURED:
-        honoured = "yes"
+        why = why_no_effect(key.name)
+        honoured = "yes" if why is None else f"yes; no effect in ZooKeeper mode: {why}"
     else:
         honoured = f"no effect: {NEVER[key.name]}" if key.name in NEVER else "not yet"
         if key.name in REFUSED:

@@ -7,7 +7,15 @@ from itertools import count
 
 import pytest
 
-from kpybroker.io.scheduler import FLUSH_THREADS, PIECE_NS, WAITING_THREADS, LoopScheduler, ManualScheduler, Pieces
+from kpybroker.io.scheduler import (
+    FLUSH_THREADS,
+    PIECE_NS,
+    UPKEEP_THREADS,
+    WAITING_THREADS,
+    LoopScheduler,
+    ManualScheduler,
+    Pieces,
+)
 
 
 def test_timers_fire_in_their_order_and_not_after_being_cancelled() -> None:
@@ -91,6 +99,24 @@ def test_flushes_of_logs_delay_no_other_work() -> None:
         return first
 
     assert asyncio.run(main()) == ["file", "machine"]
+
+
+def test_checkpoints_and_removals_do_not_queue_behind_reads_and_delay_none() -> None:
+    async def main() -> list[str]:
+        scheduler = LoopScheduler(asyncio.get_running_loop(), threads=1)
+        held, done = threading.Event(), asyncio.Queue[str]()
+        scheduler.submit_blocking(held.wait, lambda *_: done.put_nowait("read"))
+        scheduler.submit_upkeep(lambda: "checkpoint", lambda *_: done.put_nowait("checkpoint"))
+        first = await done.get()
+        for _ in range(UPKEEP_THREADS):
+            scheduler.submit_upkeep(held.wait, lambda *_: done.put_nowait("removal"))
+        scheduler.submit_urgent(lambda: "urgent", lambda *_: done.put_nowait("urgent"))
+        second = await done.get()
+        held.set()
+        await scheduler.close()
+        return [first, second]
+
+    assert asyncio.run(main()) == ["checkpoint", "urgent"]
 
 
 def test_monotonic_time_starts_with_the_scheduler() -> None:

@@ -137,7 +137,7 @@ def test_a_topic_that_the_broker_makes_for_a_slip_is_said(broker: Broker) -> Non
     result = CliRunner().invoke(main, ["produce", "oders", "-b", broker.bootstrap_servers], input="x\n")
     broker.delete_topic("oders")
     assert result.exit_code == 0
-    assert "Topic oders did not exist; the broker has created it; did you mean orders?" in result.stderr
+    assert "Topic oders did not exist; the broker has created it; did you mean orders?\n" in result.stderr
 
 
 def test_an_empty_key_and_a_delimiter_that_no_line_has_are_said_once() -> None:

@@ -517,3 +517,8 @@ def test_listeners_may_have_limits_of_their_own() -> None:
     assert config.max_connections_of_listeners == {"OUTSIDE": 5}
     changed = config.updated({"listener.name.inside.max.connections": "7"}, {})
     assert changed.max_connections_of_listeners == {"OUTSIDE": 5, "INSIDE": 7}
+
+
+def test_a_throttle_that_alter_configs_set_is_no_mistake_of_a_file() -> None:
+    config = BrokerConfig.load()
+    assert config.updated({"leader.replication.throttled.rate": "5"}, {}).warnings == config.warnings

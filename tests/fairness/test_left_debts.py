@@ -19,7 +19,7 @@ def test_a_client_that_connects_again_waits_again_and_others_do_not() -> None:
     assert not debts.take("10.0.0.1", 1), "one connection is the heir, not all"
 
 
-def test_long_work_is_forgotten_after_a_while() -> None:
+def test_a_debt_of_an_address_expires() -> None:
     debts = Debts()
     for address in ("10.0.0.1", "10.0.0.2"):
         debts.leave(address, 0)
@@ -39,7 +39,7 @@ def test_debts_are_bounded_in_number() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=200))
-def test_each_piece_of_long_work_has_one_heir_from_its_address(steps: list[tuple[str, bool]]) -> None:
+def test_each_debt_of_an_address_is_charged_to_one_later_connection(steps: list[tuple[str, bool]]) -> None:
     debts = Debts()
     left = Counter[str]()
     for address, works in steps:

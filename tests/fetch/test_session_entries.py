@@ -114,7 +114,7 @@ def test_a_follower_stays_notified_until_its_session_ends() -> None:
     assert follower.left == [session.clock], "its fetches no longer count as those of the replica"
 
 
-def test_a_follower_rests_once() -> None:
+def test_a_follower_leaves_its_replica_only_once() -> None:
     session, (entry,) = session_of(is_follower=True)
     follower = FakeFollower()
     entry.follower = follower  # type: ignore[assignment]
@@ -139,7 +139,7 @@ def test_a_closed_session_has_nothing_left_to_wake() -> None:
     entry.touch()
 
 
-def test_a_new_start_of_the_log_is_due_without_waking_anybody() -> None:
+def test_a_new_log_start_offset_does_not_wake_a_waiting_fetch() -> None:
     session, (entry,) = session_of()
     session.changed.clear()
     session.wake = lambda: pytest.fail("a waiting request is not answered for it")
@@ -166,7 +166,7 @@ def begun(
     ],
     ids=["larger", "equal", "smaller", "follower", "consumer after follower", "larger follower"],
 )
-def test_a_session_in_use_makes_room_for_one_that_is_worth_more(
+def test_a_used_session_is_evicted_for_a_larger_or_a_followers_session(
     before: tuple[int, bool], after: tuple[int, bool], is_kept: bool
 ) -> None:
     cache = Sessions(1, random.Random(1))
@@ -220,7 +220,7 @@ def test_sessions_have_ids_of_their_own() -> None:
     assert NO_SESSION not in ids
 
 
-def test_a_young_session_makes_no_room_although_an_older_one_is_there() -> None:
+def test_a_full_cache_does_not_evict_a_recent_session_for_a_new_one() -> None:
     cache = Sessions(2, random.Random(1))
     old = begun(cache, 9, 0)
     now_ms = EVICTION_MS + 1

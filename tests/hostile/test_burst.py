@@ -32,7 +32,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
         assert broker.is_alive, broker.tail()
 
 
-def test_a_burst_of_batches_is_passed_by_short_requests(target: WatchedBroker) -> None:
+def test_short_requests_are_answered_before_a_burst_of_produced_batches(target: WatchedBroker) -> None:
     assert target.pid is not None
     batch = build_batch([Record(timestamp=1, value=bytes(VALUE_BYTES))], codec=GZIP)
     topic = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch)])

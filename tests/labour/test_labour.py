@@ -95,7 +95,7 @@ def test_bytes_that_wait_are_bounded_and_a_question_that_is_taken_back_frees_its
     assert not service.ask("d", search(5, half)).resolved
 
 
-def test_one_client_leaves_room_for_others(scheduler: ManualScheduler) -> None:
+def test_one_client_cannot_fill_the_queue_of_long_work(scheduler: ManualScheduler) -> None:
     service = Labour(scheduler)
     some = MOST_HELD_OF_ONE_BYTES // 8
     greedy = [service.ask("greedy", search(number, some)) for number in range(100)]
@@ -106,7 +106,7 @@ def test_one_client_leaves_room_for_others(scheduler: ManualScheduler) -> None:
     assert answered(service.ask("greedy", search(102, some))) == Overloaded()
 
 
-def test_one_batch_is_taken_whatever_its_size(scheduler: ManualScheduler) -> None:
+def test_a_batch_above_the_limit_is_taken_when_nothing_else_waits(scheduler: ManualScheduler) -> None:
     assert not Labour(scheduler).ask("a", search(0, MOST_HELD_BYTES + 1)).resolved
 
 

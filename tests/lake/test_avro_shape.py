@@ -44,7 +44,7 @@ def fixed(size: int) -> dict[str, Any]:
         (record("r", record("s", "int", "int"), "s"), 3, 4, True),
     ],
 )
-def test_the_shape_of_a_type(schema: Any, depth: int, values: int, takes_bytes: bool) -> None:
+def test_depth_and_size_of_an_avro_type_are_measured(schema: Any, depth: int, values: int, takes_bytes: bool) -> None:
     assert shape_of(schema, {}) == Shape(depth, values, takes_bytes)
 
 

@@ -94,7 +94,7 @@ def test_other_text_is_no_coverage(text: str) -> None:
         of_json(text)
 
 
-def test_steps_are_read_in_pieces_and_reached_as_far_as_these_follow_one_another() -> None:
+def test_a_step_is_split_into_tasks_and_reached_up_to_the_first_gap() -> None:
     step, other = Step(0, 0, 10, 35), Step(1, 0, 0, 5)
     pieces = planning.tasks([step, other], 10)
     assert pieces == [Step(0, 0, 10, 20), Step(0, 0, 20, 30), Step(0, 0, 30, 35), other]

@@ -232,7 +232,7 @@ def test_messages_that_double_at_each_level_make_dead_letters() -> None:
     assert deep.first_schema(raw_of([b""])).names[-2:] == ["l", "r"]
 
 
-def test_the_path_behind_the_five_bytes_chooses_the_message() -> None:
+def test_message_indexes_behind_the_schema_id_choose_the_protobuf_message() -> None:
     values = registered()
     notice = prefixed(1, CLASSES["Notice"](text="late"), b"\0")
     crew = prefixed(1, CLASSES["Flight.Crew"](name="Ann"), b"\x04\x02\x02")

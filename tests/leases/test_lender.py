@@ -170,7 +170,7 @@ def test_a_lease_whose_time_is_over_is_not_renewed_before_its_timer_comes(lendin
     assert lending.node.call(lambda: renewed(61_000)) is None
 
 
-def test_a_start_removes_the_names_that_a_death_left(lending: Lending) -> None:
+def test_a_start_removes_lent_files_that_a_killed_node_left(lending: Lending) -> None:
     lending.create("t")
     lending.produce("t", range(200))
     lending.borrow("t")

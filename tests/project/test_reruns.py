@@ -1,9 +1,11 @@
-"""A test that passes only when it is run again is named at the end of the run."""
+"""A test that passes only when it is run again, or that leaves a thread, is named at the end of the run."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,3 +40,36 @@ def test_a_test_that_is_run_again_is_named_before_the_summary_and_in_the_file_of
     assert named == "RERUN test_some.py::test_flaky: AssertionError: only once"
     assert "2 passed, 1 rerun" in summary
     assert reruns.read_text().splitlines() == ["RERUN of another process", named]
+
+
+LEAVING = """
+import threading
+import conftest
+
+conftest.ENDING_S = 2  # it waits a quarter of it for the threads
+
+def test_sound():
+    pass
+
+def test_leaving():
+    threading.Thread(target=threading.Event().wait, name="a-pool_0").start()
+
+def test_after_it():
+    pass
+"""
+
+
+def test_a_run_that_leaves_a_thread_fails_and_names_the_test_that_began_it(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(LEAVING)
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 60\n")
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "test_some.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'compat-tests'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "3 passed" in run.stdout
+    assert run.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "Threads are left, which would hold this process: a-pool_0 (since test_some.py::test_leaving)" in run.stderr

@@ -175,7 +175,7 @@ def test_connections_above_the_quota_of_an_address_are_counted_and_cost_nothing(
     ("text", "address"),
     [("::1", "::1"), ("fe80:0::1%eth0", "fe80::1"), ("::ffff:1.2.3.4", "1.2.3.4"), ("1.2.3.4", "1.2.3.4"), ("h", "h")],
 )
-def test_an_address_has_one_text(text: str, address: str) -> None:
+def test_different_notations_of_an_ip_address_are_normalised(text: str, address: str) -> None:
     assert plain(text) == address
 
 
@@ -186,7 +186,7 @@ def test_an_address_has_one_text(text: str, address: str) -> None:
         (float("nan"), 0), (float("inf"), 2**63 - 1), (float("-inf"), -(2**63)),
     ],
 )  # fmt: skip
-def test_halves_are_rounded_up(value: float, nearest: int) -> None:
+def test_a_rate_is_rounded_as_javas_math_round_does(value: float, nearest: int) -> None:
     assert rounded(value) == nearest
 
 

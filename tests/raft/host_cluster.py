@@ -126,7 +126,7 @@ class NodeScheduler:
 
         self.call_later(self._world.rng.uniform(0, self._world.faults.most_sync_ms), run)
 
-    submit_urgent = submit_waiting = submit_flush = submit_blocking
+    submit_urgent = submit_waiting = submit_flush = submit_upkeep = submit_blocking
 
 
 class Alarm:

@@ -184,7 +184,7 @@ class Life:
         if not self.is_over:
             self._scheduler.submit_blocking(work, lambda *result: self._call(done, result))
 
-    submit_urgent = submit_waiting = submit_flush = submit_blocking
+    submit_urgent = submit_waiting = submit_flush = submit_upkeep = submit_blocking
 
     def _call(self, callback: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         if not self.is_over:

@@ -141,7 +141,7 @@ def test_options_that_make_no_token_are_refused(options: dict[str, str]) -> None
         make(options, NOW_MS)
 
 
-def test_the_rules_of_a_listener() -> None:
+def test_the_options_of_a_jaas_entry_become_token_rules() -> None:
     assert rules_of({}) == UnsecuredRules()
     options = {
         "PrincipalClaimName": "name",

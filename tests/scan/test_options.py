@@ -268,3 +268,13 @@ def test_a_checkpoint_that_does_not_fit_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "new" / "offsets" / "1").write_text("v2\n{}\n{}")
     with pytest.raises(BadOption, match="has the format v2"):
         offsets_in(str(tmp_path / "new"), ["t"])
+
+
+def test_times_are_those_of_java_and_of_sparks_source() -> None:
+    plain = read_options(BASE)
+    assert client_of(plain).settings.api_timeout_s == 60
+    assert client_of(read_options(BASE | {"kafka.default.api.timeout.ms": "5000"})).settings.api_timeout_s == 5
+    assert (plain.attempts, plain.pause_ms) == (3, 1_000)
+    said = read_options(BASE | {"fetchOffset.numRetries": "7", "fetchOffset.retryIntervalMs": "0"})
+    assert (said.attempts, said.pause_ms) == (7, 0)
+    assert read_options(BASE | {"fetchOffset.numRetries": "0"}).attempts == 1

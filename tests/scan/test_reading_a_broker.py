@@ -284,6 +284,20 @@ def test_topics_are_named_matched_or_assigned(shared: Broker) -> None:
         assert "nowhere" not in shared.topics()
 
 
+def test_a_topic_that_appears_while_it_is_asked_for_is_read(broker: Broker) -> None:
+    with client_of(broker) as client:
+        cluster = Cluster(client, Subscribed(("late",)), committed_only=False, attempts=600, pause_s=0.1)
+        appearing = Timer(0.3, broker.create_topic, ("late",))
+        appearing.start()
+        assert list(cluster.partitions()) == [("late", 0)]
+        appearing.join()
+        twice = Cluster(client, Subscribed(("never",)), committed_only=False, attempts=2)
+        asked = broker.faults.delay("Metadata", 0)
+        with pytest.raises(ScanError, match="UNKNOWN_TOPIC_OR_PARTITION: topic never does not exist"):
+            twice.partitions()
+        assert asked.hits == 2
+
+
 def test_many_topics_and_new_partitions_are_known_by_one_request(broker: Broker) -> None:
     for number in range(20):
         broker.create_topic(f"many-{number}")

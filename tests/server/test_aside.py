@@ -200,7 +200,7 @@ def test_in_a_turn_that_takes_long_short_requests_go_before_whole_ones(start_ser
     assert not server.server.turn.is_late
 
 
-def test_only_one_whole_request_is_taken_for_one() -> None:
+def test_exactly_one_whole_request_is_recognised_in_the_peeked_bytes() -> None:
     one, peeked = request(1), memoryview(bytearray(PEEKED_BYTES))
     for sent, is_one in [
         (one, True),

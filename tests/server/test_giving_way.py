@@ -32,7 +32,7 @@ def newcomers(*played: Any) -> Newcomers:
     return found
 
 
-def test_the_one_that_was_silent_for_longest_gives_way() -> None:
+def test_the_connection_that_was_silent_for_longest_is_closed_first() -> None:
     first, second = Played("a", 0.0), Played("b", 1.0)
     found = newcomers(first, second)
     assert found.slowest(NAMES, STALLED_MS / 2) is None
@@ -40,12 +40,12 @@ def test_the_one_that_was_silent_for_longest_gives_way() -> None:
     assert found.slowest(NAMES, STALLED_MS + 10.0) is second
 
 
-def test_the_host_with_the_most_newcomers_loses_one_first() -> None:
+def test_a_connection_of_the_host_with_most_newcomers_is_closed_first() -> None:
     alone, *many = [Played("a", 0.0), *(Played("b", 5.0 + each) for each in range(3))]
     assert newcomers(alone, *many).slowest(NAMES, 1_000.0) is many[0]  # type: ignore[comparison-overlap]
 
 
-def test_one_that_sends_something_now_and_then_gives_way_in_the_end() -> None:
+def test_a_newcomer_that_sends_single_bytes_is_closed_after_a_limit() -> None:
     slow = Played("a", 0.0)
     found = newcomers(slow)
     slow.last_active_ms = LONG_MS - 1
@@ -53,13 +53,13 @@ def test_one_that_sends_something_now_and_then_gives_way_in_the_end() -> None:
     assert found.slowest(NAMES, LONG_MS) is slow  # type: ignore[comparison-overlap]
 
 
-def test_a_handshake_has_more_time() -> None:
+def test_a_newcomer_with_tls_has_more_time_for_its_handshake() -> None:
     found = newcomers(Played("a", 0.0, "SASL_SSL"))
     assert found.slowest(NAMES, HANDSHAKE_MS - 1) is None
     assert found.slowest(NAMES, HANDSHAKE_MS) is not None
 
 
-def test_one_that_has_begun_or_is_gone_is_no_newcomer() -> None:
+def test_an_admitted_connection_is_no_longer_counted_as_a_newcomer() -> None:
     first, second = Played("a", 0.0), Played("a", 0.0)
     found = newcomers(first, second)
     found.admit(first)  # type: ignore[arg-type]

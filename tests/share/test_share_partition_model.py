@@ -202,7 +202,7 @@ def test_records_that_the_log_lost_during_a_change_stay_lost_if_it_is_not_stored
 
 
 @pytest.mark.parametrize("is_limit", [True, False])
-def test_at_the_limit_all_that_came_back_is_given(*, is_limit: bool) -> None:
+def test_at_the_lock_limit_released_records_are_acquired_again_as_a_whole(*, is_limit: bool) -> None:
     world = SharePartitionWorld(Settings(max_record_locks=10), [LogBatch(0, 9), LogBatch(10, 19)])
     world.load(0, [])
     assert world.acquire(Wish("m", 100, 100), 1)[2] == [Acquired(0, 9, 1)]
@@ -226,7 +226,7 @@ def test_records_that_the_log_lost_make_room_for_others() -> None:
     assert world.acquire(Wish("n", 100, 100))[2] == [Acquired(20, 29, 1)]
 
 
-def test_a_gap_between_stored_states_is_read_and_given() -> None:
+def test_records_between_two_acknowledged_ranges_are_acquired_after_a_load() -> None:
     world = SharePartitionWorld(Settings(), [LogBatch(0, 4), LogBatch(5, 9), LogBatch(10, 14)])
     world.load(0, [StoredBatch(0, 4, ACKNOWLEDGED, 1), StoredBatch(10, 14, ACKNOWLEDGED, 1)])
     assert (world.partition.start_offset, world.partition.next_fetch_offset()) == (5, 5)
@@ -238,7 +238,7 @@ def test_a_gap_between_stored_states_is_read_and_given() -> None:
     assert world.acquire(Wish("m", 100, 100))[2] == [], "nothing is given twice"
 
 
-def test_a_record_that_is_suspected_is_given_without_others_at_its_last_attempt() -> None:
+def test_a_record_is_acquired_alone_at_its_last_delivery_attempt() -> None:
     world = SharePartitionWorld(Settings(delivery_limit=4), [LogBatch(0, 7)])
     world.load(0, [])
     given: list[list[Acquired]] = []

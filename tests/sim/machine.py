@@ -57,7 +57,7 @@ class SimulatedScheduler(LoopScheduler):
     def submit_urgent(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
         self.submit_blocking(work, done)
 
-    submit_waiting = submit_flush = submit_urgent
+    submit_waiting = submit_flush = submit_upkeep = submit_urgent
 
     def _work(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
         if not self.loop.is_alive:  # type: ignore[attr-defined]

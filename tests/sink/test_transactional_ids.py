@@ -38,7 +38,7 @@ def test_a_checkpoint_with_a_slash_at_its_end_is_the_same() -> None:
     assert id_of(checkpointLocation="/c/one/") == id_of(checkpointLocation="/c/one")
 
 
-def test_an_application_counts_before_its_checkpoint() -> None:
+def test_txn_app_id_takes_precedence_over_the_checkpoint_location() -> None:
     assert id_of(txnAppId="a", txnVersion=1, checkpointLocation="/c") == id_of(txnAppId="a", txnVersion=1)
 
 

@@ -81,7 +81,11 @@ class World:
         config = BrokerConfig(configs)
         simulated = Simulated(connect, rng=random.Random(config.node_id))
         node = Node(config, loop, self.failures.append, simulated=simulated)
-        await node.start(self.disks[config.node_id])
+        try:
+            await node.start(self.disks[config.node_id])
+        except StartRefused:
+            await node.stop(controlled=False)
+            raise
         return node
 
     def format(self, release: str = "3.9", cluster_id: str | None = None) -> None:
@@ -214,11 +218,10 @@ def test_a_migration_is_not_finalised_over_brokers_in_zookeeper_mode() -> None:
         ruler = await world.start(world.migrating)
         await until(lambda: broker.broker.ruler.is_of_kraft)
         await ruler.stop()
-        start = asyncio.get_running_loop().create_task(world.start(world.finalising))
+        refused = await world.start(world.finalising)
         await until(lambda: world.failures)
         assert "the brokers 5 are still in ZooKeeper mode" in world.failures.pop()
-        start.cancel()
-        await asyncio.gather(start, return_exceptions=True)
+        await refused.stop(controlled=False)
         await broker.stop()
 
     play(story)

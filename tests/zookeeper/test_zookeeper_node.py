@@ -159,7 +159,7 @@ async def with_a_topic(world: World) -> None:
     assert node.broker is not None
     made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     client = SimpleNamespace(principal="User:ANONYMOUS")
-    call: Any = SimpleNamespace(api_key=CreateTopicsRequest.KEY, api_version=7, client=client)
+    call: Any = SimpleNamespace(api_key=CreateTopicsRequest.KEY, api_version=7, client=client, client_id="c")
     node.broker.controller.forward(creation(topic_named("t", 1)), call, made.set_result)
     assert (await asyncio.wait_for(made, 20)).topics[0].error_code == error_codes.NONE
     await node.stop()
@@ -253,7 +253,7 @@ def test_refusals_have_the_words_of_kafka() -> None:
         async def asked(request: Any, version: int) -> Any:
             answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             client = SimpleNamespace(principal="User:ANONYMOUS")
-            call: Any = SimpleNamespace(api_key=type(request).KEY, api_version=version, client=client)
+            call: Any = SimpleNamespace(api_key=type(request).KEY, api_version=version, client=client, client_id="c")
             assert node.broker is not None
             node.broker.controller.forward(request, call, answered.set_result)
             return await asyncio.wait_for(answered, 20)

@@ -107,12 +107,14 @@ class TopicWrites:
         image: MetadataImage,
         new_state: Callable[[], ControllerState],
         waiting: Waiting,
+        now_ms: Callable[[], float],
     ) -> None:
         self._client = client
         self._acls = acls
         self._image = image
         self._new_state = new_state
         self._waiting = waiting
+        self._now_ms = now_ms
 
     def take(self, request: Any, call: Call, reply: Reply) -> Coroutine[Any, Any, None]:
         """The work on a request, which ends with its answer."""
@@ -133,8 +135,10 @@ class TopicWrites:
             reply(failed_response(request, call.api_version, error_codes.UNKNOWN_SERVER_ERROR, str(error)))
 
     def _decide(self, decide: Any, request: Any, call: Call) -> tuple[list[Any], Any]:
-        asked = ControllerRequest(None, request, call.api_version, call.client.principal)
-        records, response = at_once(decide(self._new_state(), asked, 0))
+        asked = ControllerRequest(
+            None, request, call.api_version, call.client.principal, client_id=call.client_id or ""
+        )
+        records, response = at_once(decide(self._new_state(), asked, int(self._now_ms())))
         return records, response
 
     # CreateTopics
