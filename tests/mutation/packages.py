@@ -85,13 +85,17 @@ PACKAGES: Final[dict[str, Package]] = {
             "audit/test_later_audits.py",
         ),
     ),
-    "console": Package(("kpybroker/console/views",), ("console/test_views.py", "console/test_group_progress.py")),
+    "console": Package(
+        ("kpybroker/console/views",),
+        tuple(f"console/test_{name}.py" for name in ("views", "verdicts", "rows", "contents")),
+    ),
     "zookeeper": Package(
         (
             "kpybroker/zookeeper/controller",
             "kpybroker/zookeeper/migration",
             "kpybroker/zookeeper/tree",
             "kpybroker/zookeeper/view/progress.py",
+            *_modules("kpybroker/zookeeper/controlling", "topics", "words"),
             *_modules(
                 "kpybroker/zookeeper/broker",
                 *("acl_requests", "apis", "client_configs", "controller_requests", "protection_records"),
@@ -109,6 +113,7 @@ PACKAGES: Final[dict[str, Package]] = {
                 *("another_reign", "tree", "session", "zookeeper_controller_events", "controller_requests", "features"),
                 *("migration", "migration_progress", "two_controllers", "protection_znodes", "refusals_of_brokers"),
                 *("zookeeper_registration", "zookeeper_protection", "simulated"),
+                "topic_writes",
             )
         ),
     ),
