@@ -233,9 +233,8 @@ def sequence_break(epoch: int, sequence: int, its_epoch: int, its_sequence: int)
         return ""
     if its_epoch < epoch:
         return f"epoch {its_epoch} follows epoch {epoch}"
-    expected = 0 if its_epoch > epoch or sequence == FRESH else sequence + 1 & 0x7FFF_FFFF
-    if its_sequence == expected:
+    if its_epoch > epoch or sequence == FRESH:
+        return f"epoch {its_epoch} begins with sequence {its_sequence} instead of 0" if its_sequence else ""
+    if its_sequence == sequence + 1 & 0x7FFF_FFFF:
         return ""
-    if its_epoch > epoch:
-        return f"epoch {its_epoch} begins with sequence {its_sequence} instead of 0"
     return f"sequence {its_sequence} follows {sequence} of epoch {epoch}"

@@ -1,4 +1,4 @@
-"""The leader's decision on a voter that is added, removed or moved: the refusals of Kafka's handlers, in their order."""
+"""The leader's decision on a voter that is added, removed or moved: the refusals of Kafka, in their order."""
 
 from typing import Any
 
