@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from kpybroker.audit.findings import BYTES, DAMAGE, OFFSETS, Finding, Place, Report
 from kpybroker.audit.stretch import (
-    FRESH,
     MARKER,
     NO_OFFSET,
     UNKNOWN,
@@ -330,7 +329,7 @@ class Walk:
         run = self.runs.get(producer_id)
         if run is not None:
             text = sequence_break(run.epoch, run.sequence, header.producer_epoch, header.base_sequence)
-            if text and self._last_gap <= run.offset:
+            if text and (header.producer_epoch < run.epoch or self._last_gap <= run.offset):
                 self._breaks.append(Break(producer_id, base, text, place))
         last = (header.producer_epoch, header.last_sequence, base + header.last_offset_delta, header.max_timestamp)
         if run is None or run.first_sequence == UNKNOWN:
@@ -361,5 +360,5 @@ class Walk:
         if run is None:
             first = (epoch, UNKNOWN, NO_OFFSET, place, False)
             self.runs[producer_id] = Run(*first, epoch, UNKNOWN, NO_OFFSET, header.max_timestamp)
-        elif epoch > run.epoch:
-            self.runs[producer_id] = run._replace(epoch=epoch, sequence=FRESH, timestamp=header.max_timestamp)
+        else:
+            self.runs[producer_id] = run.raised(max(epoch, run.epoch), header.max_timestamp)
