@@ -4,6 +4,7 @@ Invariant: a window that an earlier audit has read is read again only if its seg
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from kpybroker.audit.findings import DAMAGE, NOTE, OFFSETS, SEQUENCES, SINCE, Finding, Place
@@ -76,10 +77,10 @@ def _is_same(kept: Kept, replica: Replica, identities: Mapping[int, tuple[int, .
 
 
 def _changed(kept: Kept, identities: Mapping[int, tuple[int, ...]], start: int) -> Iterator[tuple[int, int]]:
-    """The ranges of windows before the cut whose segments are not those of the earlier audit."""
+    """The ranges of windows before the cut whose segments are not those of the earlier audit. A source without numbers
+    for its segments has none."""
     old = sorted(kept.identities)
-    ends = [*old[1:], kept.whole.next_offset]
-    for base, end in zip(old, ends, strict=True):
+    for base, end in pairwise([*old, kept.whole.next_offset]):
         is_active = base == old[-1]
         identity = identities.get(base)
         if is_active and identity is not None and identity[0] >= kept.identities[base][0]:

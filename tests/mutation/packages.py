@@ -79,7 +79,10 @@ PACKAGES: Final[dict[str, Package]] = {
             *("stretch", "tables", "walk", "windows"),
         ),
         (
-            "audit/test_mapping.py",
+            "audit/test_walking.py",
+            "audit/test_joining.py",
+            "audit/test_comparing.py",
+            "audit/test_counts_and_keys.py",
             "audit/test_planted_faults.py",
             "audit/test_mirrors.py",
             "audit/test_later_audits.py",
@@ -113,7 +116,7 @@ PACKAGES: Final[dict[str, Package]] = {
                 *("another_reign", "tree", "session", "zookeeper_controller_events", "controller_requests", "features"),
                 *("migration", "migration_progress", "two_controllers", "protection_znodes", "refusals_of_brokers"),
                 *("zookeeper_registration", "zookeeper_protection", "simulated"),
-                "topic_writes",
+                *("topic_writes", "words"),
             )
         ),
     ),
