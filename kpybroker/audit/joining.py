@@ -85,7 +85,7 @@ def _changed(kept: Kept, identities: Mapping[int, tuple[int, ...]], start: int) 
         identity = identities.get(base)
         if is_active and identity is not None and identity[0] >= kept.identities[base][0]:
             continue  # it has grown, as the active segment does
-        if base >= kept.cut or end <= start or identity == kept.identities[base]:
+        if end <= start or identity == kept.identities[base]:
             continue
         first = base // WINDOW_OFFSETS * WINDOW_OFFSETS
         yield max(first, kept.whole.start), min(-(-end // WINDOW_OFFSETS) * WINDOW_OFFSETS, kept.cut)
@@ -108,11 +108,10 @@ def joined(source: Source, planned: Plan, read: Sequence[tuple[Task, Stretch]], 
     findings = list(planned.findings)
     if kept is not None and planned.is_same:
         return Joined(kept.whole, kept, findings)
-    old = None if kept is None else kept.at_cut
-    old_end = 0 if kept is None or old is None else kept.cut
+    old, old_end = (None, 0) if kept is None else (kept.at_cut, kept.cut)
     again = [stretch for task, stretch in read if task.end <= old_end]
     fresh = [stretch for task, stretch in read if task.end > old_end]
-    if old is not None and planned.again:
+    if old is not None:
         old, changes = _compared_again(replica, old, planned.again, again, facts)
         findings += changes
     begin = [] if old is None else [old]

@@ -76,6 +76,11 @@ def test_what_has_grown_is_read_from_its_last_window_on() -> None:
     plan, tasks = planned(logs, replica, kept)
     assert (tasks, plan.again, plan.is_same) == ([(16, 99)], [], False)
     assert plan.tasks[0].next_offset == 16
+    for number in ((7, 2), (9, 0)):
+        logs.numbers[replica.key] = {0: (5, 1), 12: number}
+        assert planned(logs, replica, kept)[0].again == [], "an active segment may be touched"
+    logs.numbers[replica.key] = {0: (5, 1), 12: (6, 9)}
+    assert planned(logs, replica, kept)[0].again == [(8, 16)], "but not become smaller"
     logs.numbers[replica.key] = {0: (5, 1), 12: (7, 1), 20: (3, 1)}
     assert planned(logs, replica, kept)[1] == [(16, 99)]
 
@@ -103,7 +108,9 @@ def test_windows_whose_segments_changed_are_read_again(
     assert plan.again == again
     assert tasks == [(16, 99), *again]
     assert all(task.cuts == () for task in plan.tasks[1:])
-    assert all(task.size_bytes > 0 for task in plan.tasks)
+    total = sum(map(len, batches(0, 20)))
+    sizes = [int(total * (end - start) / (20 - 0)) for start, end in again if start == 0]
+    assert [task.size_bytes for task in plan.tasks[1:] if task.start == 0] == sizes
 
 
 def test_segments_below_the_start_are_gone_and_not_changed() -> None:
@@ -176,6 +183,52 @@ def test_a_later_audit_of_brokers_that_run_has_no_numbers_and_reads_what_is_new(
     logs.add("a", *data)
     found = later(logs, first)
     assert (found.findings, found.records, found.read_bytes) == ([], 30, sum(map(len, data[8:])))
+
+
+def test_what_has_not_changed_has_the_same_facts() -> None:
+    logs = MemoryLogs()
+    _, first = first_audit(logs, *batches(0, 20), s0=(5, 1))
+    found = later(logs, first)
+    assert (found.read_bytes, found.records, found.size_bytes) == (0, 20, first.size_bytes)
+    assert found.summary == first.summary
+
+
+@pytest.mark.parametrize("segment", [0, 8])
+def test_windows_that_were_copied_are_read_again_and_stay_what_they_were(segment: int) -> None:
+    logs = MemoryLogs()
+    data = batches(0, 20)
+    replica, first = first_audit(logs, *data, s0=(5, 1), s8=(5, 1), s16=(5, 1))
+    logs.numbers[replica.key][segment] = (5, 2)
+    found = later(logs, first)
+    assert (found.findings, found.records) == ([], 20)
+    assert found.summary.roots() == first.summary.roots()
+    assert found.read_bytes == sum(map(len, data[:6])), "one window of four batches, and the last one"
+    logs.logs[replica.key] = [*data[: segment // 2], make_batch(segment, 2, value_bytes=50), *data[segment // 2 + 1 :]]
+    changed = later(logs, first)
+    (finding,) = changed.findings
+    assert (finding.offset, finding.byte, finding.path) == (segment, -1, "/a")
+    assert finding.text.startswith(f"the batches of the offsets {segment} to {segment + 7} have changed")
+    assert changed.records == 20
+    assert changed.summary.roots() == logs.audited().summary.roots()
+
+
+def test_several_changed_windows_are_several_findings() -> None:
+    logs = MemoryLogs()
+    data = batches(0, 28)
+    replica, first = first_audit(logs, *data, s0=(5, 1), s24=(5, 1))
+    logs.numbers[replica.key][0] = (5, 2)
+    logs.logs[replica.key] = [
+        make_batch(base, 2, value_bytes=50 if base in (0, 16) else 100) for base in range(0, 28, 2)
+    ]
+    assert [each.offset for each in later(logs, first).findings] == [0, 16]
+    logs.known[replica.key] = Facts(cleaned_to=8)
+    assert [each.offset for each in later(logs, first).findings] == [16]
+
+
+def test_of_several_gaps_those_are_lost_that_nothing_explains() -> None:
+    logs = MemoryLogs()
+    logs.add("a", *batches(0, 2), *batches(4, 8), *batches(10, 14), facts=Facts(cleaned_to=4))
+    assert [each.offset for each in logs.audited().findings] == [8]
 
 
 def test_changed_windows_are_compared_with_what_they_were() -> None:

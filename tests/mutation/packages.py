@@ -81,6 +81,7 @@ PACKAGES: Final[dict[str, Package]] = {
         (
             "audit/test_walking.py",
             "audit/test_joining.py",
+            "audit/test_summaries.py",
             "audit/test_comparing.py",
             "audit/test_counts_and_keys.py",
             "audit/test_planted_faults.py",
