@@ -339,6 +339,13 @@ def test_a_replica_that_differs_is_named_with_the_offsets() -> None:
     assert len(result.findings) == 1
 
 
+def test_nothing_is_compared_below_a_high_watermark_of_0() -> None:
+    assert two(batches(0, 20), batches(0, 20, value_bytes=50), mark=0)[1].findings == []
+    single = two([make_batch(0), make_batch(1)], [make_batch(0), make_batch(1, value_bytes=9)], mark=2)
+    ((_, _, offset, text),) = lines(single[1])
+    assert (offset, text.split(":")[0]) == (1, "differs from a at offset 1")
+
+
 def test_only_so_many_differences_of_a_pair_are_listed() -> None:
     for wrong in (MOST_DIFFERENCES, MOST_DIFFERENCES + 1):
         other = [
@@ -356,6 +363,8 @@ def test_a_replica_that_is_behind_the_others_is_noted_and_one_that_lost_somethin
     logs.add("a", *batches(0, 20), high_watermark=20)
     logs.add("b", *batches(0, 12), high_watermark=10)
     assert lines(logs.audited()) == [(NOTE, REPLICAS, 12, "ends at 12, 8 offsets behind the others")]
+    logs.add("b", *batches(0, 12), high_watermark=12)
+    assert [each.level for each in logs.audited().findings] == [NOTE]
     logs.add("b", *batches(0, 12), high_watermark=14)
     lost = "ends at 12, though its high watermark is 14"
     assert lines(logs.audited()) == [(DAMAGE, REPLICAS, 12, lost)]
@@ -384,10 +393,24 @@ def test_the_majority_is_the_reference() -> None:
     assert found.text.startswith("differs from b at offset 0")
 
 
+def test_a_replica_with_much_that_no_other_has_is_not_the_reference() -> None:
+    logs = MemoryLogs()
+    logs.add("a", make_batch(0, 2, value_bytes=50), *batches(2, 60), high_watermark=18)
+    for label in ("b", "c"):
+        logs.add(label, *batches(0, 18), high_watermark=18)
+    assert [each.replica for each in logs.audited().findings] == ["a"]
+
+
+def test_what_differs_behind_damage_is_compared() -> None:
+    logs = MemoryLogs()
+    other = [make_batch(base, 2, value_bytes=50 if base == 10 else 100) for base in range(0, 20, 2) if base != 2]
+    logs.add("a", *batches(0, 20), high_watermark=20)
+    logs.add("b", *other, high_watermark=20)
+    assert [(each.claim, each.offset) for each in logs.audited().findings] == [(OFFSETS, 2), (REPLICAS, 10)]
+
+
 def test_what_is_damaged_already_is_not_compared_again() -> None:
     logs = MemoryLogs()
-    broken = bytearray(make_batch(2, 2))
-    broken[70] ^= 1
     logs.add("a", *batches(0, 20), high_watermark=20)
     logs.add("b", *batches(0, 2), *batches(4, 20), high_watermark=20)
     assert [(each.replica, each.claim, each.offset) for each in logs.audited().findings] == [("b", OFFSETS, 2)]
