@@ -117,7 +117,14 @@ PACKAGES: Final[dict[str, Package]] = {
                 *("another_reign", "tree", "session", "zookeeper_controller_events", "controller_requests", "features"),
                 *("migration", "migration_progress", "two_controllers", "protection_znodes", "refusals_of_brokers"),
                 *("zookeeper_registration", "zookeeper_protection", "simulated"),
-                *("topic_writes", "words", "znode_contents", "bytes_of_zookeeper"),
+                *(
+                    "topic_writes",
+                    "words",
+                    "znode_contents",
+                    "bytes_of_zookeeper",
+                    "requests_of_clients",
+                    "differences",
+                ),
             )
         ),
     ),
