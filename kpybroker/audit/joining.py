@@ -87,17 +87,19 @@ def _changed(kept: Kept, identities: Mapping[int, tuple[int, ...]], start: int) 
             continue  # it has grown, as the active segment does
         if end <= start or identity == kept.identities[base]:
             continue
-        first = base // WINDOW_OFFSETS * WINDOW_OFFSETS
-        yield max(first, kept.whole.start), min(-(-end // WINDOW_OFFSETS) * WINDOW_OFFSETS, kept.cut)
+        first = max(base // WINDOW_OFFSETS * WINDOW_OFFSETS, kept.whole.start)
+        last = min(-(-end // WINDOW_OFFSETS) * WINDOW_OFFSETS, kept.cut)
+        if first < last:
+            yield first, last
 
 
 def _in_one(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Ascending ranges, those that touch joined: several segments may lie in one window."""
     whole: list[tuple[int, int]] = []
     for start, end in ranges:
-        if start < end and whole and start <= whole[-1][1]:
+        if whole and start <= whole[-1][1]:
             whole[-1] = whole[-1][0], max(end, whole[-1][1])
-        elif start < end:
+        else:
             whole.append((start, end))
     return whole
 

@@ -1,6 +1,7 @@
 """Two replicas, and a mirror and its source, batch by batch and record by record: what differs, where, and in what."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from log_making import NOW_MS, headers_of, make_batch, make_marker
@@ -12,7 +13,7 @@ from kpybroker.audit.replicas import Difference, differing
 from kpybroker.audit.windows import Window
 from kpystorage.reading import StoredBatch
 from kpywire.batch import HEADER_BYTES
-from kpywire.record import Record, build_batch
+from kpywire.record import Record, build_batch, read_batch
 
 
 def stored(*batches: bytes) -> list[StoredBatch]:
@@ -286,6 +287,31 @@ def test_batches_that_cannot_be_read_are_passed_over() -> None:
     assert unequal([many], log(b"a", b"b", b"c", timestamp=NOW_MS - 0))[:1] != [
         Unequal(0, "lacks the record of offset 0")
     ]
+
+
+def decoded(monkeypatch: pytest.MonkeyPatch, source: Sequence[bytes], copy: Sequence[bytes]) -> int:
+    """The number of records that a comparison decodes."""
+    count = 0
+
+    def counting(*asked: Any) -> Iterator[Record]:
+        nonlocal count
+        for each in read_batch(*asked):
+            count += 1
+            yield each
+
+    monkeypatch.setattr(mirror, "read_batch", counting)
+    assert unequal(source, copy) == []
+    return count
+
+
+def test_of_equal_batches_only_the_first_record_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def batch(*offsets: int) -> bytes:
+        return build_batch([record(b"%d" % each)._replace(offset=each) for each in offsets], base_offset=offsets[0])
+
+    whole = [batch(0, 1, 2), batch(3, 4, 5), batch(6, 7, 8)]
+    assert decoded(monkeypatch, whole, whole) == 2 * 3
+    later = [batch(0), batch(1, 2), *whole[1:]]
+    assert decoded(monkeypatch, whole, later) == 2 * 3 + 2 * 2
 
 
 def test_equal_batches_are_passed_over_whole_and_others_record_by_record() -> None:

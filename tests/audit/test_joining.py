@@ -305,6 +305,14 @@ def test_a_broken_sequence_is_damage_where_nothing_was_compacted(cleaned_to: int
     assert lines(logs.audited()) == ([(DAMAGE, SEQUENCES, 2, text)] if is_found else [])
 
 
+def test_of_several_breaks_those_are_damage_that_nothing_explains() -> None:
+    logs = MemoryLogs()
+    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
+    data = [make_batch(base, 1, base_sequence=3 * base, **producer) for base in range(3)]
+    logs.add("a", *data, facts=Facts(cleaned_to=2))
+    assert [each.offset for each in logs.audited().findings] == [2]
+
+
 # Replicas of a partition.
 
 
