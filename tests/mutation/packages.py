@@ -128,6 +128,6 @@ PACKAGES: Final[dict[str, Package]] = {
             )
         ),
     ),
-    "kpywire": Package(("wire/kpywire",), ("wire",)),
+    "kpywire": Package(("wire/kpywire",), ("wire", "columns")),
     "kpystorage": Package(("storage/kpystorage",), ("storage",)),
 }
