@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kpybroker.raft import leading, version_upgrade, voter_changes
+from kpybroker.raft.errors import CannotUpgrade
 from kpybroker.raft.messages import AddVoter, Fetch, Known, RemoveVoter, ReplicaKey, UpdateVoter, VoterResponse
 from kpybroker.raft.roles import ElectionState, Leader, PendingChange
 from kpybroker.raft.voter_changes import ANOTHER_IS_PENDING, NOTHING_IS_COMMITTED, Refusal, VoterChange
@@ -153,6 +154,18 @@ def test_a_report_is_of_a_voter_that_knows_the_present_level(levels: tuple[int, 
     answer = version_upgrade.with_told(known, voter(2, *levels))
     expected = {1: voter(1), 2: voter(2, *levels)} if fits else Refusal(error_codes.INVALID_REQUEST)
     assert answer == expected
+
+
+@pytest.mark.parametrize(
+    ("levels", "fits"), [((0, 1), True), ((1, 1), True), ((1, 2), True), ((0, 0), False), ((2, 3), False)]
+)
+def test_the_level_rises_where_all_voters_know_it(levels: tuple[int, int], fits: bool) -> None:
+    known = {1: voter(1), 2: voter(2, *levels)}
+    if fits:
+        assert version_upgrade.upgraded(history(1, 2, level=0), known, 1) == known
+        return
+    with pytest.raises(CannotUpgrade, match=r"kraft\.version to KRAFT_VERSION_1 because not all"):
+        version_upgrade.upgraded(history(1, 2, level=0), known, 1)
 
 
 def test_the_record_of_the_voters_holds_all_that_they_are() -> None:

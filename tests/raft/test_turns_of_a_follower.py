@@ -16,6 +16,7 @@ from one_of_three import (
     sent,
 )
 
+from kpybroker.raft.control_records import control_batch, kraft_voters
 from kpybroker.raft.errors import QuorumBroken
 from kpybroker.raft.events import (
     Answered,
@@ -41,6 +42,7 @@ from kpybroker.raft.messages import (
     OffsetAndEpoch,
     ReplicaKey,
     UpdateVoter,
+    VoterResponse,
 )
 from kpybroker.raft.quorum import Quorum
 from kpybroker.raft.roles import (
@@ -50,7 +52,7 @@ from kpybroker.raft.roles import (
     Unattached,
 )
 from kpybroker.raft.timing import DEFAULT_TIMING
-from kpybroker.raft.voters import VoterHistory
+from kpybroker.raft.voters import VoterHistory, voter_set
 from kpywire import error_codes
 
 # The follower.
@@ -364,6 +366,41 @@ def test_an_old_snapshot_changes_nothing() -> None:
     assert quorum.high_watermark is None
 
 
+def test_a_snapshot_that_nobody_waits_for_gives_no_patience_and_takes_none() -> None:
+    quorum, send = follower()
+    for message in (SnapshotInstalled(OffsetAndEpoch(20, 3), in_the_log()), SnapshotBroken(SNAPSHOT)):
+        quorum.step(message, 500)
+        assert quorum.deadline_ms == FETCH_MS
+    fetched(quorum, send, 600)
+    assert len(sent(quorum)) == 1, "the leader is in no backoff"
+
+
+def test_another_snapshot_than_the_awaited_one_ends_nothing() -> None:
+    quorum, send = fetching_a_snapshot()
+    part(quorum, send, 0, b"1234567890")
+    quorum.step(SnapshotBroken(OffsetAndEpoch(49, 4)), 200)
+    assert sent(quorum) == [], "the disk is still awaited"
+    quorum.step(SnapshotInstalled(SNAPSHOT, in_the_log()), 300)
+    quorum.ready()
+    quorum.step(LogTruncated(), 300)
+    assert len(sent(quorum)) == 1
+
+
+# The voters in the log.
+
+
+def test_voters_come_with_the_log_and_go_with_it() -> None:
+    quorum, send = follower()
+    written = control_batch([kraft_voters(voter_set(VOTERS[:2]))], 20, 4, 0)
+    fetched(quorum, send, 10, FetchResponse(Known(4, 2), batches=[written]))
+    assert (list(quorum.history.voters), quorum.history.voters_offset) == ([1, 2], 20)
+    quorum.ready()
+    quorum.step(LogSynced(21), 11)
+    (send,) = sent(quorum)
+    fetched(quorum, send, 12, FetchResponse(Known(4, 2), diverging=OffsetAndEpoch(20, 3)))
+    assert (list(quorum.history.voters), quorum.history.voters_offset) == ([1, 2, 3], 2)
+
+
 # Voters that moved.
 
 
@@ -395,5 +432,11 @@ def test_a_voter_that_did_not_move_has_nothing_to_tell() -> None:
     for history in (in_the_log(), VoterHistory(VOTERS[1:])):
         (send,) = sent(moved_node(history))
         assert isinstance(send.request, Fetch)
-    (send,) = sent(moved_node(VoterHistory(VOTERS)))
+    quorum = moved_node(VoterHistory(VOTERS))
+    (send,) = sent(quorum)
     assert isinstance(send.request, UpdateVoter), "a configured voter tells of itself once"
+    quorum.step(Answered(2, send.request, VoterResponse(Known(4, 2))), 20)
+    for now_ms in (30, 30 + FETCH_MS - 5, 30 + 2 * FETCH_MS - 10):
+        (send,) = sent(quorum)
+        assert isinstance(send.request, Fetch)
+        fetched(quorum, send, now_ms)
