@@ -174,8 +174,18 @@ def commit(group: str, topic: str, offset: int | None) -> Record:
 
 def test_the_last_commit_of_a_group_is_its_position() -> None:
     broken = Record(timestamp=NOW_MS, key=b"\0\1", value=b"")
-    records = [commit("g", "t", 3), broken, Record(timestamp=NOW_MS, key=None, value=None), commit("g", "u", 4),
-               commit("g", "t", 5), commit("h", "t", 1), commit("g", "u", None), commit("h", "u", None)]  # fmt: skip
+    unknown = Record(timestamp=NOW_MS, key=b"\0\x63", value=b"")
+    of_group = Record(timestamp=NOW_MS, key=b"\0\2" + b"\0\1g", value=None)
+    records = [
+        *(commit("g", "t", 3), broken, unknown, of_group, Record(timestamp=NOW_MS, key=None, value=None)),
+        *(
+            commit("g", "u", 4),
+            commit("g", "t", 5),
+            commit("h", "t", 1),
+            commit("g", "u", None),
+            commit("h", "u", None),
+        ),
+    ]
     assert positions(records) == {("g", ("t", 0)): 5, ("h", ("t", 0)): 1}
 
 

@@ -10,7 +10,7 @@ from kpybroker.audit import joining, replicas, sources, walk, windows
 from kpybroker.audit.findings import BYTES, DAMAGE, NOTE, OFFSETS, REPLICAS, SEQUENCES, SINCE, TABLES, Finding
 from kpybroker.audit.kept import Kept
 from kpybroker.audit.replicas import MOST_DIFFERENCES
-from kpybroker.audit.running import Result, UnknownTopic, merged
+from kpybroker.audit.running import Result, UnknownTopic, Wanted, audit, merged
 from kpybroker.audit.sources import Facts, Replica
 from kpybroker.audit.stretch import Stretch
 from kpybroker.audit.tables import Range
@@ -453,6 +453,15 @@ def test_only_the_topics_that_were_asked_for_are_audited() -> None:
     assert logs.audited(topics=("u",)).records == 4
     with pytest.raises(UnknownTopic, match="there is no topic v"):
         logs.audited(topics=("u", "v"))
+
+
+def test_an_audit_says_first_how_much_it_will_read() -> None:
+    logs = MemoryLogs()
+    logs.add("a", *batches(0, 20))
+    logs.add("b", *batches(0, 4))
+    seen: list[int] = []
+    audit(logs, Wanted(), lambda read, tasks, _: map(read, tasks), lambda _: None, seen.append)
+    assert seen == [sum(map(len, [*batches(0, 20), *batches(0, 4)]))]
 
 
 def test_an_audit_of_nothing() -> None:

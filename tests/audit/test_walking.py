@@ -555,6 +555,15 @@ def test_a_control_batch_that_cannot_be_read_is_damage() -> None:
     assert text.startswith("a control batch cannot be read: ")
 
 
+def test_what_was_read_over_the_network_has_no_place() -> None:
+    findings: list[Finding] = []
+    walk = Walk(Of("r", "t", 0), findings.append, 0)
+    walk.feed(make_batch(0, 2) + make_batch(5, 2) + of_producer(7, 0), 100, is_all=True)
+    found = walk.cut(0)
+    assert found.gaps == (Gap(2, 5, Place()),)
+    assert found.runs[7].first_place == Place()
+
+
 def test_the_walk_goes_on_in_another_stretch() -> None:
     played = Played()
     played.feed(make_batch(0, 2), of_producer(2, 0))

@@ -91,7 +91,7 @@ PACKAGES: Final[dict[str, Package]] = {
     ),
     "console": Package(
         ("kpybroker/console/views",),
-        tuple(f"console/test_{name}.py" for name in ("views", "verdicts", "rows", "contents")),
+        tuple(f"console/test_{name}.py" for name in ("views", "verdicts", "rows_of_pages", "contents")),
     ),
     "zookeeper": Package(
         (

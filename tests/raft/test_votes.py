@@ -1,4 +1,4 @@
-"""Who gets this node's vote, in each of its roles, and which requests of others it refuses without looking further."""
+"""The vote of a node in each of its roles, and the requests of others that it refuses without looking further."""
 
 import pytest
 

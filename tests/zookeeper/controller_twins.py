@@ -99,7 +99,7 @@ class AskedKafka:
 
 
 class Kafka:
-    """What the twins need of Kafka's side, which may be a recording."""
+    """Kafka's side as the twins use it; it may be a recording."""
 
     def __init__(self, asked: Asked) -> None:
         self.brokers: set[int] = set()
