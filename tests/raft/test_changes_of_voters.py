@@ -5,6 +5,13 @@ from typing import Any
 import pytest
 
 from kpybroker.raft import leading, version_upgrade, voter_changes
+from kpybroker.raft.control_records import (
+    kraft_version,
+    kraft_voters,
+    leader_change,
+    snapshot_footer,
+    snapshot_header,
+)
 from kpybroker.raft.errors import CannotUpgrade
 from kpybroker.raft.messages import AddVoter, Fetch, Known, RemoveVoter, ReplicaKey, UpdateVoter, VoterResponse
 from kpybroker.raft.roles import ElectionState, Leader, PendingChange
@@ -175,6 +182,12 @@ def test_the_record_of_the_voters_holds_all_that_they_are() -> None:
     assert [each.voter_id for each in record.voters] == [1, 2, 3]
     assert record.voters[1].kraft_version_feature.max_supported_version == 3
     assert to_record({}).version == 0
+
+
+def test_control_records_have_the_version_that_kafka_writes() -> None:
+    records = [kraft_version(1), kraft_voters({1: voter(1)}), leader_change(1, {1: voter(1)}, [1]), snapshot_header(5)]
+    assert [each.message.version for each in [*records, snapshot_footer()]] == [0] * 5
+    assert snapshot_header(5).message.last_contained_log_timestamp == 5
 
 
 def test_the_last_voters_count_and_a_log_that_is_cut_has_the_earlier_ones() -> None:
