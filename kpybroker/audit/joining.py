@@ -4,6 +4,7 @@ Invariant: a window that an earlier audit has read is read again only if its seg
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from kpybroker.audit.findings import DAMAGE, NOTE, OFFSETS, SEQUENCES, SINCE, Finding, Place
@@ -76,27 +77,29 @@ def _is_same(kept: Kept, replica: Replica, identities: Mapping[int, tuple[int, .
 
 
 def _changed(kept: Kept, identities: Mapping[int, tuple[int, ...]], start: int) -> Iterator[tuple[int, int]]:
-    """The ranges of windows before the cut whose segments are not those of the earlier audit."""
+    """The ranges of windows before the cut whose segments are not those of the earlier audit. A source without numbers
+    for its segments has none."""
     old = sorted(kept.identities)
-    ends = [*old[1:], kept.whole.next_offset]
-    for base, end in zip(old, ends, strict=True):
+    for base, end in pairwise([*old, kept.whole.next_offset]):
         is_active = base == old[-1]
         identity = identities.get(base)
         if is_active and identity is not None and identity[0] >= kept.identities[base][0]:
             continue  # it has grown, as the active segment does
-        if base >= kept.cut or end <= start or identity == kept.identities[base]:
+        if end <= start or identity == kept.identities[base]:
             continue
-        first = base // WINDOW_OFFSETS * WINDOW_OFFSETS
-        yield max(first, kept.whole.start), min(-(-end // WINDOW_OFFSETS) * WINDOW_OFFSETS, kept.cut)
+        first = max(base // WINDOW_OFFSETS * WINDOW_OFFSETS, kept.whole.start)
+        last = min(-(-end // WINDOW_OFFSETS) * WINDOW_OFFSETS, kept.cut)
+        if first < last:
+            yield first, last
 
 
 def _in_one(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Ascending ranges, those that touch joined: several segments may lie in one window."""
     whole: list[tuple[int, int]] = []
     for start, end in ranges:
-        if start < end and whole and start <= whole[-1][1]:
+        if whole and start <= whole[-1][1]:
             whole[-1] = whole[-1][0], max(end, whole[-1][1])
-        elif start < end:
+        else:
             whole.append((start, end))
     return whole
 
@@ -107,11 +110,10 @@ def joined(source: Source, planned: Plan, read: Sequence[tuple[Task, Stretch]], 
     findings = list(planned.findings)
     if kept is not None and planned.is_same:
         return Joined(kept.whole, kept, findings)
-    old = None if kept is None else kept.at_cut
-    old_end = 0 if kept is None or old is None else kept.cut
+    old, old_end = (None, 0) if kept is None else (kept.at_cut, kept.cut)
     again = [stretch for task, stretch in read if task.end <= old_end]
     fresh = [stretch for task, stretch in read if task.end > old_end]
-    if old is not None and planned.again:
+    if old is not None:
         old, changes = _compared_again(replica, old, planned.again, again, facts)
         findings += changes
     begin = [] if old is None else [old]

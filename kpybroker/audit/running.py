@@ -219,8 +219,8 @@ def _bounds(each: Audited) -> groups.Bounds:
 
 def compare(source: Source, several: Sequence[Audited], damaged: set[tuple[str, str, int, int]]) -> Iterator[Finding]:
     """Compare the replicas of one partition below the high watermark, each with the one that has most."""
-    marks = [each.replica.high_watermark for each in several if each.replica.high_watermark >= 0]
-    mark = max(marks, default=-1)
+    mark = max(each.replica.high_watermark for each in several)
+    is_certain = mark >= 0
     for each in several:
         own = each.replica.high_watermark
         if own > each.whole.next_offset and not each.replica.is_running:
@@ -232,11 +232,11 @@ def compare(source: Source, several: Sequence[Audited], damaged: set[tuple[str, 
     for other in several:
         if other is reference:
             continue
-        end = min(reference.whole.next_offset, other.whole.next_offset, mark if mark >= 0 else END_OF_ALL)
+        end = min(reference.whole.next_offset, other.whole.next_offset, mark if is_certain else END_OF_ALL)
         if other.whole.next_offset < mark and not other.replica.high_watermark > other.whole.next_offset:
             text = f"ends at {other.whole.next_offset}, {mark - other.whole.next_offset} offsets behind the others"
             yield _finding(NOTE, other, other.whole.next_offset, text)
-        yield from _compare_two(source, reference, other, end, damaged, is_certain=mark >= 0)
+        yield from _compare_two(source, reference, other, end, damaged, is_certain=is_certain)
 
 
 def _reference(several: Sequence[Audited]) -> Audited:

@@ -68,6 +68,11 @@ class Run(NamedTuple):
     offset: int
     timestamp: int
 
+    def raised(self, epoch: int, timestamp: int) -> "Run":
+        """The run with the epoch of a marker behind it."""
+        rises = epoch > self.epoch and self.first_sequence != UNKNOWN
+        return self._replace(epoch=epoch, sequence=FRESH if rises else self.sequence, timestamp=timestamp)
+
 
 class Open(NamedTuple):
     """A transaction without an end: where it begins, its producer's epoch, and the time of its first batch."""
@@ -185,6 +190,7 @@ def _join(a: Stretch, b: Stretch) -> Stretch:
 def _runs(a: Stretch, b: Stretch, *, is_gap: bool) -> tuple[dict[int, Run], tuple[Break, ...]]:
     runs = dict(a.runs)
     breaks = [*a.breaks, *b.breaks]
+    seen = {(each.producer_id, each.offset) for each in b.breaks}  # by a marker before the first batch
     for producer_id, behind in b.runs.items():
         before = runs.get(producer_id)
         is_behind_gap = behind.behind_gap or is_gap
@@ -194,14 +200,12 @@ def _runs(a: Stretch, b: Stretch, *, is_gap: bool) -> tuple[dict[int, Run], tupl
             runs[producer_id] = behind
             continue
         if behind.first_sequence == UNKNOWN:
-            rises = behind.epoch > before.epoch
-            sequence = FRESH if rises else before.sequence
-            runs[producer_id] = before._replace(
-                epoch=max(behind.epoch, before.epoch), sequence=sequence, timestamp=behind.timestamp
-            )
+            runs[producer_id] = before.raised(max(behind.epoch, before.epoch), behind.timestamp)
             continue
         text = sequence_break(before.epoch, before.sequence, behind.first_epoch, behind.first_sequence)
-        if text and not is_behind_gap and a.last_gap <= before.offset:
+        is_new = (producer_id, behind.first_offset) not in seen
+        is_excused = behind.first_epoch >= before.epoch and (is_behind_gap or a.last_gap > before.offset)
+        if text and is_new and not is_excused:
             breaks.append(Break(producer_id, behind.first_offset, text, behind.first_place))
         runs[producer_id] = behind if before.first_sequence == UNKNOWN else Run(*before[:5], *behind[5:])
     return runs, tuple(breaks)
@@ -227,15 +231,15 @@ def _transactions(a: Stretch, b: Stretch) -> tuple[dict[int, Open], dict[int, He
 def sequence_break(epoch: int, sequence: int, its_epoch: int, its_sequence: int) -> str:
     """The contradiction of a batch with its producer's batch before it, in words; empty if it continues it.
 
-    A new epoch begins at sequence 0, and sequences wrap from 2^31 - 1 to 0.
+    A new epoch begins at sequence 0, and sequences wrap from 2^31 - 1 to 0. Batches that are missing between the two
+    excuse all but an epoch that falls.
     """
-    if sequence == UNKNOWN and its_epoch == epoch:
-        return ""
     if its_epoch < epoch:
         return f"epoch {its_epoch} follows epoch {epoch}"
-    expected = 0 if its_epoch > epoch or sequence == FRESH else sequence + 1 & 0x7FFF_FFFF
-    if its_sequence == expected:
+    if sequence == UNKNOWN:
         return ""
-    if its_epoch > epoch:
-        return f"epoch {its_epoch} begins with sequence {its_sequence} instead of 0"
+    if its_epoch > epoch or sequence == FRESH:
+        return f"epoch {its_epoch} begins with sequence {its_sequence} instead of 0" if its_sequence else ""
+    if its_sequence == sequence + 1 & 0x7FFF_FFFF:
+        return ""
     return f"sequence {its_sequence} follows {sequence} of epoch {epoch}"

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from kpybroker.audit.findings import BYTES, DAMAGE, OFFSETS, Finding, Place, Report
 from kpybroker.audit.stretch import (
-    FRESH,
     MARKER,
     NO_OFFSET,
     UNKNOWN,
@@ -328,18 +327,16 @@ class Walk:
         if header.base_sequence < 0:
             return
         run = self.runs.get(producer_id)
+        if run is not None:
+            text = sequence_break(run.epoch, run.sequence, header.producer_epoch, header.base_sequence)
+            if text and (header.producer_epoch < run.epoch or self._last_gap <= run.offset):
+                self._breaks.append(Break(producer_id, base, text, place))
         last = (header.producer_epoch, header.last_sequence, base + header.last_offset_delta, header.max_timestamp)
         if run is None or run.first_sequence == UNKNOWN:
-            if run is not None and run.epoch > header.producer_epoch:
-                self._breaks.append(Break(producer_id, base, _older(header, run), place))
-            is_behind_gap = self._last_gap >= 0
-            first = (header.producer_epoch, header.base_sequence, base, place, is_behind_gap)
+            first = (header.producer_epoch, header.base_sequence, base, place, self._last_gap >= 0)
             self.runs[producer_id] = Run(*first, *last)
-            return
-        text = sequence_break(run.epoch, run.sequence, header.producer_epoch, header.base_sequence)
-        if text and self._last_gap <= run.offset:
-            self._breaks.append(Break(producer_id, base, text, place))
-        self.runs[producer_id] = Run(*run[:5], *last)
+        else:
+            self.runs[producer_id] = Run(*run[:5], *last)
 
     def _marker(self, header: BatchHeader, base: int, view: memoryview, at: int, place: Place) -> None:
         try:
@@ -363,9 +360,5 @@ class Walk:
         if run is None:
             first = (epoch, UNKNOWN, NO_OFFSET, place, False)
             self.runs[producer_id] = Run(*first, epoch, UNKNOWN, NO_OFFSET, header.max_timestamp)
-        elif epoch > run.epoch:
-            self.runs[producer_id] = run._replace(epoch=epoch, sequence=FRESH, timestamp=header.max_timestamp)
-
-
-def _older(header: BatchHeader, run: Run) -> str:
-    return f"epoch {header.producer_epoch} follows epoch {run.epoch}"
+        else:
+            self.runs[producer_id] = run.raised(max(epoch, run.epoch), header.max_timestamp)

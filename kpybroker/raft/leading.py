@@ -43,7 +43,7 @@ def note_fetch(leader: Leader, voters: Voters, fetch: Fetch, next_offset: int, n
         return
     if fetch.offset >= next_offset:
         known.caught_up_wall_ms = wall_ms
-    elif 0 < known.leaders_next_offset <= fetch.offset:
+    elif known.leaders_next_offset <= fetch.offset:
         known.caught_up_wall_ms = known.fetched_wall_ms
     known.leaders_next_offset = next_offset
     known.end_offset, known.fetched_ms, known.fetched_wall_ms = fetch.offset, now_ms, wall_ms

@@ -144,7 +144,7 @@ class LogView:
             return False
         if offset == 0 or offset < self.start_offset or last_fetched_epoch < self.start_epoch:
             return True
-        return 0 < offset == self.start_offset and last_fetched_epoch != self.start_epoch
+        return offset == self.start_offset and last_fetched_epoch != self.start_epoch
 
     def lacks(self, snapshot: OffsetAndEpoch) -> bool:
         """Whether this log lacks records that a leader's snapshot stands for (``truncateToLatestSnapshot``)."""

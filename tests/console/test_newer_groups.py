@@ -8,10 +8,6 @@ import pytest
 from console_node import ConsoleNode, console_node
 from stage import flight
 
-from kpybroker.console.views import stuck
-from kpybroker.console.views.groups import MemberRow, ShareRow
-from kpybroker.console.views.stuck_shares import ShareFacts, verdict_on_shares
-from kpybroker.console.views.stuck_streams import Handover, StreamsFacts, verdict_on_streams
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.streams_group_heartbeat import Topology
@@ -114,109 +110,6 @@ def test_a_streams_group_tells_its_tasks_and_what_they_wait_for(node: ConsoleNod
         )
         assert client.call(streaming("reading", "one", -1), 0).error_code == 0
         assert told(page_of(node, "reading"))[-1] == "app at 127.0.0.1 left"
-
-
-# The sentences
-
-
-def member(client: str, silent_s: float = 1.0) -> MemberRow:
-    return MemberRow(f"{client}-1", None, client, "10.0.0.1", ("t-0",), "", silent_s)
-
-
-def share(**changes: Any) -> ShareRow:
-    usual: dict[str, Any] = {
-        "topic": "t",
-        "partition": 0,
-        "start_offset": 5,
-        "end_offset": 9,
-        "unread": 4,
-        "locked": 2,
-        "most_locked": 2000,
-        "holder": "ann at 10.0.0.1",
-        "held_offset": 5,
-        "held_s": 2.0,
-        "lock_left_s": 28.0,
-        "retried_offset": None,
-        "deliveries": 0,
-        "most_deliveries": 5,
-    }
-    return ShareRow(**{**usual, **changes})
-
-
-def share_facts(**changes: Any) -> ShareFacts:
-    usual: dict[str, Any] = {"members": [member("ann")], "shares": [share()], "without_state": [], "unassigned": []}
-    return ShareFacts(**{**usual, **changes})
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"members": []}, "nobody reads the 4 records that are left"),
-        ({"members": [member("ann", 20.0)]}, "ann at 10.0.0.1 has sent no heartbeat for 20 s"),
-        ({"shares": [share(retried_offset=6, deliveries=4)]}, "Record 6 of t-0 was delivered 4 times of at most 5"),
-        ({"shares": [share(locked=2000)]}, "Members have 2,000 records of t-0, as many as"),
-        ({"shares": [share(held_s=20.0, lock_left_s=10.0)]}, "ann at 10.0.0.1 has had record 5 of t-0 for 20 s"),
-        ({"without_state": ["t-1"]}, "t-1 waits for its delivery state"),
-        ({"unassigned": ["t-1"]}, "No member has t-1 yet"),
-    ],
-)
-def test_a_stuck_share_group_says_why(changes: dict[str, Any], words: str) -> None:
-    is_stuck, line = verdict_on_shares(share_facts(**changes))
-    assert is_stuck
-    assert words in line
-
-
-def test_a_share_group_that_gets_on_is_not_called_stuck() -> None:
-    assert verdict_on_shares(share_facts()) == (False, "It reads: 4 records are left, of which members have 2 now.")
-    assert verdict_on_shares(share_facts(shares=[share(unread=0, locked=0)])) == (False, "It has read everything.")
-    assert not verdict_on_shares(share_facts(shares=[]))[0]
-    assert not verdict_on_shares(share_facts(shares=[share(retried_offset=6, deliveries=2)]))[0]
-
-
-def streams_facts(**changes: Any) -> StreamsFacts:
-    usual: dict[str, Any] = {
-        "members": [member("app")],
-        "problem": "",
-        "shutdown_by": "",
-        "is_delayed": False,
-        "handovers": [],
-        "unowned": [],
-        "warm_ups": [],
-    }
-    return StreamsFacts(**{**usual, **changes})
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"problem": "Internal topics are missing: g-changelog"}, "It has no tasks: Internal topics are missing"),
-        ({"shutdown_by": "app at 10.0.0.1"}, "app at 10.0.0.1 asked for the end of the application"),
-        ({"members": [member("app", 40.0)]}, "has sent no heartbeat for 40 s, and keeps its tasks"),
-        ({"is_delayed": True}, "waits a moment for more members"),
-        ({"handovers": [Handover("task 0_1", "new", "old")]}, "Task 0_1 waits until old has given it up to new."),
-        ({"handovers": [Handover("task 0_1", "new", None)] * 2}, "Task 0_1 has no owner until new takes it"),
-        ({"unowned": ["task 0_2"]}, "Task 0_2 has no owner"),
-    ],
-)
-def test_a_stuck_streams_group_says_why(changes: dict[str, Any], words: str) -> None:
-    found = verdict_on_streams(streams_facts(**changes))
-    assert found is not None
-    assert found[0]
-    assert words in found[1]
-
-
-def test_a_streams_group_that_warms_up_is_not_stuck_and_all_else_is_as_for_other_groups() -> None:
-    warm = verdict_on_streams(streams_facts(warm_ups=[("task 0_1", "new at 10.0.0.1")]))
-    assert warm == (False, "It reads, and new at 10.0.0.1 warms up task 0_1, which moves there afterwards.")
-    assert verdict_on_streams(streams_facts()) is None
-    assert verdict_on_streams(streams_facts(members=[], problem="x")) is None
-
-
-def test_a_reader_without_a_group_says_what_holds_it_back() -> None:
-    pin = stuck.OpenTransaction(7, "payments", 3)
-    assert "an open transaction of payments, since offset 3," in stuck.verdict_on_reader("t-0", 3, pin, 0.0)
-    assert stuck.verdict_on_reader("t-0", 3, None, 45.0).startswith("It has not fetched for 45 s")
-    assert stuck.verdict_on_reader("t-0", 3, None, 1.0) == ""
 
 
 def test_a_reader_without_a_group_has_a_lag_in_records_and_in_time(node: ConsoleNode) -> None:

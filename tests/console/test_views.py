@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.console.plots import Line, Plot, svg_of
-from kpybroker.console.views import stuck
 from kpybroker.console.views.cluster import Disk, Node, Tally, health_of, reason_of
 from kpybroker.console.views.connections import loop_shares
 from kpybroker.console.views.content import content_of, indented, is_json, visible
-from kpybroker.console.views.groups import MemberRow, PositionRow, story_of
+from kpybroker.console.views.groups import story_of
 from kpybroker.console.views.retention import next_deletion
 from kpybroker.console.views.topics import plain_text
 from kpybroker.groups import stories
@@ -120,158 +119,6 @@ def test_what_retention_deletes_next_is_what_it_deletes() -> None:
 
 
 # Groups
-
-
-def member(client: str, state: str = "", assigned: tuple[str, ...] = ()) -> MemberRow:
-    return MemberRow(f"{client}-1", None, client, "10.0.0.1", assigned, state)
-
-
-def position(**changes: Any) -> PositionRow:
-    usual = {
-        "topic": "t",
-        "partition": 0,
-        "committed": 5,
-        "commit_ms": 1_000,
-        "metadata": "",
-        "end_offset": 9,
-        "stable_offset": 9,
-        "lag": 4,
-        "lag_s": 1.0,
-        "member": "ann",
-        "fetched": 9,
-        "fetched_s": 0.1,
-        "start_offset": 0,
-    }
-    return PositionRow(**{**usual, **changes})
-
-
-NEVER = position(committed=None, commit_ms=None, lag=None, lag_s=None, fetched=None, fetched_s=None)
-"""A partition of a member that has neither fetched nor committed anything."""
-
-
-OF_LOG = "its log has 9 offsets, and auto.offset.reset says where it begins"
-SENT = "ann reads t-0, and has never committed there: it was sent the records before 9, and the log ends at 9."
-
-
-def verdict(state: str = "Stable", **changes: Any) -> tuple[bool, str]:
-    usual = {
-        "members": [member("ann", assigned=("t-0",))],
-        "positions": [position()],
-        "open_transactions": {},
-        "lost_members": 0,
-        "now_ms": 2_000,
-    }
-    return stuck.verdict_on(stuck.Facts(state=state, **{**usual, **changes}))
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"state": "PreparingRebalance", "members": [member("ann", stuck.OWES_JOIN)]}, "until ann at 10.0.0.1 rejoins"),
-        ({"state": "CompletingRebalance", "members": [member("ann", stuck.OWES_SYNC)]}, "until ann at 10.0.0.1 syncs"),
-        ({"state": "PreparingRebalance", "members": []}, "waits a moment for more members"),
-        ({"state": "Empty", "members": [], "positions": [position(fetched=None)]}, "nobody reads the 4 records"),
-        ({"positions": [position(start_offset=7)]}, "position 5 of t-0 are deleted; the log begins at 7"),
-        ({"lost_members": 3}, "3 members were lost while its position stayed at 5 of t-0"),
-        ({"positions": [position(member=None)]}, "No member has t-0"),
-        ({"positions": [position(fetched=None)], "now_ms": 60_000}, "does not fetch it: it is paused"),
-        ({"now_ms": 60_000}, "has not committed for 59 s"),
-        ({"still_s": {("t", 0): 40.0}}, "reads t-0, and commits 5 again and again"),
-        ({"positions": [NEVER], "assigned_ms": 1_000, "now_ms": 45_000}, "ann has t-0 and does not fetch it"),
-        ({"positions": [NEVER], "assigned_ms": None, "now_ms": 45_000}, "Its log has 9 offsets"),
-        ({"positions": [position(committed=9, fetched=9, fetched_s=40.0, end_offset=99, lag=90)]}, "90 records wait"),
-        ({"positions": [position(committed=None, commit_ms=None, lag=None, fetched_s=31.0)]}, "does not fetch"),
-        (
-            {"positions": [position(fetched_s=31.0, end_offset=99)], "still_s": {("t", 0): 31.0}},
-            "ann has t-0 and does not fetch it",
-        ),
-    ],
-)
-def test_a_stuck_group_is_told_why_in_a_sentence(changes: dict[str, Any], words: str) -> None:
-    is_stuck, line = verdict(**changes)
-    assert is_stuck
-    assert words in line
-
-
-def test_an_open_transaction_that_holds_readers_back_is_named() -> None:
-    pinned = {("t", 0): stuck.OpenTransaction(77, "payments", 6)}
-    is_stuck, line = verdict(open_transactions=pinned, positions=[position(stable_offset=6, fetched=6)])
-    assert is_stuck
-    assert "An open transaction of payments, since offset 6 of t-0" in line
-    assert not verdict(open_transactions=pinned, positions=[position(stable_offset=8, fetched=6)])[0]
-
-
-def test_members_of_a_streams_group_have_tasks_and_no_partition_is_called_unassigned() -> None:
-    tasks = [member("ann", assigned=("task 0_1",))]
-    is_stuck, line = verdict(members=tasks, positions=[position(member=None)])
-    assert (is_stuck, "4 records are left" in line) == (False, True)
-
-
-PACE = stuck.Pace
-
-
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({}, "4 records are left. Whether it catches up shows when this page has watched it for 10 s."),
-        (
-            {"pace": PACE(3, 1, 20)},
-            "It commits 3.0 records/s, and 1.0/s are written. 4 records are left: it catches up in 2 s.",
-        ),
-        (
-            {"pace": PACE(50, 1_200, 20)},
-            "It commits 50 records/s, and 1,200/s are written: it falls further behind. 4 records are left.",
-        ),
-        (
-            {"pace": PACE(11, 11, 20)},
-            "It commits 11 records/s, and 11/s are written: its lag stays. 4 records are left.",
-        ),
-        ({"positions": [position(lag=0)]}, "It has read everything."),
-        ({"positions": []}, "It has committed no position yet."),
-        ({"positions": [], "members": []}, "It has no member."),
-        ({"positions": [], "is_partial": True}, stuck.HIDDEN),
-        (
-            {"positions": [position(lag=0)], "is_partial": True},
-            "It has read everything of the positions that are shown.",
-        ),
-        ({"positions": [position(lag=0, fetched=None)], "members": [], "is_partial": True}, "It has no member."),
-        ({"positions": [position(lag=0, fetched=None)], "members": []}, "It has no member. It has read everything."),
-        (
-            {"positions": [position(committed=None, commit_ms=None, lag=None)]},
-            SENT,
-        ),
-        (
-            {"positions": [position(committed=None, commit_ms=None, lag=None), position(partition=1, lag=0)]},
-            f"It has read everything else. {SENT}",
-        ),
-        (
-            {"positions": [NEVER], "assigned_ms": 1_500},
-            f"ann has t-0, and does not fetch it yet: {OF_LOG}.",
-        ),
-        (
-            {"positions": [position(lag=None, lag_s=None, end_offset=None, stable_offset=None, fetched=None)]},
-            "Another node leads t-0, and knows how far it is.",
-        ),
-        (
-            {"positions": [NEVER], "reads_elsewhere": True, "now_ms": 90_000},
-            f"ann has t-0, and has never committed there: {OF_LOG}.",
-        ),
-        (
-            {"positions": [position(committed=7, fetched=9, fetched_s=60.0, end_offset=99, lag=92)]},
-            "92 records are left. Whether it catches up shows when this page has watched it for 10 s.",
-        ),
-    ],
-)
-def test_a_group_that_gets_on_is_described_by_what_is_known(changes: dict[str, Any], line: str) -> None:
-    assert verdict(**changes) == (False, line)
-
-
-@pytest.mark.parametrize(
-    ("pace", "falls"),
-    [(PACE(95, 100, 15), False), (PACE(95, 100, 50), True), (PACE(0, 0, 50), False), (PACE(80, 100, 15), True)],
-)
-def test_a_group_falls_behind_by_more_than_the_steps_of_its_commits(pace: stuck.Pace, falls: bool) -> None:
-    assert pace.falls_behind == falls
 
 
 def test_a_story_names_who_joined_who_was_slow_and_who_is_missing() -> None:

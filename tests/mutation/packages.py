@@ -79,19 +79,27 @@ PACKAGES: Final[dict[str, Package]] = {
             *("stretch", "tables", "walk", "windows"),
         ),
         (
-            "audit/test_mapping.py",
+            "audit/test_walking.py",
+            "audit/test_joining.py",
+            "audit/test_summaries.py",
+            "audit/test_comparing.py",
+            "audit/test_counts_and_keys.py",
             "audit/test_planted_faults.py",
             "audit/test_mirrors.py",
             "audit/test_later_audits.py",
         ),
     ),
-    "console": Package(("kpybroker/console/views",), ("console/test_views.py", "console/test_group_progress.py")),
+    "console": Package(
+        ("kpybroker/console/views",),
+        tuple(f"console/test_{name}.py" for name in ("views", "verdicts", "rows_of_pages", "contents")),
+    ),
     "zookeeper": Package(
         (
             "kpybroker/zookeeper/controller",
             "kpybroker/zookeeper/migration",
             "kpybroker/zookeeper/tree",
             "kpybroker/zookeeper/view/progress.py",
+            *_modules("kpybroker/zookeeper/controlling", "topics", "words"),
             *_modules(
                 "kpybroker/zookeeper/broker",
                 *("acl_requests", "apis", "client_configs", "controller_requests", "protection_records"),
@@ -109,9 +117,17 @@ PACKAGES: Final[dict[str, Package]] = {
                 *("another_reign", "tree", "session", "zookeeper_controller_events", "controller_requests", "features"),
                 *("migration", "migration_progress", "two_controllers", "protection_znodes", "refusals_of_brokers"),
                 *("zookeeper_registration", "zookeeper_protection", "simulated"),
+                *(
+                    "topic_writes",
+                    "words",
+                    "znode_contents",
+                    "bytes_of_zookeeper",
+                    "requests_of_clients",
+                    "differences",
+                ),
             )
         ),
     ),
-    "kpywire": Package(("wire/kpywire",), ("wire",)),
+    "kpywire": Package(("wire/kpywire",), ("wire", "columns")),
     "kpystorage": Package(("storage/kpystorage",), ("storage",)),
 }

@@ -346,6 +346,32 @@ def test_a_replica_in_a_failed_directory_does_not_lead() -> None:
     assert cluster.children(paths.LOG_DIR_EVENTS) == []
 
 
+def test_each_report_of_a_failed_directory_is_heard() -> None:
+    cluster = Cluster()
+    cluster.candidate(3)
+    for name in ("t", "u"):
+        cluster.create_topic(name, [[1, 2]])
+        cluster.settle()
+    for name, leaders in (("t", (2, 1)), ("u", (2, 2))):
+        cluster.brokers[1].failed.add(TopicPartition(name, 0))
+        cluster.write(f"{paths.LOG_DIR_EVENTS}/log_dir_event_", requests.encode_log_dir_failure(1), is_sequential=True)
+        cluster.settle()
+        assert (cluster.state("t").leader, cluster.state("u").leader) == leaders
+        assert cluster.children(paths.LOG_DIR_EVENTS) == [], "and the report is removed"
+
+
+def test_a_topic_that_was_deleted_may_be_created_again() -> None:
+    cluster = Cluster()
+    cluster.candidate(3)
+    for replicas in ([[1, 2]], [[2, 1], [1, 2]]):
+        cluster.create_topic("t", replicas)
+        cluster.settle()
+        assert [cluster.state("t", number).leader for number in range(len(replicas))] == [each[0] for each in replicas]
+        cluster.delete_topic("t")
+        cluster.settle()
+        assert not cluster.is_there(paths.topic("t"))
+
+
 def test_another_controller_takes_over_and_finishes_what_was_begun() -> None:
     cluster = Cluster()
     one, two = cluster.candidate(1), cluster.candidate(2)

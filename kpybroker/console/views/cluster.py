@@ -14,7 +14,8 @@ GOOD, WARNING, BAD = "good", "warning", "bad"
 NO_LEADER, UNDER_REPLICATED = "without a leader", "under-replicated"
 MOST_TROUBLES: Final = 200
 """The most partitions that are listed; the others are counted."""
-FULL_SHARE: Final = 0.95
+LEAST_FREE_SHARE: Final = 0.05
+"""A disk with less free space is nearly full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,7 @@ def health_of(
 def _is_full(disk: Disk) -> bool:
     if disk.total_bytes is None or disk.usable_bytes is None or disk.total_bytes <= 0:
         return False
-    return disk.usable_bytes < disk.total_bytes * (1 - FULL_SHARE)
+    return disk.usable_bytes < disk.total_bytes * LEAST_FREE_SHARE
 
 
 def _count(number: int, one: str, more: str) -> str:

@@ -1,0 +1,327 @@
+"""One node of three in time: when it begins, asks for votes, stands, gives up and resigns, step by step."""
+
+import pytest
+from one_of_three import (
+    DISK,
+    DRAWN_MS,
+    ELECTION_MS,
+    FETCH_MS,
+    LED,
+    NEW,
+    SNAPSHOT,
+    VOTERS,
+    batch,
+    candidate,
+    grant,
+    in_the_log,
+    leader,
+    node,
+    prospective,
+    sent,
+)
+
+from kpybroker.raft.events import (
+    Answered,
+    Asked,
+    ElectionPersisted,
+    LogSynced,
+    Send,
+    Tick,
+    Unanswered,
+)
+from kpybroker.raft.messages import (
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    EpochResponse,
+    Fetch,
+    FetchSnapshot,
+    Known,
+    OffsetAndEpoch,
+    ReplicaKey,
+    Vote,
+)
+from kpybroker.raft.roles import (
+    NEVER,
+    Candidate,
+    ElectionState,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Unattached,
+)
+from kpybroker.raft.timing import DEFAULT_TIMING
+from kpybroker.raft.voters import Voter, voter_set
+
+# The start.
+
+
+@pytest.mark.parametrize(
+    ("election", "role", "leader_id", "deadline_ms"),
+    [
+        (NEW, Unattached, -1, ELECTION_MS + DRAWN_MS),
+        (ElectionState(4, voted_id=3), Unattached, -1, ELECTION_MS + DRAWN_MS),
+        (LED, Follower, 2, FETCH_MS),
+        (ElectionState(4, leader_id=1), Resigned, 1, ELECTION_MS + DRAWN_MS),
+        (ElectionState(2, leader_id=2), Unattached, -1, ELECTION_MS + DRAWN_MS),
+    ],
+)
+def test_a_voter_begins_with_what_its_disk_says(
+    election: ElectionState, role: type, leader_id: int, deadline_ms: float
+) -> None:
+    quorum = node(election)
+    assert isinstance(quorum.role, role)
+    assert (quorum.leader_id, quorum.role.deadline_ms) == (leader_id, deadline_ms)
+    assert quorum.epoch == max(election.epoch, 3), "the log knows of later epochs than an older quorum-state"
+    assert not quorum.is_leader
+
+
+def test_who_led_and_votes_no_more_observes() -> None:
+    for history in (in_the_log(VOTERS[1:]), in_the_log([Voter(1, DISK[9]), *VOTERS[1:]])):
+        quorum = node(ElectionState(4, leader_id=1), history)
+        assert isinstance(quorum.role, Unattached)
+        assert (quorum.leader_id, quorum.role.deadline_ms) == (-1, NEVER)
+        assert isinstance(sent(quorum)[0].request, Fetch)
+
+
+# Before an election.
+
+
+def test_a_voter_without_a_leader_asks_before_it_stands() -> None:
+    quorum = node()
+    assert sent(quorum) == [], "it waits to be found first"
+    quorum.step(Tick(), ELECTION_MS + DRAWN_MS - 1)
+    assert isinstance(quorum.role, Unattached)
+    quorum, asked, now_ms = prospective()
+    assert now_ms == ELECTION_MS + DRAWN_MS
+    assert isinstance(quorum.role, Prospective)
+    end = OffsetAndEpoch(20, 3)
+    assert asked == [
+        Send(each, Vote(4, ReplicaKey(1, DISK[1]), end, True, ReplicaKey(each, DISK[each]))) for each in (2, 3)
+    ]
+    assert quorum.role.deadline_ms == now_ms + ELECTION_MS + DRAWN_MS
+    assert quorum.epoch == 4, "and disturbs nobody with a new epoch"
+    quorum.step(Tick(), now_ms + 1)
+    assert sent(quorum) == [], "each is asked once"
+
+
+def test_a_follower_whose_leader_is_silent_asks_too() -> None:
+    quorum = node(LED)
+    sent(quorum)
+    quorum.step(Tick(), FETCH_MS - 1)
+    assert isinstance(quorum.role, Follower)
+    quorum.step(Tick(), FETCH_MS)
+    assert isinstance(quorum.role, Prospective)
+    assert quorum.leader_id == 2
+    assert {each.node_id for each in sent(quorum)} == {2, 3}
+
+
+def test_who_is_silent_is_asked_again_after_its_backoff() -> None:
+    quorum, asked, now_ms = prospective()
+    quorum.step(Unanswered(2, asked[0].request), now_ms)
+    assert sent(quorum) == []
+    assert quorum.deadline_ms == now_ms + DEFAULT_TIMING.retry_backoff_ms
+    quorum.step(Tick(), quorum.deadline_ms)
+    assert [each.node_id for each in sent(quorum)] == [2]
+
+
+def test_a_question_without_a_majority_ends_at_its_deadline() -> None:
+    quorum, _, _ = prospective()
+    quorum.step(Tick(), quorum.deadline_ms - 1)
+    assert isinstance(quorum.role, Prospective)
+    now_ms = quorum.deadline_ms
+    quorum.step(Tick(), now_ms)
+    assert isinstance(quorum.role, Unattached)
+    assert quorum.role.deadline_ms == now_ms + ELECTION_MS + DRAWN_MS
+
+
+def test_two_refusals_of_three_end_the_question_at_once() -> None:
+    quorum, asked, now_ms = prospective()
+    grant(quorum, asked[0], now_ms, granted=False)
+    assert isinstance(quorum.role, Prospective)
+    grant(quorum, asked[1], now_ms, granted=False)
+    assert isinstance(quorum.role, Unattached)
+    assert quorum.role.deadline_ms == now_ms + ELECTION_MS + DRAWN_MS
+
+
+def test_who_asked_because_its_leader_was_silent_goes_back_to_it_when_others_still_hear_it() -> None:
+    quorum = node(LED)
+    sent(quorum)
+    quorum.step(Tick(), FETCH_MS)
+    for send in sent(quorum):
+        grant(quorum, send, FETCH_MS, granted=False)
+    assert isinstance(quorum.role, Follower)
+    assert (quorum.leader_id, quorum.role.deadline_ms) == (2, FETCH_MS + ELECTION_MS + DRAWN_MS)
+
+
+def test_a_voter_whose_process_is_gone_makes_the_question_end_sooner_and_be_asked_again_soon() -> None:
+    quorum, asked, now_ms = prospective()
+    quorum.step(Unanswered(2, asked[0].request, is_gone=True), now_ms)
+    assert isinstance(quorum.role, Prospective)
+    grant(quorum, asked[1], now_ms, granted=False)
+    assert isinstance(quorum.role, Unattached)
+    assert quorum.role.deadline_ms == now_ms + 50, "the middle of the first backoff"
+
+
+def test_a_voter_that_was_gone_and_answers_is_back() -> None:
+    quorum, asked, now_ms = prospective()
+    quorum.step(Unanswered(2, asked[0].request, is_gone=True), now_ms)
+    assert isinstance(quorum.role, Prospective)
+    role = quorum.role
+    now_ms = quorum.deadline_ms
+    quorum.step(Tick(), now_ms)
+    (again,) = sent(quorum)
+    grant(quorum, again, now_ms, granted=False)
+    assert role.votes.gone == set()
+    assert quorum.role is role
+
+
+def test_an_answer_that_came_late_counts_for_nothing() -> None:
+    quorum, asked, now_ms = candidate()
+    late = quorum.role
+    quorum.step(Tick(), quorum.deadline_ms)
+    assert quorum.role is not late
+    assert isinstance(quorum.role, Prospective)
+    grant(quorum, asked[0], now_ms)
+    assert isinstance(quorum.role, Prospective)
+    assert quorum.role.votes.granted == [1]
+
+
+# The election.
+
+
+def test_a_candidate_votes_for_itself_on_disk_first_and_begins_its_time_then() -> None:
+    quorum, asked, now_ms = prospective()
+    grant(quorum, asked[0], now_ms)
+    role = quorum.role
+    assert isinstance(role, Candidate)
+    assert role.election == ElectionState(5, -1, 1, DISK[1])
+    assert quorum.deadline_ms == NEVER, "no time runs while the disk is slow"
+    quorum.step(Tick(), now_ms + 10 * ELECTION_MS)
+    assert quorum.role is role
+    assert role.granted == []
+    ready = quorum.ready()
+    assert ready is not None
+    assert ready.election == role.election
+    assert not ready.said
+    assert quorum.ready() is None
+    quorum.step(ElectionPersisted(role.election), now_ms + 10 * ELECTION_MS)
+    assert role.granted == [1]
+    assert role.deadline_ms == now_ms + 11 * ELECTION_MS + DRAWN_MS
+    asked = sent(quorum)
+    assert [each.request for each in asked] == [
+        Vote(5, ReplicaKey(1, DISK[1]), OffsetAndEpoch(20, 3), False, ReplicaKey(each, DISK[each])) for each in (2, 3)
+    ]
+
+
+def test_a_lost_election_is_followed_by_a_random_wait_that_grows() -> None:
+    quorum, asked, now_ms = candidate()
+    waits = []
+    for _ in range(6):
+        role = quorum.role
+        assert isinstance(role, Candidate)
+        grant(quorum, asked[0], now_ms, granted=False)
+        assert not role.is_lost
+        grant(quorum, asked[1], now_ms, granted=False)
+        assert role.is_lost
+        waits.append(role.deadline_ms - now_ms)
+        quorum.step(Tick(), role.deadline_ms - 1)
+        assert quorum.role is role
+        now_ms = role.deadline_ms
+        quorum.step(Tick(), now_ms)
+        assert isinstance(quorum.role, Prospective)
+        grant(quorum, sent(quorum)[0], now_ms)
+        asked = sent(quorum, now_ms)
+    assert waits == [50, 100, 200, 400, 500, 500]
+
+
+def test_a_candidate_without_answers_asks_again_at_its_deadline() -> None:
+    quorum, _, now_ms = candidate()
+    assert quorum.deadline_ms == now_ms + ELECTION_MS + DRAWN_MS
+    epoch = quorum.epoch
+    quorum.step(Tick(), quorum.deadline_ms)
+    assert isinstance(quorum.role, Prospective)
+    assert quorum.epoch == epoch
+
+
+def test_an_answer_of_a_newer_epoch_ends_a_candidacy() -> None:
+    quorum, asked, now_ms = candidate()
+    role = quorum.role
+    assert isinstance(role, Candidate)
+    deadline_ms = role.deadline_ms
+    grant(quorum, asked[0], now_ms, granted=False, epoch=9)
+    assert isinstance(quorum.role, Unattached)
+    assert (quorum.epoch, quorum.leader_id, quorum.role.deadline_ms) == (9, -1, deadline_ms)
+
+
+# The leader.
+
+
+def test_a_leader_announces_itself_until_a_voter_fetches() -> None:
+    quorum, told, now_ms = leader()
+    assert isinstance(quorum.role, Leader)
+    assert told == [Send(each, BeginQuorumEpoch(5, 1, ReplicaKey(each, DISK[each]))) for each in (2, 3)]
+    for send in told:
+        quorum.step(Answered(send.node_id, send.request, EpochResponse(Known(5, 1))), now_ms)
+    assert quorum.deadline_ms == now_ms + FETCH_MS / 2
+    quorum.step(Asked("f", Fetch(5, ReplicaKey(3, DISK[3]), 20, 3, -1, 500)), now_ms + 10)
+    quorum.step(Tick(), now_ms + FETCH_MS / 2 - 1)
+    assert sent(quorum) == []
+    quorum.step(Tick(), now_ms + FETCH_MS / 2)
+    assert [each.node_id for each in sent(quorum)] == [2]
+    quorum.step(Tick(), now_ms + FETCH_MS / 2 + 10)
+    assert [each.node_id for each in sent(quorum)] == [3]
+
+
+def test_a_leader_that_no_majority_follows_resigns_after_one_and_a_half_fetch_timeouts() -> None:
+    quorum, _, now_ms = leader()
+    quorum.step(Asked("f", Fetch(5, ReplicaKey(2, DISK[2]), 20, 3, -1)), now_ms + 100)
+    due_ms = now_ms + 100 + 1.5 * FETCH_MS
+    quorum.step(Tick(), due_ms - 1)
+    assert quorum.is_leader
+    sent(quorum)
+    quorum.step(Tick(), due_ms)
+    assert isinstance(quorum.role, Resigned)
+    assert quorum.role.deadline_ms == due_ms + ELECTION_MS + DRAWN_MS
+    candidates = (ReplicaKey(2, DISK[2]), ReplicaKey(3, DISK[3]))
+    assert sent(quorum) == [Send(each, EndQuorumEpoch(5, 1, candidates)) for each in (2, 3)], "the best first"
+
+
+def test_fetched_snapshots_keep_a_leader_in_office() -> None:
+    quorum, _, now_ms = leader()
+    request = FetchSnapshot(5, ReplicaKey(2, DISK[2]), SNAPSHOT, 0, 100)
+    for _ in range(3):
+        now_ms += FETCH_MS
+        quorum.step(Asked("s", request), now_ms)
+    assert quorum.is_leader
+    quorum.step(Tick(), now_ms + 1.5 * FETCH_MS)
+    assert not quorum.is_leader
+
+
+def test_who_resigned_waits_for_others_and_stands_in_a_later_epoch_alone() -> None:
+    quorum = node(ElectionState(4, leader_id=1))
+    quorum.step(Tick(), ELECTION_MS + DRAWN_MS - 1)
+    assert isinstance(quorum.role, Resigned)
+    quorum.step(Tick(), ELECTION_MS + DRAWN_MS)
+    assert isinstance(quorum.role, Unattached)
+    assert (quorum.epoch, quorum.role.deadline_ms) == (5, ELECTION_MS + DRAWN_MS)
+    sent(quorum)
+    quorum.step(Tick(), ELECTION_MS + DRAWN_MS)
+    assert isinstance(quorum.role, Prospective), "it has waited, and asks at once"
+
+
+def test_a_removed_leader_leads_until_that_is_committed_and_then_observes() -> None:
+    quorum, _, now_ms = leader()
+    quorum.step(LogSynced(21), now_ms)
+    quorum.step(Asked("f", Fetch(5, ReplicaKey(2, DISK[2]), 21, 5, -1)), now_ms)
+    quorum.history.add_voters(21, voter_set(VOTERS[1:]))
+    quorum.step(Tick(), now_ms)
+    assert quorum.is_leader
+    quorum.log.append(batch(21, epoch=5))
+    for number in (2, 3):
+        quorum.step(Asked("f", Fetch(5, ReplicaKey(number, DISK[number]), 22, 5, -1)), now_ms)
+    quorum.step(LogSynced(22), now_ms)
+    assert isinstance(quorum.role, Unattached)
+    assert (quorum.leader_id, quorum.role.deadline_ms) == (-1, NEVER)
+    told = [each for each in sent(quorum) if isinstance(each.request, EndQuorumEpoch)]
+    assert [each.node_id for each in told] == [2, 3]
