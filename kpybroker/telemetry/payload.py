@@ -82,14 +82,17 @@ class _Reader:
         self._content = content
         self._position = 0
         self._open: list[tuple[str, int]] = [("data", len(content))]
-        self._name = ""
-        self._first_point = 0
-        self._is_sum = self._is_monotonic = False
-        self._temporality = 0
-        self._labels: dict[str, str] = {}
-        self._value: float | None = None
-        self._is_over = False
-        self._key = self._text = ""
+        # of the metric, the point and the label that are being read: set where one begins
+        self._name: str
+        self._first_point: int
+        self._is_sum: bool
+        self._is_monotonic: bool
+        self._temporality: int
+        self._labels: dict[str, str]
+        self._value: float | None
+        self._is_over: bool
+        self._key: str
+        self._text: str
 
     def step(self) -> bool:
         """Read some fields. Return whether there are more."""
@@ -165,7 +168,7 @@ class _Reader:
 
     def begin_metric(self) -> None:
         self._name, self._first_point = "", len(self.points)
-        self._is_sum = self._is_monotonic = self._is_over = False
+        self._is_sum = self._is_monotonic = False
         self._temporality = 0
 
     def end_metric(self) -> None:

@@ -128,6 +128,12 @@ class _Places(ast.NodeTransformer):
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         return self._arithmetic(node)
 
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
+        value = node.value
+        if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice):
+            return node  # the part of a text that a message quotes
+        return self.generic_visit(node)
+
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         value = node.value
         if isinstance(value, bool):

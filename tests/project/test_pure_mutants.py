@@ -29,6 +29,7 @@ def double(value: int, *, twice: bool = False) -> int:
     if value > values[1]:
         values[1] = value
     values[0] = value
+    text = f"{value} is too large: {values[:1]!r}"
     raise ValueError(f"{value + 1} is too large")
 '''
 
