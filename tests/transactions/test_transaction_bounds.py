@@ -1,5 +1,6 @@
-"""The bounds of one decision: batches stay within what the log takes, whatever the names are, and nothing is forgotten."""
+"""The bounds of one decision: batches stay within what the log takes, whatever the names are; nothing is forgotten."""
 
+import struct
 from typing import NamedTuple
 
 import pytest
@@ -7,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transaction_world import TIMEOUT_MS, Ticket, TransactionWorld
 
+from kpybroker.journal import ProducerEpoch
 from kpybroker.transactions import timeouts
 from kpybroker.transactions.coordinator import TransactionCoordinator
 from kpybroker.transactions.decision import SENDS_AT_ONCE, Decision
-from kpybroker.transactions.record import Record
+from kpybroker.transactions.record import Record, decode
 from kpybroker.transactions.settings import TransactionSettings
 from kpybroker.transactions.timers import Timers
 from kpybroker.transactions.transaction import NO_ID, State, Transaction
@@ -211,3 +213,89 @@ def test_a_request_whose_record_does_not_fit_is_refused(version: int) -> None:
     assert world.state() == "Empty"
     ticket: Ticket = world.init_ticket("y" * 2_000)
     assert ticket.response.error_code == error_codes.UNKNOWN_SERVER_ERROR
+
+
+@pytest.mark.parametrize("kind", ["init", "add", "offsets", "end"])
+def test_every_request_whose_record_the_log_does_not_take_is_answered_with_kafkas_error(
+    world: TransactionWorld, kind: str
+) -> None:
+    producer = world.started()
+    world.add(producer)
+    world.settings = world.settings._replace(max_batch_bytes=40)
+    if kind == "init":
+        assert world.init("y") == (error_codes.UNKNOWN_SERVER_ERROR, -1, -1)
+    elif kind == "add":
+        assert world.add(producer, ("u", 0)) == {("u", 0): error_codes.UNKNOWN_SERVER_ERROR}
+    elif kind == "offsets":
+        assert world.add_offsets(producer) == error_codes.UNKNOWN_SERVER_ERROR
+    else:
+        assert world.end(producer) == (error_codes.UNKNOWN_SERVER_ERROR, -1, -1)
+    assert world.state() == "Ongoing"
+
+
+def test_no_answer_throttles(world: TransactionWorld) -> None:
+    """Quotas are the node's: it sets the time where it sends the answer."""
+    answers = [world.init_ticket().response]
+    answers.append(world.end_ticket((world.transactions["x"].producer_id, 0), commit=False).response)
+    answers.append(world.listing())
+    assert [each.throttle_time_ms for each in answers] == [0, 0, 0]
+
+
+def test_no_producer_writes_to_the_log_of_transactions_in_a_transaction() -> None:
+    with pytest.raises(ValueError, match="producer 5 at offset 7"):
+        TransactionCoordinator(TransactionSettings).apply_marker(ProducerEpoch(5, 0), 7, commit=True)
+
+
+def test_the_same_deadline_again_changes_nothing() -> None:
+    timers = Timers()
+    timers.set("b", 200)
+    for _ in range(2):
+        timers.set("a", 100)
+    assert timers.pop_due(100) == "a"
+    assert timers.next_deadline_ms() == 200
+
+
+# Layouts that only look like the usual one
+
+ONE_TOPIC = bytes((2, 2)) + b"t" + bytes((2,)) + bytes(4) + b"\0"
+
+
+def value_of(section: bytes = ONE_TOPIC, *, tags: int = 1, tag: int = 0, version: int = 1) -> bytes:
+    """A value of an open transaction, with these bytes for its partitions and a number of 8 bytes as its last tag."""
+    head = struct.pack(">hqhib", version, 1, 0, 60_000, State.ONGOING)
+    return head + section + struct.pack(">qqBBBq", 5, 5, tags, tag, 8, 1)
+
+
+def test_the_usual_value_is_this_one() -> None:
+    assert read_usual(value_of()) == ongoing(("t", 0))
+    assert write_usual(ongoing(("t", 0))) == value_of()
+    assert read_usual(value_of(b"\0")) == read_usual(value_of(b"\1")) == ongoing()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        value_of(tag=1),
+        value_of(tags=0),
+        value_of(tags=2),
+        value_of(version=0),
+        value_of(version=2),
+        value_of(b""),
+        value_of(ONE_TOPIC[:-1] + b"\1"),
+        value_of(ONE_TOPIC + b"\0"),
+        value_of(ONE_TOPIC[:-1]),
+        value_of(bytes((2, 0, 2)) + bytes(4) + b"\0"),
+        value_of(bytes((2, 2)) + b"t\0\0"),
+        value_of(bytes((2, 0x80)) + b"x" * 127 + bytes((2,)) + bytes(4) + b"\0"),
+        value_of(bytes((2, 2)) + b"\xff" + bytes((2,)) + bytes(4) + b"\0"),
+    ],
+    ids=["next id", "no tag", "two tags", "version 0", "version 2", "nothing", "tag of a topic", "too long",
+         "too short", "no name", "no array", "two bytes of length", "not UTF-8"],
+)  # fmt: skip
+def test_another_layout_is_left_to_the_codec(value: bytes) -> None:
+    assert read_usual(value) is None
+
+
+@pytest.mark.parametrize("key", [b"\0\1", b"\0\1x", b"\1\0", b"\xff\xff"])
+def test_a_key_of_another_type_is_left_alone_however_short(key: bytes) -> None:
+    assert decode(key, b"") is None
