@@ -24,6 +24,7 @@ MAX_TOPICS: Final = "kpybroker.max.topics.per.principal"
 MAX_PARTITIONS: Final = "kpybroker.max.partitions.per.principal"
 STEP: Final = 1024
 """The number of topics that are counted between two yields."""
+LAST_OF_STEP: Final = STEP - 1
 
 
 class TopicBounds(NamedTuple):
@@ -56,7 +57,7 @@ class Allowance:
             self._topics = dict.fromkeys(marks, 0)
             self._partitions = dict.fromkeys(marks, 0)
             for number, topic in enumerate(list(self._state.image.topics.values())):
-                if number % STEP == STEP - 1:
+                if number % STEP == LAST_OF_STEP:
                     yield
                 mark = creator_in(topic.id)
                 if mark in marks and topic.name not in INTERNAL:
