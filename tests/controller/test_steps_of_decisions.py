@@ -121,4 +121,5 @@ def test_a_request_of_many_elements_pauses_after_every_step(name: str) -> None:
         message = make(count)
         request = ControllerRequest(object(), message, type(message).VERSIONS[-1])
         found.append(sum(1 for _ in world.controller.deliberate(request, world.now_ms)))
+        assert world.send(message).throttle_time_ms == 0
     assert found == [of_one, of_three_steps]

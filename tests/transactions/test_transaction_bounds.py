@@ -233,14 +233,6 @@ def test_every_request_whose_record_the_log_does_not_take_is_answered_with_kafka
     assert world.state() == "Ongoing"
 
 
-def test_no_answer_throttles(world: TransactionWorld) -> None:
-    """Quotas are the node's: it sets the time where it sends the answer."""
-    answers = [world.init_ticket().response]
-    answers.append(world.end_ticket((world.transactions["x"].producer_id, 0), commit=False).response)
-    answers.append(world.listing())
-    assert [each.throttle_time_ms for each in answers] == [0, 0, 0]
-
-
 def test_no_producer_writes_to_the_log_of_transactions_in_a_transaction() -> None:
     with pytest.raises(ValueError, match="producer 5 at offset 7"):
         TransactionCoordinator(TransactionSettings).apply_marker(ProducerEpoch(5, 0), 7, commit=True)
