@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from consumer_twins import GROUP, ConsumerTwins
-from kafka_shard import KafkaShard
+from kafka_shard import KafkaShard, started
 
 from kpybroker.groups.classic import classic_group
 from kpybroker.groups.events import DeleteGroup, DescribeConsumerGroup, DescribeGroup, ExpireOffsets, ListGroups
@@ -38,10 +38,11 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-
-pytestmark = pytest.mark.java
+from oracle.recorded import Play
 
 HISTORIES = 24
+RECORDED = 6
+"""The histories that quick tests play with the answers that Kafka gave once."""
 STEPS = 150
 INSTANCES = ("i", "j", "k")
 NAMES = ("t", "u", "v", "w.x")
@@ -426,8 +427,18 @@ STEP_WEIGHTS = (
 )
 
 
+@pytest.mark.java
 @pytest.mark.seeds(0, HISTORIES)
 def test_a_history_of_a_consumer_group_goes_as_in_kafka(kafka: KafkaShard, seed: int) -> None:
+    live(kafka, seed)
+
+
+@pytest.mark.parametrize("seed", range(RECORDED))
+def test_a_history_of_a_consumer_group_goes_as_it_went_in_kafka(recorded: Play, seed: int) -> None:
+    live(KafkaShard(recorded(started)), seed)
+
+
+def live(kafka: KafkaShard, seed: int) -> None:
     rng = Random(seed)
     twins = ConsumerTwins(
         kafka,
@@ -446,10 +457,22 @@ MIXED_WEIGHTS = (
 )
 
 
+@pytest.mark.java
 @pytest.mark.seeds(0, HISTORIES)
 def test_a_history_of_members_of_both_protocols_goes_as_in_kafka(
     kafka: KafkaShard, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    live_with_both(kafka, seed, monkeypatch)
+
+
+@pytest.mark.parametrize("seed", range(RECORDED))
+def test_a_history_of_members_of_both_protocols_goes_as_it_went_in_kafka(
+    recorded: Play, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live_with_both(KafkaShard(recorded(started)), seed, monkeypatch)
+
+
+def live_with_both(kafka: KafkaShard, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = Random(seed)
     twins = ConsumerTwins(
         kafka,
