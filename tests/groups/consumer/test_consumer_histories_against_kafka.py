@@ -69,7 +69,8 @@ class Client:
         self.member_id = response.member_id
         self.epoch = response.member_epoch
         if response.assignment is not None:
-            self.given = {each.topic_id: list(each.partitions) for each in response.assignment.topic_partitions}
+            given = {each.topic_id: sorted(each.partitions) for each in response.assignment.topic_partitions}
+            self.given = dict(sorted(given.items()))  # ours has an order of its own
 
     def listed(self) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
         return [
@@ -331,7 +332,7 @@ class MixedHistory(History):
         version = self.rng.randrange(4)
         owned = [
             TopicPartition(topic=by_id[topic_id], partitions=indexes)
-            for topic_id, indexes in client.owned.items()
+            for topic_id, indexes in sorted(client.owned.items())  # ours has an order of its own
             if topic_id in by_id
         ]
         topics = client.topics if self.rng.random() < 0.8 else self.rng.choice((["t"], ["t", "u"], ["u", "v"]))
@@ -393,7 +394,9 @@ class MixedHistory(History):
             assignment = decode(ConsumerProtocolAssignment, 0, response.assignment, 2)
             known = self.twins.topics
             client.owned = {
-                known[each.topic].id: each.partitions for each in assignment.assigned_partitions if each.topic in known
+                known[each.topic].id: sorted(each.partitions)
+                for each in assignment.assigned_partitions
+                if each.topic in known
             }
 
     def classic_heartbeat(self) -> None:
