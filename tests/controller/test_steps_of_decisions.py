@@ -7,6 +7,7 @@ import pytest
 from controller_requests import change, create, delete, elect, replace, topic, update, widen
 from controller_world import ControllerWorld
 
+from kpybroker.controller import acls as acls_of_controller
 from kpybroker.controller.state import STEP, ControllerRequest
 from kpywire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -21,6 +22,7 @@ from kpywire.messages.alter_partition_reassignments import (
 )
 from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialDeletion
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
+from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest
 from kpywire.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
 from kpywire.messages.list_partition_reassignments import (
@@ -108,6 +110,20 @@ REQUESTS: dict[str, tuple[Callable[[int], Any], int, int]] = {
     "reassignments": (reassignments, 1, 4),
     "reassignments to list": (listed_reassignments, 1, 4),
 }  # fmt: skip
+
+
+def test_the_deletion_of_acls_pauses_after_as_many_as_it_has_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acls_of_controller, "_COMPARED_AT_ONCE", 10)
+    world = ControllerWorld()
+    world.send(acls(29))
+    one = DeleteAclsFilter(
+        resource_type_filter=2, resource_name_filter="r5", pattern_type_filter=3, principal_filter=None,
+        host_filter=None, operation=1, permission_type=1,
+    )  # fmt: skip
+    for filters, pauses in ((0, 0), (1, 3), (3, 9)):
+        message: Any = DeleteAclsRequest(filters=[one] * filters)
+        request = ControllerRequest(object(), message, type(message).VERSIONS[-1])
+        assert sum(1 for _ in world.controller.deliberate(request, world.now_ms)) == pauses
 
 
 @pytest.mark.parametrize("name", REQUESTS)
