@@ -152,6 +152,31 @@ def test_a_partition_without_a_leader_gets_the_one_that_comes_back(zero: Control
     assert leaders(zero) == [last, last]
 
 
+# Features of brokers
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "code"),
+    [(0, 1, error_codes.NONE), (0, 0, error_codes.NONE), (1, 1, error_codes.UNSUPPORTED_VERSION)],
+)
+def test_a_broker_supports_level_0_of_what_is_not_finalised(lowest: int, highest: int, code: int) -> None:
+    world = ControllerWorld()
+    message = world.registration(1)
+    offered = type(message.features[0])(name="other", min_supported_version=lowest, max_supported_version=highest)
+    message.features.append(offered)
+    assert world.send(message).error_code == code
+
+
+@pytest.mark.parametrize(("highest", "code"), [(30, error_codes.NONE), (29, error_codes.UNSUPPORTED_VERSION)])
+def test_a_broker_supports_the_level_that_is_finalised(highest: int, code: int) -> None:
+    world = ControllerWorld(level=30)
+    message = world.registration(1)
+    for each in message.features:
+        if each.name == "metadata.version":
+            each.max_supported_version = highest
+    assert world.send(message).error_code == code
+
+
 # Requests that fail as a whole
 
 
