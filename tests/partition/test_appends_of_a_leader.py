@@ -17,13 +17,17 @@ from kpywire.record import Record, build_batch
 Append = Callable[..., Appended]
 
 
-def on_the_spot(leader: Leader, data: bytes, config: ValidationConfig = CONFIG, **how: bool) -> Appended:
-    return leader.append(memoryview(bytearray(data)), config, NOW_MS, **how)
+def on_the_spot(
+    leader: Leader, data: bytes, config: ValidationConfig = CONFIG, now_ms: int = NOW_MS, **how: bool
+) -> Appended:
+    return leader.append(memoryview(bytearray(data)), config, now_ms, **how)
 
 
-def elsewhere(leader: Leader, data: bytes, config: ValidationConfig = CONFIG, **how: bool) -> Appended:
+def elsewhere(
+    leader: Leader, data: bytes, config: ValidationConfig = CONFIG, now_ms: int = NOW_MS, **how: bool
+) -> Appended:
     """Checked while the log ended at another offset, in another epoch."""
-    return leader.append_checked(validate(memoryview(bytearray(data)), config, NOW_MS, 3, 77), NOW_MS, **how)
+    return leader.append_checked(validate(memoryview(bytearray(data)), config, now_ms, 3, 77), now_ms, **how)
 
 
 BOTH = pytest.mark.parametrize("append", [on_the_spot, elsewhere])
@@ -125,6 +129,19 @@ def test_on_a_topic_with_log_append_time_the_answer_has_it(append: Append) -> No
         verify(leader)
         assert append(leader, bytes(batch(0)), config, transactional=True) == (1, 2, NOW_MS)
         assert append(leader, plain(b"b", producer_id=3, sequence=0), config)[2] == NOW_MS
+
+
+@BOTH
+def test_a_repeated_batch_has_the_time_of_its_first_append(append: Append) -> None:
+    config = ValidationConfig(log_append_time=True)
+    with new_leader() as leader:
+        verify(leader)
+        batches = (bytes(batch(0)), True, (0, 1)), (plain(b"b", producer_id=3, sequence=0), False, (1, 2))
+        for data, transactional, offsets in batches:
+            assert append(leader, data, config, transactional=transactional) == (*offsets, NOW_MS)
+        for data, transactional, offsets in batches:
+            again = append(leader, data, config, now_ms=NOW_MS + 500, transactional=transactional)
+            assert again == (*offsets, NOW_MS)
 
 
 @pytest.mark.parametrize("first_sequence", [0, 1])
