@@ -6,12 +6,15 @@ import pytest
 from controller_requests import APPEND, SET, change, create, replace, topic
 from controller_world import ControllerWorld, FixedVersion, topic_request
 
+from kpybroker.calls.steps import at_once
 from kpybroker.controller import acls
 from kpybroker.controller.configs import LONG_VALUE
 from kpybroker.controller.controller import ElectPreferredLeaders
 from kpybroker.controller.error_responses import plain_error_response
-from kpybroker.controller.large_batch import LARGE_RECORDS
+from kpybroker.controller.large_batch import LARGE_RECORDS, LargeBatch
 from kpybroker.controller.state import STEP, ControllerRequest
+from kpybroker.journal import ProducerEpoch
+from kpybroker.metadata.image import BROKER_RESOURCE, ELR_VERSION, InvalidMetadata
 from kpybroker.metadata.topic import NO_LEADER
 from kpywire import error_codes
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
@@ -76,23 +79,17 @@ def test_a_long_list_is_edited_in_steps(length: int, pauses: int) -> None:
     world = ControllerWorld().start_brokers(1)
     world.created("t")
     value = "0:1," * (length // 4) + "0:1"[: length % 4]
-    message = change(TOPIC, "t", ("leader.replication.throttled.replicas", APPEND, value))
+    message: Any = change(TOPIC, "t", ("leader.replication.throttled.replicas", APPEND, value))
     request = ControllerRequest(object(), message, type(message).VERSIONS[-1])
     assert sum(1 for _ in world.controller.deliberate(request, world.now_ms)) == pauses
 
 
 def test_a_large_batch_is_applied_in_steps_and_once() -> None:
     world = ControllerWorld().start_brokers(1)
-    message = create(*(topic(f"t{number}", 1, 1) for number in range(LARGE_RECORDS)))
+    message: Any = create(*(topic(f"t{number}", 1, 1) for number in range(LARGE_RECORDS)))
     request = ControllerRequest(object(), message, type(message).VERSIONS[-1])
     steps = world.controller.deliberate(request, world.now_ms)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            decided = end.value
-            break
-    (batch,) = world.controller.decide(decided, world.now_ms).records
+    (batch,) = world.controller.decide(at_once(steps), world.now_ms).records
     world.controller.apply(batch, len(world.log))
     assert not world.image.topics, "it is applied when the controller settles"
     pauses = sum(1 for _ in world.controller.settle())
@@ -101,6 +98,21 @@ def test_a_large_batch_is_applied_in_steps_and_once() -> None:
     state = world.image.state()
     assert sum(1 for _ in world.controller.settle()) == 0
     assert world.image.state() == state
+
+
+@pytest.mark.parametrize(("count", "is_large"), [(LARGE_RECORDS - 1, False), (LARGE_RECORDS, True)])
+def test_a_batch_is_large_from_so_many_records_on(count: int, *, is_large: bool) -> None:
+    world = ControllerWorld()
+    message: Any = CreateAclsRequest(creations=[acl(f"r{number}") for number in range(count)])
+    steps = world.controller.deliberate(ControllerRequest(object(), message, message.VERSIONS[-1]), world.now_ms)
+    records = world.controller.decide(at_once(steps), world.now_ms).records
+    assert isinstance(records[0], LargeBatch) is is_large
+    assert len(records) == (1 if is_large else count)
+
+
+def test_a_marker_in_the_log_of_metadata_is_an_error() -> None:
+    with pytest.raises(InvalidMetadata, match="producer 5 at 7"):
+        ControllerWorld().controller.apply_marker(ProducerEpoch(5, 0), 7, commit=True)
 
 
 # The broker whose id is 0
@@ -217,6 +229,17 @@ def feature(world: ControllerWorld, name: str, level: int, upgrade_type: int = 1
     key = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=upgrade_type)
     request = UpdateFeaturesRequest(timeout_ms=1_000, feature_updates=[key], validate_only=False)
     return world.send(request, version)
+
+
+def test_the_minimum_of_all_brokers_is_written_with_the_feature_that_needs_it_alone() -> None:
+    world = ControllerWorld()
+    assert feature(world, ELR_VERSION, 0).error_code == error_codes.NONE
+    assert not world.image.configs
+    assert feature(world, ELR_VERSION, 1).error_code == error_codes.NONE
+    assert world.image.configs_of(BROKER_RESOURCE, "") == {"min.insync.replicas": "1"}
+    before = len(world.log)
+    assert feature(world, "group.version", 1).error_code == error_codes.NONE
+    assert [type(record).__name__ for record in world.log[before:]] == ["FeatureLevelRecord"]
 
 
 def test_the_same_level_again_is_no_downgrade() -> None:
