@@ -51,9 +51,9 @@ def test_a_new_journal_has_nothing_and_ends_behind_what_it_replays() -> None:
     journal.replay("b", 4)
     assert machine.applied == [("a", 0), ("b", 4)]
     assert (journal.appended_offset, journal.committed_offset) == (5, 0)
-    journal.open(3, 5)
+    journal.open(3, 6)  # the log may end with what is none of the machine's
     assert journal.is_open
-    assert (journal.appended_offset, journal.committed_offset) == (5, 3)
+    assert (journal.appended_offset, journal.committed_offset) == (6, 3)
     journal.committed(2, 0)
     assert journal.committed_offset == 3, "it never goes back"
     journal.committed(4, 0)
