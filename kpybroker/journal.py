@@ -18,6 +18,7 @@ Invariant: the machine's state equals a replay of the log up to ``appended_offse
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import Any, Final, NamedTuple, Protocol, final
 
 from kpywire import error_codes
@@ -121,7 +122,6 @@ class AppendRefused(Exception):
     """Raised by an append function that cannot take any batch now. Nothing was appended."""
 
     def __init__(self, error_code: int) -> None:
-        super().__init__(error_code)
         self.error_code = error_code
 
 
@@ -179,7 +179,7 @@ class Journal:
         self._gate_of_key: dict[Hashable, _Gate] = {}
         self._gate_of_all: _Gate | None = None
         self._open_tickets: dict[int, tuple[Ticket, int]] = {}
-        self._tickets_seen = 0
+        self._ticket_numbers = count()
         self._deadlines: list[tuple[int, int, int]] = []
 
     @property
@@ -239,8 +239,7 @@ class Journal:
                 ticket.fail(error)
             return
         if ticket is not None:
-            self._tickets_seen += 1
-            number = self._tickets_seen
+            number = next(self._ticket_numbers)
             self._open_tickets[id(ticket)] = (ticket, number)
         try:
             self._step(event, key, now_ms)
@@ -284,9 +283,9 @@ class Journal:
         """Fail the tickets whose time is up. Return the next deadline, or None."""
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             _, number, identity = heappop(self._deadlines)
-            ticket, its_number = self._open_tickets.get(identity, (None, 0))
-            if its_number == number:
-                self._fail(ticket, error_codes.REQUEST_TIMED_OUT)
+            is_open = self._open_tickets.get(identity)
+            if is_open is not None and is_open[1] == number:
+                self._fail(is_open[0], error_codes.REQUEST_TIMED_OUT)
         return self._deadlines[0][0] if self._deadlines else None
 
     def drop(self, error_code: int) -> None:

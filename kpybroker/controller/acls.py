@@ -9,7 +9,7 @@ from typing import Final
 from kpybroker.authorization.filters import AclFilter, filter_of, only_filters_have
 from kpybroker.authorization.resources import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from kpybroker.controller.existing_acls import AclContent
-from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Steps
+from kpybroker.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
@@ -35,7 +35,7 @@ def create_acls(state: ControllerState, request: ControllerRequest, _now_ms: int
     added: dict[AclContent, AccessControlEntryRecord] = {}
     results = []
     for number, creation in enumerate(message.creations):
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
         try:
             content = _checked(creation)

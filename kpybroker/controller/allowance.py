@@ -14,6 +14,7 @@ from kpywire import error_codes
 
 STEP: Final = 1024
 """The number of topics that are counted between two yields."""
+LAST_OF_STEP: Final = STEP - 1
 
 
 class Allowance:
@@ -36,7 +37,7 @@ class Allowance:
             self._topics = dict.fromkeys(marks, 0)
             self._partitions = dict.fromkeys(marks, 0)
             for number, topic in enumerate(list(self._state.image.topics.values())):
-                if number % STEP == STEP - 1:
+                if number % STEP == LAST_OF_STEP:
                     yield
                 mark = creator_in(topic.id)
                 if mark in marks and topic.name not in INTERNAL:

@@ -7,7 +7,7 @@ server: an ``ip`` is an address, not the name of a host.
 from math import isnan
 from typing import Any, Final
 
-from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Steps
+from kpybroker.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.image import QuotaEntity
 from kpybroker.quotas.client_quotas import (
@@ -51,7 +51,7 @@ def alter_client_quotas(state: ControllerState, request: ControllerRequest, _now
     records: list[ClientQuotaRecord] = []
     outcomes: dict[QuotaEntity, tuple[Names, KafkaError | None]] = {}
     for number, entry in enumerate(message.entries):
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
         names: Names = {part.entity_type: part.entity_name for part in entry.entity}  # of a repeated type the last
         entity = tuple(sorted(names.items()))

@@ -9,7 +9,14 @@ from typing import Any, Protocol
 
 from kpybroker.config.definition import edited_list, edited_list_in_steps
 from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
-from kpybroker.controller.state import MIN_INSYNC_REPLICAS, STEP, ControllerRequest, ControllerState, Steps
+from kpybroker.controller.state import (
+    LAST_OF_STEP,
+    MIN_INSYNC_REPLICAS,
+    STEP,
+    ControllerRequest,
+    ControllerState,
+    Steps,
+)
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpywire import error_codes
@@ -62,7 +69,7 @@ def incremental_alter_configs(state: ControllerState, request: ControllerRequest
     def wanted(resource: _Resource, current: Mapping[str, str]) -> Generator[None, None, Alterations]:
         alterations: Alterations = {}
         for number, config in enumerate(resource.configs):
-            if number % STEP == STEP - 1:
+            if number % STEP == LAST_OF_STEP:
                 yield
             before = current.get(config.name)
             alterations[config.name] = yield from _operate(state, resource.resource_type, config, before)
@@ -108,7 +115,7 @@ def _alter(
     """Return the records of all alterations, and for each resource the fields of its response."""
     by_key: dict[tuple[int, str], list[_Resource]] = {}
     for number, resource in enumerate(resources):
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
         by_key.setdefault((resource.resource_type, resource.resource_name), []).append(resource)
     records: list[Any] = []
@@ -141,7 +148,7 @@ def _records(
     after: dict[str, str | None] = dict(current)
     records: list[Any] = []
     for number, (config, value) in enumerate(alterations.items()):
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
         if value == current.get(config) and resource_type != BROKER_RESOURCE:
             continue

@@ -11,7 +11,7 @@ from kpybroker.controller import brokers, migration
 from kpybroker.controller.activation import activation_records
 from kpybroker.controller.deciders import decider_of, has_no_time
 from kpybroker.controller.large_batch import LARGE_RECORDS, LargeBatch, large_batch
-from kpybroker.controller.state import STEP, ControllerRequest, ControllerState
+from kpybroker.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState
 from kpybroker.errors import KafkaError
 from kpybroker.journal import NOTHING, Effects, ProducerEpoch, Ticket, TooLarge
 from kpybroker.metadata import metadata_version
@@ -123,7 +123,7 @@ class Controller:
             for number, unit in enumerate(batch.units):
                 self.state.image.apply_unit(unit, offset, self.state)
                 offset += unit.records
-                if number % STEP == STEP - 1:
+                if number % STEP == LAST_OF_STEP:
                     yield
         self._is_deliberating = False
 

@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 
 from kpybroker.controller.configs import one_min_insync_replicas
-from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Steps
+from kpybroker.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.errors import KafkaError
 from kpybroker.metadata import features, metadata_version
 from kpybroker.metadata.broker import FeatureRange
@@ -34,7 +34,7 @@ def update_features(state: ControllerState, request: ControllerRequest, _now_ms:
     updates: dict[str, FeatureUpdateKey] = {}
     for number, update in enumerate(message.feature_updates):
         updates[update.feature] = update
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
     proposed = {**state.image.finalized_features, **{name: each.max_version_level for name, each in updates.items()}}
     for update in updates.values():

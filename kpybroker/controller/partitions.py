@@ -5,7 +5,7 @@ from typing import Any
 
 from kpybroker.controller.allowance import Allowance
 from kpybroker.controller.partition_change import Election
-from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Decision, Steps
+from kpybroker.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState, Decision, Steps
 from kpybroker.controller.topics import assigned_partition, counted, partition_records, placed_partitions
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.topic import NO_LEADER, NO_LEADER_CHANGE, RECOVERED, RECOVERING, Partition, Topic
@@ -156,7 +156,7 @@ def elect_leaders(state: ControllerState, request: ControllerRequest, _now_ms: i
     for name, partition_ids in wanted:
         outcomes = []
         for number, partition_id in enumerate(partition_ids):
-            if number % STEP == 0:
+            if not number % STEP:
                 yield
             outcome = _elect(state, name, partition_id, message.election_type, records)
             if names_needless or outcome.error_code != error_codes.ELECTION_NOT_NEEDED:
@@ -295,7 +295,7 @@ def _add_partitions(
     else:
         partitions = []
         for partition_id, assignment in enumerate(wanted.assignments, present):
-            if partition_id % STEP == STEP - 1:
+            if partition_id % STEP == LAST_OF_STEP:
                 yield
             partitions.append(assigned_partition(state, partition_id, assignment.broker_ids, replication_factor))
     return (yield from partition_records(state, topic.id, enumerate(partitions, present)))

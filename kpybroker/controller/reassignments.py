@@ -39,7 +39,7 @@ def alter_partition_reassignments(state: ControllerState, request: ControllerReq
         yield
         outcomes = []
         for number, wanted in enumerate(topic.partitions, 1):
-            if number % STEP == 0:
+            if not number % STEP:
                 yield
             code, text = error_codes.NONE, None
             try:
@@ -142,7 +142,7 @@ def list_partition_reassignments(state: ControllerState, request: ControllerRequ
 def _moving(topic: Topic, wanted: Iterable[int]) -> Generator[None, None, OngoingTopicReassignment]:
     moving: dict[int, OngoingPartitionReassignment] = {}
     for number, index in enumerate(wanted, 1):
-        if number % STEP == 0:
+        if not number % STEP:
             yield
         partition = topic.partitions.get(index)
         if partition is not None and (partition.adding_replicas or partition.removing_replicas):

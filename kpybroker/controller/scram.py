@@ -32,7 +32,7 @@ def alter_user_scram_credentials(state: ControllerState, request: ControllerRequ
     errors: dict[str, KafkaError] = {}
     alterations: list[Alteration] = [*message.deletions, *message.upsertions]
     for nth, alteration in enumerate(alterations, 1):
-        if nth % STEP == 0:
+        if not nth % STEP:
             yield
         name = alteration.name
         if name in errors:

@@ -96,6 +96,7 @@ Steps = Generator[None, None, Decision]
 """A decision about many things, which yields now and then. Nothing else is decided meanwhile."""
 STEP: Final = 32
 """The number of cheap operations between two yields."""
+LAST_OF_STEP: Final = STEP - 1
 
 
 class Unlimited:

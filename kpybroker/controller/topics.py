@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from kpybroker.controller.allowance import Allowance
 from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
 from kpybroker.controller.placement import place
-from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Steps
+from kpybroker.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.image import TOPIC_RESOURCE
 from kpybroker.metadata.topic import Partition
@@ -64,7 +64,7 @@ def create_topics(state: ControllerState, request: ControllerRequest, now_ms: in
             raise KafkaError(error_codes.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         results.append(result)
     for number, (name, times) in enumerate(occurrences.items()):
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
         if times > 1:
             results.append(_invalid(name, "Duplicate topic name."))
@@ -80,7 +80,7 @@ def counted(keys: Iterable[_T]) -> Generator[None, None, "Counter[_T]"]:
     times: Counter[_T] = Counter()
     for number, key in enumerate(keys):
         times[key] += 1
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
     return times
 
@@ -144,7 +144,7 @@ def partition_records(
     level, elr_enabled = state.image.level, state.image.elr_enabled
     records = []
     for number, (partition_id, partition) in enumerate(partitions):
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
         records.append(partition.to_record(topic_id, partition_id, level, elr_enabled=elr_enabled))
     return records
@@ -209,7 +209,7 @@ def _assigned_partitions(state: ControllerState, topic: CreatableTopic) -> Gener
     partitions: dict[int, Partition] = {}
     replication_factor = None
     for number, assignment in enumerate(topic.assignments):
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
         partition_id = assignment.partition_index
         if partition_id in partitions:
@@ -288,7 +288,7 @@ def placed_partitions(
     partitions = []
     placed = place(state.usable_brokers(), count, replication_factor, state.rng)
     for number, replicas in enumerate(placed):
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
         if not any(map(state.is_active, replicas)):
             message = "All brokers are currently fenced or in controlled shutdown."
@@ -315,7 +315,7 @@ def delete_topics(state: ControllerState, request: ControllerRequest, now_ms: in
     ids: Counter[bytes] = Counter()
     results = []
     for number, wanted in enumerate(message.topics):
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
         if wanted.name is None and wanted.topic_id == ZERO_UUID:
             results.append(_refusal(None, ZERO_UUID, "Neither topic name nor id were specified."))
@@ -334,7 +334,7 @@ def delete_topics(state: ControllerState, request: ControllerRequest, now_ms: in
     quota = state.mutation_quota(request, now_ms, strict_from=STRICT_DELETION_FROM)
     records = []
     for number, (topic_id, name) in enumerate(doomed.items()):
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
         try:
             quota.record(len(state.image.topics_by_id[topic_id].partitions), now_ms)
@@ -367,7 +367,7 @@ def _find_by_id(
 ) -> Generator[None, None, list[DeletableTopicResult]]:
     missing = []
     for number, topic_id in enumerate(_named_once(ids)):
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
         topic = state.image.topics_by_id.get(topic_id)
         if topic is None:
@@ -382,7 +382,7 @@ def _find_by_name(
 ) -> Generator[None, None, list[DeletableTopicResult]]:
     refused = []
     for number, name in enumerate(_named_once(names)):
-        if number % STEP == STEP - 1:
+        if number % STEP == LAST_OF_STEP:
             yield
         topic = state.image.topics.get(name)
         if topic is None:

@@ -248,8 +248,9 @@ class Leader(Role):
             if not transactional:
                 raise KafkaError(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             header = placed(fields, base_offset, self.epoch)
-            appended = self.append_in_transaction(header, buffer, now_ms, is_verified=is_verified)
-            return appended if append_time_ms < 0 or appended[2] >= 0 else (*appended[:2], append_time_ms)
+            return self.append_in_transaction(
+                header, buffer, now_ms, append_time_ms=append_time_ms, is_verified=is_verified
+            )
         if fields[PRODUCER_ID] != NO_PRODUCER_ID or not log.append_batch(
             buffer, fields[MAX_TIMESTAMP], next_offset, self.epoch, now_ms
         ):
@@ -280,8 +281,9 @@ class Leader(Role):
         if header.is_transactional:
             if not transactional:
                 raise KafkaError(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            appended = self.append_in_transaction(header, buffer, now_ms, is_verified=is_verified)
-            return appended if append_time_ms < 0 or appended[2] >= 0 else (*appended[:2], append_time_ms)
+            return self.append_in_transaction(
+                header, buffer, now_ms, append_time_ms=append_time_ms, is_verified=is_verified
+            )
         if header.producer_id >= 0:
             if header.producer_id in self.verifications.of_producers:
                 self._check_beside_verification(header)
@@ -331,12 +333,13 @@ class Leader(Role):
             self.verifications.check_sequence(header, producers)
 
     def append_in_transaction(
-        self, header: BatchHeader, batch: Buffer, now_ms: int, *, is_verified: bool = False
+        self, header: BatchHeader, batch: Buffer, now_ms: int, *, append_time_ms: int = -1, is_verified: bool = False
     ) -> Appended:
         """Append a checked batch of a transactional producer, stamped for the log's end.
 
         It has a sequence if the producer sent it itself, and none if a coordinator writes on its behalf. The
-        transaction has to be open here, or verified with its coordinator.
+        transaction has to be open here, or verified with its coordinator. For a batch that is new, ``append_time_ms``
+        is returned.
 
         Raises:
             KafkaError, StorageError: the batch is refused; nothing was appended.
@@ -360,7 +363,7 @@ class Leader(Role):
         self.verifications.end(producer_id)
         self._appended()
         base_offset = header.base_offset
-        return base_offset, base_offset + header.last_offset_delta + 1, -1
+        return base_offset, base_offset + header.last_offset_delta + 1, append_time_ms
 
     def _appended(self) -> None:
         """Move the high watermark after an append, if possible."""

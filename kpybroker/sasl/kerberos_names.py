@@ -20,6 +20,7 @@ _RULE: Final = re.compile(
 _PARAMETER: Final = re.compile(r"\$([0-9]*)", re.ASCII)
 _LINE_BREAKS: Final = frozenset("\n\r\x85\u2028\u2029")
 _MOST_COMPONENTS: Final = (1 << 31) - 1
+_MOST_DIGITS: Final = len(str(_MOST_COMPONENTS))
 
 
 class BrokenRules(ValueError):
@@ -55,8 +56,8 @@ def parse(name: str) -> Principal:
 
 
 class _Rule(NamedTuple):
-    components: int
-    """The number of components of the names that it applies to; 0 for the rule DEFAULT."""
+    components: int | None
+    """The number of components of the names that it applies to; None for the rule DEFAULT."""
     format: tuple[str | int, ...] = ()
     """Texts, and numbers of components; 0 is the realm."""
     pattern: Any = None
@@ -95,7 +96,7 @@ class ShortNamer:
         if principal.host is not None:
             parts.append(principal.host)
         for rule in self._rules:
-            if rule.components == 0:
+            if rule.components is None:
                 user = principal.service if principal.realm == self._default_realm else None
             else:
                 user = rule.apply(parts)
@@ -119,9 +120,9 @@ def _parsed(text: str) -> _Rule:
     if found.end() != len(text):
         raise BrokenRules(f"{KEY}: Invalid rule: `{text}`, unmatched substring: `{text[found.end() :]}`")
     if found[1] is not None:
-        return _Rule(0)
-    components = int(found[2]) if found[2] and len(found[2]) <= len(str(_MOST_COMPONENTS)) else -1
-    if not 0 < components <= _MOST_COMPONENTS:
+        return _Rule(None)
+    components = int(found[2]) if found[2] and len(found[2]) <= _MOST_DIGITS else None
+    if components is None or components > _MOST_COMPONENTS:
         raise BrokenRules(f"{KEY}: Invalid rule: {text}: the number of components is missing or not possible")
     try:
         pattern = None if found[5] is None else compiled(found[5])
@@ -138,7 +139,7 @@ def _format(rule: str, text: str) -> tuple[str | int, ...]:
     parts: list[str | int] = []
     position = 0
     for found in _PARAMETER.finditer(text):
-        if not found[1] or len(found[1]) > len(str(_MOST_COMPONENTS)):
+        if not found[1] or len(found[1]) > _MOST_DIGITS:
             raise BrokenRules(f"{KEY}: Invalid rule: {rule}: a $ is followed by the number of a component")
         parts += [text[position : found.start()], int(found[1])]
         position = found.end()

@@ -269,8 +269,8 @@ def _check_alive(exchange: ServerExchange, mechanism: str, now: Now) -> None:
     clock, and the controller may remove the token much later."""
     expires_ms = exchange.expires_ms
     if exchange.token_authenticated and expires_ms is not None and now.epoch_ms >= expires_ms:
-        user, late_ms = exchange.authorization_id[:64], now.epoch_ms - expires_ms
-        raise InvalidCredentials(mechanism, f"the delegation token of user {user!r} expired {late_ms} ms ago")
+        user, late_ms = exchange.authorization_id, now.epoch_ms - expires_ms
+        raise InvalidCredentials(mechanism, f"the delegation token of user {user[:64]!r} expired {late_ms} ms ago")
 
 
 def _name(api_key: int) -> str:

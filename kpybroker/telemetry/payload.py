@@ -82,14 +82,17 @@ class _Reader:
         self._content = content
         self._position = 0
         self._open: list[tuple[str, int]] = [("data", len(content))]
-        self._name = ""
-        self._first_point = 0
-        self._is_sum = self._is_monotonic = False
-        self._temporality = 0
-        self._labels: dict[str, str] = {}
-        self._value: float | None = None
-        self._is_over = False
-        self._key = self._text = ""
+        # of the metric, the point and the label that are being read: set where one begins
+        self._name: str
+        self._own: list[tuple[Labels, float]]
+        self._is_sum: bool
+        self._is_monotonic: bool
+        self._temporality: int
+        self._labels: dict[str, str]
+        self._value: float | None
+        self._is_over: bool
+        self._key: str
+        self._text: str
 
     def step(self) -> bool:
         """Read some fields. Return whether there are more."""
@@ -164,20 +167,18 @@ class _Reader:
     # What is entered and left
 
     def begin_metric(self) -> None:
-        self._name, self._first_point = "", len(self.points)
-        self._is_sum = self._is_monotonic = self._is_over = False
+        self._name, self._own = "", []
+        self._is_sum = self._is_monotonic = False
         self._temporality = 0
 
     def end_metric(self) -> None:
         """The name and kind of a metric may follow its points."""
-        own = self.points[self._first_point :]
-        del self.points[self._first_point :]
         if not self._name:
-            self.left_out += len(own)
+            self.left_out += len(self._own)
             return
         is_delta = self._is_sum and self._temporality == DELTA
         is_counter = self._is_sum and self._is_monotonic
-        self.points += [Point(self._name, labels, value, is_delta, is_counter) for _, labels, value, _, _ in own]
+        self.points += [Point(self._name, labels, value, is_delta, is_counter) for labels, value in self._own]
 
     def begin_point(self) -> None:
         self._labels, self._value, self._is_over = {}, None, False
@@ -185,12 +186,10 @@ class _Reader:
     def end_point(self) -> None:
         if self._value is None:
             return
-        if self._is_over or len(self.points) >= MOST_POINTS:
+        if self._is_over or len(self.points) + len(self._own) >= MOST_POINTS:
             self.left_out += 1
             return
-        self.points.append(
-            Point("", tuple(sorted(self._labels.items())), self._value, is_delta=False, is_counter=False)
-        )
+        self._own.append((tuple(sorted(self._labels.items())), self._value))
 
     def begin_attribute(self) -> None:
         self._key = self._text = ""

@@ -39,7 +39,7 @@ class Record(NamedTuple):
         if transaction is None:
             return key, None
         version = self.value_version
-        if version == 1:
+        if version:
             usual = write_usual(transaction)
             if usual is not None:
                 return key, usual

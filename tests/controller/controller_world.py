@@ -114,6 +114,7 @@ class ControllerWorld:
         effects = self.decide(ControllerRequest(ticket, message, version))
         ((answered, response),) = effects.replies
         assert answered is ticket
+        assert getattr(response, "throttle_time_ms", 0) == 0, "no quota is set"
         return response
 
     def records_of(self, message: Any, version: int | None = None) -> list[Any]:

@@ -64,6 +64,18 @@ def test_topics_of_one_partition_do_not_pile_up_on_one_broker() -> None:
     assert leaders == set(range(5))
 
 
+def test_when_every_broker_has_led_their_order_changes() -> None:
+    """Else the second partition of the leader's neighbour would have its replicas where those of the first are."""
+    brokers = [UsableBroker(number, None, False) for number in range(5)]
+    rounds = set()
+    for seed in range(20):
+        placed = list(place(brokers, 10, 3, Random(seed)))
+        rounds.add(placed[:5] == placed[5:])
+        assert Counter(replicas[0] for replicas in placed[:5]) == Counter(range(5))
+        assert Counter(replicas[0] for replicas in placed[5:]) == Counter(range(5))
+    assert rounds == {False}
+
+
 def test_a_fenced_broker_follows_only_where_no_other_is_left() -> None:
     brokers = [UsableBroker(1, None, False), UsableBroker(2, None, False), UsableBroker(3, None, True)]
     assert {frozenset(replicas) for replicas in place(brokers, 20, 2, Random(1))} == {frozenset({1, 2})}

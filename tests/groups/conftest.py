@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from kafka_shard import KafkaShard
+from kafka_shard import KafkaShard, started
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaShard]:
-    shard = KafkaShard()
+    shard = KafkaShard(started())
     yield shard
     shard.close()

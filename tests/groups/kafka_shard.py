@@ -15,21 +15,30 @@ from kpywire.messages.offset_fetch import OffsetFetchResponse
 from kpywire.messages.share_group_describe import ShareGroupDescribeResponse
 from kpywire.messages.streams_group_describe import StreamsGroupDescribeResponse
 from oracle.asked import AskedOracle
+from oracle.recorded import Asked
 
 
-class KafkaShard(AskedOracle):
+def started() -> AskedOracle:
     """Kafka's coordinator in a JVM, by lines of text (``GroupOracle.java``)."""
+    return AskedOracle(
+        "GroupOracle.java",
+        "org.apache.kafka.coordinator.group.GroupOracle",
+        "ShareGroupRequests.java",
+        "StreamsGroupRequests.java",
+    )
 
-    def __init__(self) -> None:
-        super().__init__(
-            "GroupOracle.java",
-            "org.apache.kafka.coordinator.group.GroupOracle",
-            "ShareGroupRequests.java",
-            "StreamsGroupRequests.java",
-        )
+
+class KafkaShard:
+    """Kafka's coordinator, or what it answered once; ``reset`` makes a new one."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
 
     def ask(self, *words: object) -> str:
-        return self.ask_for_line(*words)
+        return self._asked.ask_for_line(*words)
+
+    def close(self) -> None:
+        self._asked.close()
 
 
 class Outcome:

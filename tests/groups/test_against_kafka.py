@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from group_world import GroupWorld, Ticket, subscription
-from kafka_shard import KafkaShard, Outcome, canonical, normal, wrapped
+from kafka_shard import KafkaShard, Outcome, canonical, normal, started, wrapped
 
 from kpybroker.groups.classic import classic_group
 from kpybroker.groups.classic.classic_group import State
@@ -41,10 +41,11 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-
-pytestmark = pytest.mark.java
+from oracle.recorded import Play
 
 HISTORIES = 80
+RECORDED = 6
+"""The histories that quick tests play with the answers that Kafka gave once."""
 STEPS = 150
 STEPS_SHOWN = 40
 GROUP = "g"
@@ -403,8 +404,18 @@ STEP_WEIGHTS = (
 )
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_a_history_goes_as_in_kafka(kafka: KafkaShard, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    live(kafka, seed, monkeypatch)
+
+
+@pytest.mark.parametrize("seed", range(RECORDED))
+def test_a_history_goes_as_it_went_in_kafka(recorded: Play, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    live(KafkaShard(recorded(started)), seed, monkeypatch)
+
+
+def live(kafka: KafkaShard, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = Random(seed)
     twins = Twins(kafka, rng)
     monkeypatch.setattr(classic_group, "choose", twins.choose)

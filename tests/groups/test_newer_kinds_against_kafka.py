@@ -2,7 +2,7 @@
 
 import pytest
 from group_world import GroupWorld
-from kafka_shard import KafkaShard, Outcome, canonical, normal, wrapped
+from kafka_shard import KafkaShard, Outcome, canonical, normal, started, wrapped
 from test_newer_kinds import CONSUMER, MEMBER, OFFSET, SHARE, SHARE_STATE, STREAMS
 
 from kpybroker.groups.events import DeleteGroup, DescribeGroup, ListGroups
@@ -21,8 +21,7 @@ from kpywire.messages.offset_commit import (
 )
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kpywire.messages.sync_group import SyncGroupRequest
-
-pytestmark = pytest.mark.java
+from oracle.recorded import Play
 
 PART = OffsetFetchRequestGroup(group_id="g", topics=None)
 COMMIT = OffsetCommitRequestTopic(
@@ -62,9 +61,21 @@ GROUPS = {
 }
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("kind", GROUPS)
 @pytest.mark.parametrize("number", range(len(REQUESTS)))
 def test_the_answer_is_that_of_kafka(kafka: KafkaShard, kind: str, number: int) -> None:
+    compare(kafka, kind, number)
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_the_answers_are_those_that_kafka_gave(recorded: Play, kind: str) -> None:
+    kafka = KafkaShard(recorded(started))
+    for number in range(len(REQUESTS)):
+        compare(kafka, kind, number)
+
+
+def compare(kafka: KafkaShard, kind: str, number: int) -> None:
     key, version, message, part = REQUESTS[number]
     kafka.ask("reset", 3_000, 100, "group.consumer.migration.policy=disabled")
     world = GroupWorld(consumer_migration_policy="disabled")

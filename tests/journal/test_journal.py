@@ -1,192 +1,18 @@
 """The journal's contract, by hand and by random inputs: apply follows append, nothing leaves early or is undone."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import gc
+import random
+import weakref
+from typing import Any
 
 import pytest
+from counter_world import LOADING, LOST, Bug, Counter, Follow, Get, Notify, Park, Put, Release, Slip, Stubborn, World
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kpybroker.journal import (
-    AppendRefused,
-    BatchTooLarge,
-    DecisionFailed,
-    Effects,
-    Journal,
-    ProducerEpoch,
-    Send,
-    TooLarge,
-)
+from kpybroker.journal import ProducerEpoch, Send
 from kpywire import error_codes
-
-LOADING = error_codes.COORDINATOR_LOAD_IN_PROGRESS
-LOST = error_codes.NOT_COORDINATOR
-
-
-class Put(NamedTuple):
-    """Write a value; the reply is how often the key was written, this time included."""
-
-    ticket: "Slip"
-    key: str
-    size: int = 1
-
-
-class Get(NamedTuple):
-    """Read how often a key was written."""
-
-    ticket: "Slip"
-    key: str
-
-
-class Park(NamedTuple):
-    """Answered by the next Release."""
-
-    ticket: "Slip"
-
-
-class Release(NamedTuple):
-    """Answer all that is parked, after writing down that it was."""
-
-    key: str
-
-
-class Notify(NamedTuple):
-    """Send a request to another node, and count it once that was committed."""
-
-    key: str
-
-
-class Notified(NamedTuple):
-    key: str
-
-
-class Bug(NamedTuple):
-    ticket: "Slip"
-
-
-class Slip:
-    """A ticket that remembers what came back, and what was committed at that moment."""
-
-    def __init__(self, world: "World") -> None:
-        self.world = world
-        self.answers: list[Any] = []
-        self.errors: list[int] = []
-        self.committed_at_answer = -1
-
-    @property
-    def is_closed(self) -> bool:
-        return bool(self.answers or self.errors)
-
-    def answer(self, message: Any) -> None:
-        assert not self.is_closed
-        self.answers.append(message)
-        self.committed_at_answer = self.world.committed
-
-    def fail(self, error_code: int) -> None:
-        assert not self.is_closed
-        self.errors.append(error_code)
-
-
-class Counter:
-    """A machine: how often each key was written, where last, and which tickets are parked."""
-
-    def __init__(self) -> None:
-        self.count: dict[str, int] = {}
-        self.offsets: dict[str, int] = {}
-        self.producers: list[ProducerEpoch | None] = []
-        self.parked: list[Slip] = []
-        self.notified: list[str] = []
-        self.markers: list[tuple[ProducerEpoch, bool, int]] = []
-
-    def decide(self, event: Any, _now_ms: int) -> Effects:
-        match event:
-            case Put(ticket, key, size):
-                count = self.count.get(key, 0) + size
-                return Effects(records=[key] * size, replies=[(ticket, (key, count))])
-            case Get(ticket, key):
-                return Effects(replies=[(ticket, (key, self.count.get(key, 0)))])
-            case Park(ticket):
-                self.parked.append(ticket)
-                return Effects()
-            case Release(key):
-                parked, self.parked = self.parked, []
-                return Effects(records=[key], replies=[(ticket, "released") for ticket in parked])
-            case Notify(key):
-                return Effects(records=[key], sends=[Send(7, key)], then=Notified(key), producer=ProducerEpoch(5, 1))
-            case Notified(key):
-                self.notified.append(key)
-                return Effects()
-            case TooLarge(Put(ticket, key, _)):
-                return Effects(replies=[(ticket, (key, "too large"))])
-            case _:
-                raise ZeroDivisionError
-
-    def apply(self, record: str, offset: int, producer: ProducerEpoch | None) -> None:
-        self.count[record] = self.count.get(record, 0) + 1
-        self.offsets[record] = offset
-        self.producers.append(producer)
-
-    def apply_marker(self, producer: ProducerEpoch, offset: int, *, commit: bool) -> None:
-        self.markers.append((producer, commit, offset))
-
-    def state(self) -> object:
-        return self.count, self.offsets
-
-
-class World:
-    """A journal with a log in a list."""
-
-    MAX_BATCH = 5
-
-    def __init__(self) -> None:
-        self.log: list[str] = []
-        self.committed = 0
-        self.refusal = error_codes.NONE
-        self.broken = error_codes.NONE
-        self.sent: list[tuple[Send, int]] = []
-        self.defects: list[DecisionFailed] = []
-        self.machine = Counter()
-        self.journal = Journal(
-            self.machine,
-            self.append,
-            closed_error=LOADING,
-            admit=lambda: self.refusal,
-            send=lambda send: self.sent.append((send, self.committed)),
-            report=self.defects.append,
-        )
-
-    def append(self, records: Sequence[Any], _producer: ProducerEpoch | None, _now_ms: int) -> tuple[int, int]:
-        if self.broken:
-            raise AppendRefused(self.broken)
-        if len(records) > self.MAX_BATCH:
-            raise BatchTooLarge
-        first = len(self.log)
-        self.log += records
-        return first, len(self.log)
-
-    def commit(self, offset: int | None = None) -> None:
-        self.committed = max(self.committed, len(self.log) if offset is None else offset)
-        self.journal.committed(self.committed, 0)
-
-    def open(self) -> "World":
-        self.journal.open(0, 0)
-        return self
-
-    def submit(self, event: Any, key: str | None = None, **options: Any) -> Slip | None:
-        slip = getattr(event, "ticket", None)
-        self.journal.submit(event, 0, ticket=slip, key=key, **options)
-        return slip
-
-    def put(self, key: str, size: int = 1) -> Slip:
-        slip = Slip(self)
-        self.submit(Put(slip, key, size), key)
-        return slip
-
-    def get(self, key: str) -> Slip:
-        slip = Slip(self)
-        self.submit(Get(slip, key), key)
-        return slip
 
 
 def test_a_reply_waits_until_its_records_are_committed() -> None:
@@ -244,6 +70,7 @@ def test_what_a_new_leader_replayed_above_the_high_watermark_stays_hidden() -> N
         world.log.append(record)
         world.journal.replay(record, offset)
     world.journal.open(1, 3)
+    assert (world.journal.committed_offset, world.journal.appended_offset) == (1, 3)
     slip = world.get("b")
     assert not slip.is_closed
     world.commit(3)
@@ -367,13 +194,39 @@ def test_deadlines_of_answered_tickets_do_not_pile_up_and_those_of_open_ones_sta
     parked = [Slip(world) for _ in range(3)]
     for number, slip in enumerate(parked):
         world.submit(Park(slip), deadline_ms=1_000 + number)
-    for _ in range(5_000):
+    most = 0
+    for _ in range(500):
         answered = Slip(world)
-        world.submit(Get(answered, "a"), "a", deadline_ms=2**31)
+        world.submit(Put(answered, "a"), "a", deadline_ms=2**31)
+        most = max(most, len(world.journal._deadlines))
+        world.commit()
         assert answered.is_closed
-    assert len(world.journal._deadlines) < 200
+    assert most == 2 * 4 + 64, "two for each of the four open tickets, and 64"
     assert world.journal.expire(1_001) == 1_002
     assert [slip.is_closed for slip in parked] == [True, True, False]
+
+
+def test_a_request_that_is_answered_at_once_leaves_no_deadline() -> None:
+    world = World().open()
+    world.submit(Get(Slip(world), "a"), "a", deadline_ms=100)
+    assert world.journal.expire(0) is None
+
+
+def test_each_ticket_expires_at_its_own_time_whatever_was_answered_between() -> None:
+    world, chance = World().open(), random.Random(5)
+    open_until: dict[int, list[Slip]] = {}
+    for number in range(400):
+        slip, deadline_ms = Slip(world), chance.randrange(1, 50)
+        if number % 4:
+            world.submit(Put(slip, "a"), "a", deadline_ms=deadline_ms)
+            world.commit()
+        else:
+            world.submit(Park(slip), deadline_ms=deadline_ms)
+            open_until.setdefault(deadline_ms, []).append(slip)
+    for now_ms in range(50):
+        world.journal.expire(now_ms)
+        for deadline_ms, slips in open_until.items():
+            assert all(slip.is_closed is (deadline_ms <= now_ms) for slip in slips)
 
 
 def test_a_defect_of_the_machine_costs_one_input() -> None:
@@ -382,6 +235,7 @@ def test_a_defect_of_the_machine_costs_one_input() -> None:
     world.submit(Bug(slip))
     assert slip.errors == [error_codes.UNKNOWN_SERVER_ERROR]
     assert isinstance(world.defects[0].error, ZeroDivisionError)
+    assert (world.defects[0].event, str(world.defects[0])) == (Bug(slip), "No decision on Bug")
     answered = world.put("a")
     world.commit()
     assert answered.answers == [("a", 1)]
@@ -401,6 +255,116 @@ def test_what_a_marker_makes_visible_waits_for_it() -> None:
     world.commit()
     assert slip.answers == [("a", 0)]
     assert world.machine.markers == [(producer, True, 0), (producer, False, 1)]
+
+
+def test_a_marker_of_an_open_journal_hides_all_keys_until_it_is_committed_and_none_afterwards() -> None:
+    world = World().open()
+    world.log.append("marker")
+    world.journal.mark(ProducerEpoch(5, 1), 0, commit=True)
+    assert world.journal.appended_offset == 1
+    assert not world.get("a").is_closed
+    world.commit(1)
+    assert world.get("a").answers == [("a", 0)]
+
+
+@pytest.mark.parametrize("key", ["a", None])
+def test_a_read_after_the_commit_is_answered_at_once(key: str | None) -> None:
+    world = World().open()
+    world.submit(Put(Slip(world), "a"), key)
+    world.commit()
+    assert world.get("a").answers == [("a", 1)]
+    assert world.get("b").answers == [("b", 0)]
+
+
+def test_the_commit_of_a_key_does_not_open_what_waits_for_everything() -> None:
+    world = World().open()
+    world.put("a")
+    world.submit(Release("everything"))
+    world.commit(1)
+    slip = world.get("b")
+    assert not slip.is_closed
+    world.commit(2)
+    assert slip.answers == [("b", 0)]
+
+
+def test_an_older_commit_of_a_key_does_not_open_its_newer_append() -> None:
+    world = World().open()
+    world.put("a")
+    world.put("a")
+    world.commit(1)
+    slip = world.get("a")
+    assert not slip.is_closed
+    world.commit(2)
+    assert slip.answers == [("a", 2)]
+
+
+def _commits_what_it_appends(world: World) -> None:
+    """A log of one node: what is appended is committed."""
+    append = world.append
+
+    def appended_and_committed(*batch: Any) -> tuple[int, int]:
+        first, end = append(*batch)
+        world.committed = end
+        world.journal.committed_at_once(end)
+        return first, end
+
+    world.journal._append = appended_and_committed
+
+
+def test_on_a_log_of_one_node_an_append_is_answered_at_once() -> None:
+    world = World().open()
+    _commits_what_it_appends(world)
+    assert world.put("a", 3).answers == [("a", 3)]
+    assert (world.journal.committed_offset, world.journal.waiting_gates) == (3, 0)
+
+
+def test_an_append_that_is_committed_at_once_does_not_pass_those_that_wait() -> None:
+    world = World().open()
+    first = world.put("a")
+    _commits_what_it_appends(world)
+    second = world.put("b")
+    assert (first.is_closed, second.is_closed) == (False, False)
+    assert world.journal.committed_offset == 0
+    world.commit()
+    assert (first.answers, second.answers) == ([("a", 1)], [("b", 1)])
+
+
+def test_an_event_that_follows_a_commit_waits_for_it_though_nobody_is_answered() -> None:
+    world = World().open()
+    world.submit(Follow("f"), "f")
+    assert world.machine.notified == []
+    world.commit()
+    assert world.machine.notified == ["f"]
+
+
+def test_a_refused_append_fails_its_own_request_though_the_decision_answers_others() -> None:
+    world = World().open()
+    parked, own = Slip(world), Slip(world)
+    world.submit(Park(parked))
+    world.broken = error_codes.KAFKA_STORAGE_ERROR
+    world.journal.submit(Release("a"), 0, ticket=own)
+    assert own.errors == parked.errors == [error_codes.KAFKA_STORAGE_ERROR]
+
+
+def test_a_machine_that_insists_on_a_batch_that_is_too_large_is_broken() -> None:
+    world = World().open()
+    with pytest.raises(RuntimeError):
+        world.submit(Stubborn("a"))
+    assert world.log == []
+
+
+def test_a_dropped_journal_lets_go_of_what_waited() -> None:
+    world = World().open()
+    slip = Slip(world)
+    world.submit(Put(slip, "a"), "a", deadline_ms=100)
+    gone = weakref.ref(slip)
+    world.journal.drop(LOST)
+    assert slip.errors == [LOST]
+    del slip
+    gc.collect()
+    assert gone() is None
+    assert world.journal.waiting_gates == 0
+    assert world.journal.expire(0) is None
 
 
 def test_nothing_is_replayed_into_an_open_journal() -> None:
@@ -462,6 +426,7 @@ class JournalMachine(RuleBasedStateMachine):
         for offset, record in enumerate(self.world.log):
             replayed.apply(record, offset, None)
         assert replayed.state() == self.world.machine.state()
+        assert self.dropped or self.world.journal.appended_offset == len(self.world.log)
 
     @invariant()
     def nothing_left_before_its_gate(self) -> None:

@@ -38,6 +38,7 @@ class _Places(ast.NodeTransformer):
         self.wanted = wanted
         self.found: list[tuple[int, str]] = []
         self._depth = 0
+        self._same_at_equality: set[ast.expr] = set()
 
     def _here(self, node: ast.AST, change: str) -> bool:
         if not self._depth:
@@ -97,6 +98,8 @@ class _Places(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         for place, operator in enumerate(node.ops):
             other = COMPARISONS[type(operator)]
+            if node in self._same_at_equality:
+                continue
             if self._here(node, f"{type(operator).__name__} -> {other.__name__}: {ast.unparse(node)}"):
                 node.ops[place] = other()
         return self.generic_visit(node)
@@ -125,6 +128,12 @@ class _Places(ast.NodeTransformer):
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         return self._arithmetic(node)
 
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
+        value = node.value
+        if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice):
+            return node  # the part of a text that a message quotes
+        return self.generic_visit(node)
+
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         value = node.value
         if isinstance(value, bool):
@@ -137,7 +146,22 @@ class _Places(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> ast.AST:
         if ast.unparse(node.test) == "TYPE_CHECKING":
             return node
+        if _keeps_the_larger(node):
+            self._same_at_equality.add(node.test)
         return self.generic_visit(node)
+
+
+def _keeps_the_larger(node: ast.If) -> bool:
+    """Whether it is `if a > b: b = a`, or with `<`: nothing changes where both are equal."""
+    if not isinstance(node.test, ast.Compare) or node.orelse or len(node.body) != 1:
+        return False
+    compared = {ast.unparse(each) for each in (node.test.left, *node.test.comparators)}
+    only = node.body[0]
+    return (
+        isinstance(node.test.ops[0], ast.Gt | ast.GtE | ast.Lt | ast.LtE)
+        and isinstance(only, ast.Assign)
+        and {ast.unparse(only.targets[0]), ast.unparse(only.value)} == compared
+    )
 
 
 def _removed(node: ast.stmt) -> ast.stmt:

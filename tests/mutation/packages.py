@@ -69,7 +69,7 @@ PACKAGES: Final[dict[str, Package]] = {
     ),
     "groups": Package(("kpybroker/groups",), ("groups",)),
     "journal": Package(("kpybroker/journal.py", "kpybroker/errors.py"), ("journal",)),
-    "metadata": Package(("kpybroker/metadata",), ("metadata", "controller")),
+    "metadata": Package(("kpybroker/metadata",), ("metadata", "groups/test_topic_view.py", "controller")),
     "raft": Package(("kpybroker/raft",), ("raft",)),
     "transactions": Package(("kpybroker/transactions",), ("transactions",)),
     "audit": Package(

@@ -108,6 +108,24 @@ def test_who_shows_nothing_for_too_long_is_proposed_to_leave(rules: Rules) -> No
     assert leader.high_watermark.offset == 1
 
 
+@pytest.mark.parametrize(
+    ("leader_epoch", "partition_epoch", "is_news"), [(0, 5, True), (0, 6, True), (0, 4, False), (1, 6, False)]
+)
+def test_an_answer_counts_unless_it_is_older_than_what_is_known(
+    rules: Rules, leader_epoch: int, partition_epoch: int, is_news: bool
+) -> None:
+    leader = open_leader(rules)
+    leader.update(PartitionState(0, 5, [1, 2, 3], [1, 2, 3]), 0)
+    append(leader)
+    fetch(leader, 2, 1, 900)
+    change = leader.shrink_in_sync(LAG_MS + 1)
+    assert change is not None
+    assert leader.isr_granted(change, leader_epoch, partition_epoch, (1, 2), LAG_MS + 1) is is_news
+    assert leader.isr == ((1, 2) if is_news else (1, 2, 3))
+    assert leader.partition_epoch == (partition_epoch if is_news else 5)
+    assert (leader.in_sync.pending is None) is is_news
+
+
 def test_who_is_at_the_end_is_in_sync_however_long_nothing_was_written(rules: Rules) -> None:
     leader = open_leader(rules)
     for node_id in (2, 3):

@@ -26,7 +26,10 @@ def double(value: int, *, twice: bool = False) -> int:
     if value < LIMIT and not twice:
         return value * 2
     log.info("1 of 2")
+    if value > values[1]:
+        values[1] = value
     values[0] = value
+    text = f"{value} is too large: {values[:1]!r}"
     raise ValueError(f"{value + 1} is too large")
 '''
 
@@ -54,6 +57,8 @@ def test_a_mutant_differs_from_the_module_in_one_place(tmp_path: Path) -> None:
         "without not: not twice",
         "-> FloorDiv: value * 2",
         "2 -> 3",
+        "1 -> 2",  # the larger of two stays the larger where both are equal: no `>=`
+        "without values[1] = ...",
         "without values[0] = ...",
         "no raise",
     ]

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpybroker.errors import KafkaError
-from kpybroker.partition.follower import PIECE_BYTES, Follower, NextFetch
+from kpybroker.partition.follower import PIECE_BATCHES, PIECE_BYTES, Follower, NextFetch
 from kpystorage.directory import LogDirectory
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
-from kpywire.batch import CRC_POSITION, parse_header, stamp_offset_and_epoch
+from kpywire.batch import CRC_POSITION, HEADER_BYTES, parse_header, stamp_offset_and_epoch
 from kpywire.control_record import marker_batch
-from kpywire.record import Record, build_batch
+from kpywire.record import Record, assemble, build_batch
 
 NOW_MS = 1_700_000_000_000
 
@@ -160,6 +160,59 @@ def test_what_is_larger_than_a_piece_or_a_segment_comes_in_several_appends() -> 
     assert 0 < unlimited.append(view, 0, NOW_MS) <= PIECE_BYTES < len(sent)
 
 
+def with_fields(data: bytes, **fields: int) -> bytes:
+    """The batch with header fields overwritten and a right CRC."""
+    return assemble(parse_header(data)._replace(**fields), data[HEADER_BYTES:])
+
+
+def test_a_batch_that_compaction_has_emptied_is_kept() -> None:
+    """The leader keeps the last batch of a producer without its records, so that the sequence stays known."""
+    emptied = with_fields(
+        batch(0, 3, producer_id=7, producer_epoch=0, base_sequence=0)[:HEADER_BYTES],
+        record_count=0,
+        last_offset_delta=2,
+    )
+    found = follower(emptied, batch(3), config=LogConfig(cleanup_compact=True))
+    assert found.log.end.offset == 4
+    assert contents(found.log) == emptied + batch(3)
+
+
+@pytest.mark.parametrize("field", ["length", "magic"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_is_smaller_than_a_header_or_of_another_format_is_refused(field: str, *, is_first: bool) -> None:
+    found = follower(batch(0))
+    damaged = bytearray(batch(1 if is_first else 2))
+    if field == "length":
+        damaged[8:12] = (HEADER_BYTES - 12 - 1).to_bytes(4, "big")
+    else:
+        damaged[16] = 1
+    with pytest.raises(KafkaError) as refused:
+        take(found, (b"" if is_first else batch(1)) + damaged)
+    assert refused.value.code == error_codes.CORRUPT_MESSAGE
+    assert found.log.end.offset == 1
+
+
+@pytest.mark.parametrize(("delta", "is_taken"), [(-1, False), (0, True)])
+def test_a_batch_ends_no_earlier_than_it_begins(delta: int, *, is_taken: bool) -> None:
+    found = follower(batch(0))
+    data = with_fields(batch(1)[:HEADER_BYTES], record_count=0, last_offset_delta=delta)
+    if is_taken:
+        take(found, data)
+    else:
+        with pytest.raises(KafkaError) as refused:
+            take(found, data)
+        assert refused.value.code == error_codes.UNKNOWN_SERVER_ERROR
+    assert found.log.end.offset == 1 + is_taken
+
+
+def test_a_piece_has_a_bounded_number_of_batches() -> None:
+    found, sent = follower(), b"".join(batch(offset) for offset in range(PIECE_BATCHES + 1))
+    position = found.append(memoryview(sent), 0, NOW_MS)
+    assert found.log.end.offset == PIECE_BATCHES
+    assert found.append(memoryview(sent), position, NOW_MS) == len(sent)
+    assert found.log.end.offset == PIECE_BATCHES + 1
+
+
 # How far it is committed.
 
 
@@ -242,6 +295,18 @@ def test_a_cut_below_the_high_watermark_takes_it_along_and_is_said(caplog: pytes
     assert found.high_watermark == found.log.end
     assert found.high_watermark.offset == 5
     assert "was truncated to offset 5, below its high watermark 9" in caplog.text
+
+
+@pytest.mark.parametrize(("committed", "is_said"), [(3, False), (5, False), (6, True)])
+def test_a_cut_at_or_above_the_high_watermark_leaves_it(
+    committed: int, caplog: pytest.LogCaptureFixture, *, is_said: bool
+) -> None:
+    found = of_epochs((1, 0), end=9)
+    found.heard(committed, 0)
+    found.truncate(1, 5, NOW_MS)
+    assert found.log.end.offset == 5
+    assert found.high_watermark.offset == min(committed, 5)
+    assert ("below its high watermark" in caplog.text) is is_said
 
 
 def test_a_cut_takes_producers_back_to_what_the_rest_says() -> None:

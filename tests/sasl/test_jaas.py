@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.sasl import jaas
-from kpybroker.sasl.jaas import BrokenJaas, Entry, parse
+from kpybroker.sasl.jaas import BrokenJaas, Entry, parse, tokens_of
 
 
 def quoted(text: str) -> str:
@@ -58,6 +58,19 @@ def test_everything_else_is_refused_in_one_line_without_secrets(text: str, messa
         parse(text)
     assert "\n" not in str(refused.value)
     assert "hid" not in str(refused.value)
+
+
+def test_a_text_has_just_the_length_that_is_allowed() -> None:
+    text = f"{jaas.PLAIN_MODULE} required;"
+    assert parse(text.ljust(jaas.LONGEST_CHARS)) == Entry(jaas.PLAIN_MODULE, {})
+    with pytest.raises(BrokenJaas, match="longer than"):
+        parse(text.ljust(jaas.LONGEST_CHARS + 1))
+
+
+@pytest.mark.parametrize(("text", "place"), [("!", 1), (" !", 2), ("module required !", 17), ("module 'x", 8)])
+def test_a_place_is_counted_from_one(text: str, place: int) -> None:
+    with pytest.raises(BrokenJaas, match=f"at character {place}$"):
+        list(tokens_of(text))
 
 
 @given(st.dictionaries(st.from_regex(r"[A-Za-z_$][A-Za-z0-9_$.\-]*", fullmatch=True), st.text()))

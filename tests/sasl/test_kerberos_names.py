@@ -26,9 +26,19 @@ REALM = "EXAMPLE.COM"
         ("RULE:[1:$1]s/a/b/", "aa@OTHER", "ba"),
         ("RULE:[1:$1]s/a/b/g", "aa@OTHER", "bb"),
         ("RULE:[2:$1]", "kafka/broker1@OTHER", "kafka"),
+        ("RULE:[1:$1-$0]", "alice@OTHER", "alice-OTHER"),
+        ("RULE:[2:$2.$1]", "kafka/broker1@OTHER", "broker1.kafka"),
+        ("RULE:[1:user]", "alice@OTHER", "user"),
+        ("RULE:[1:$1](al.*)s/l/1/g/L", "aLlice@OTHER", None),
+        ("RULE:[0:$1]", "alice@OTHER", None),
+        ("RULE:[2147483647:$0]", "alice@OTHER", None),
+        ("RULE:[3:$1]", "kafka/broker1@OTHER", None),
     ],
 )
-def test_the_first_rule_that_applies_counts(rules: str, name: str, user: str) -> None:
+def test_the_first_rule_that_applies_counts(rules: str, name: str, user: str | None) -> None:
+    if user is None:
+        assert ShortNamer([rules, "RULE:[1:other]", "RULE:[2:other]"], REALM).user_of(name) == "other"
+        return
     assert ShortNamer([rules], REALM).user_of(name) == user
     assert ShortNamer(["RULE:[1:$1](no one)", rules, "RULE:[1:late]", "RULE:[2:late]"], REALM).user_of(name) == user
 
@@ -58,7 +68,9 @@ def test_a_name_may_become_no_user(rule: str, name: str, words: str) -> None:
         ("nonsense", "Invalid rule: nonsense"),
         ("RULE:[1:$1]Lower", "unmatched substring: `ower`"),
         ("RULE:[:$1]", "the number of components"),
+        ("RULE:[2147483648:$1]", "the number of components"),
         ("RULE:[99999999999:$1]", "the number of components"),
+        ("RULE:[1:$99999999999]", "a $ is followed by the number"),
         ("RULE:[1:$]", "a $ is followed by the number"),
         ("RULE:[1:$1](a(?=b)", "the pattern a(?=b cannot be used"),
         ("RULE:[1:$1]s/(?=b)/x/", "RE2 has no lookahead"),
@@ -91,7 +103,7 @@ PLAIN_RULES = some.sampled_from(
 )
 RULES = some.builds(
     lambda number, form, match, sed, case: f"RULE:[{number}:{form}]{match}{sed}{case}",
-    some.sampled_from(["1", "2", "3", "01"]), FORMATS,
+    some.sampled_from(["0", "1", "2", "3", "01"]), FORMATS,
     some.one_of(some.just(""), PATTERNS.map(lambda pattern: f"({pattern})")),
     some.one_of(
         some.just(""),

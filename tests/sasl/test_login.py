@@ -116,6 +116,32 @@ def test_a_session_ends_with_the_limit_or_the_credential(
         assert made.judge(api.METADATA, ends_ms) is Verdict.EXPIRED
 
 
+def test_a_limit_of_a_millisecond_is_one() -> None:
+    made, answer = logged_in(1)
+    assert answer.lifetime_ms == 1
+    assert (made.judge(api.METADATA, 0), made.judge(api.METADATA, 1)) == (Verdict.SERVE, Verdict.EXPIRED)
+
+
+def test_a_session_of_a_new_credential_has_that_ones_end() -> None:
+    credentials = [Words(10_000), Words(None), Words(30_000)]
+    made = Login(Terms({"WORDS": lambda: credentials.pop(0)}, {}))
+    made.handshake(1, "WORDS", 0)
+    made.authenticate(b"", Now(0, 0))
+    assert made.authenticate(b"alice", Now(0, 0)).lifetime_ms == 10_000
+    assert again(made, b"alice", Now(5_000, 5_000)).lifetime_ms == 0
+    assert not made.has_session
+    assert made.judge(api.METADATA, 10**12) is Verdict.SERVE
+
+
+def test_a_login_has_no_reason_to_be_closed_at_first_and_then_names_it() -> None:
+    made = login()
+    assert (made.reason, made.has_session, made.token_authenticated) == ("", False, False)
+    assert made.judge(api.METADATA, 0) is Verdict.CLOSE
+    assert made.reason == "Metadata is its first request, but it has to log in first"
+    assert made.judge(api.METADATA, 0) is Verdict.CLOSE
+    assert made.reason == "its login has failed"
+
+
 @pytest.mark.parametrize(("late_ms", "error_code"), [(-1, NONE), (0, SASL_AUTHENTICATION_FAILED), (5_000, 58)])
 def test_a_delegation_token_that_has_expired_does_not_log_in(
     monkeypatch: pytest.MonkeyPatch, late_ms: int, error_code: int

@@ -10,7 +10,10 @@ PASSWORDS = {"alice": "wonder", "bob": ""}
 
 def test_a_right_password_logs_in() -> None:
     server = PlainServer(lambda: PASSWORDS)
-    assert server.respond(PlainClient("alice", "wonder").first()) == b""
+    client = PlainClient("alice", "wonder")
+    assert not client.is_complete
+    assert server.respond(client.first()) == b""
+    assert client.is_complete, "it waits for nothing more than the verdict"
     assert (server.is_complete, server.authorization_id) == (True, "alice")
 
 

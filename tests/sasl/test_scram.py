@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.sasl import scram
-from kpybroker.sasl.exchange import AuthenticationFailed
+from kpybroker.sasl.exchange import AuthenticationFailed, InvalidCredentials
 from kpybroker.sasl.made_up_credentials import MadeUpCredentials
 from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredential, ScramMechanism
 from kpybroker.sasl.scram_client import ScramClient
@@ -139,3 +139,43 @@ def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
 @given(st.text(min_size=1).filter(lambda text: "\0" not in text))
 def test_every_name_survives_its_escapes(name: str) -> None:
     assert scram.decode_client_first(scram.ClientFirst(name, "once").encode()).user == name
+
+
+@pytest.mark.parametrize("iterations", [4_096, 1_000_000])
+def test_a_client_works_for_a_server_that_asks_for_what_is_allowed(iterations: int) -> None:
+    client = ScramClient(SCRAM_SHA_256, "alice", "p", "once")
+    client.first()
+    assert client.respond(f"r=oncemore,s=c2FsdA==,i={iterations}".encode()) is not None
+
+
+def test_each_refusal_of_a_proof_has_its_own_reason() -> None:
+    for change, reason in (
+        ((b",p=", b",p=AAAA"), "user 'alice': the proof has a wrong length"),
+        ((b"c=biws", b"c=eSws"), "user 'alice': the channel binding is not the one of its first message"),
+        ((b"r=once", b"r=other"), "user 'alice': the nonce is not the one that it got"),
+    ):
+        server = ScramServer(SCRAM_SHA_256, lambda _name, _token: login(SCRAM_SHA_256, "p", "alice"), "more", stranger)
+        client = ScramClient(SCRAM_SHA_256, "alice", "p", "once")
+        proof = client.respond(server.respond(client.first()))
+        assert proof is not None
+        with pytest.raises(InvalidCredentials) as refused:
+            server.respond(proof.replace(*change))
+        assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("final", "text"),
+    [
+        (b"e=other-error", "the server refuses the login: other-error"),
+        (b"v=AAAA", "the server does not know the password either"),
+    ],
+)
+def test_a_client_says_why_its_login_failed(final: bytes, text: str) -> None:
+    client = ScramClient(SCRAM_SHA_256, "alice", "p", "once")
+    client.first()
+    client.respond(b"r=oncemore,s=c2FsdA==,i=4096")
+    assert not client.is_complete
+    with pytest.raises(AuthenticationFailed) as refused:
+        client.respond(final)
+    assert refused.value.text == text
+    assert not client.is_complete

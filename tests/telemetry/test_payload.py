@@ -164,6 +164,88 @@ def test_a_label_of_any_type_is_text(value: bytes, text: str) -> None:
         assert dict(point.labels) == {"l": text, "o": "other"}
 
 
+def sum_of(*fields: bytes) -> bytes:
+    """A sum of one point, with these fields of its own."""
+    point = nested(1, fixed64(6, bytes(8)))
+    return nested(1, nested(2, nested(2, nested(1, b"a") + nested(SUM, b"".join(fields) + point))))
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_delta", "is_counter"),
+    [
+        ([], False, False),
+        ([number(2, DELTA)], True, False),
+        ([number(2, CUMULATIVE)], False, False),
+        ([number(3, 1)], False, True),
+        ([number(3, 0)], False, False),
+        ([number(3, 1), number(2, DELTA)], True, True),
+        ([number(3, 2)], False, True),
+    ],
+)
+def test_a_sum_is_what_its_fields_say_in_any_order(fields: list[bytes], is_delta: bool, is_counter: bool) -> None:
+    for content in (sum_of(*fields), sum_of(*reversed(fields))):
+        (point,) = at_once(read(content)).points
+        assert (point.is_delta, point.is_counter) == (is_delta, is_counter)
+
+
+def test_what_one_metric_is_says_nothing_of_the_next() -> None:
+    nameless = nested(1, nested(2, nested(2, nested(GAUGE, nested(1, fixed64(6, bytes(8)))))))
+    found = at_once(read(sum_of(number(2, DELTA), number(3, 1)) + one_point(b"") + sum_of() + nameless))
+    assert [(point.is_delta, point.is_counter) for point in found.points] == [
+        (True, True),
+        (False, False),
+        (False, False),
+    ]
+    assert found.left_out == 1, "the one without a name"
+
+
+@pytest.mark.parametrize("content", [nested(1, b"\xff"), nested(1, b"a\xc3")])
+def test_a_name_that_is_no_text_is_refused(content: bytes) -> None:
+    with pytest.raises(Malformed, match="UTF-8"):
+        at_once(read(nested(1, nested(2, nested(2, content)))))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\x0a\x05a", "5 bytes where 1 are left"),
+        (b"\x0b", "the type 3"),
+        (b"\x0c", "the type 4"),
+        (b"\x0e", "the type 6"),
+        (b"\x09" + bytes(7), "8 bytes where 7 are left"),
+        (b"\x0d" + bytes(3), "4 bytes where 3 are left"),
+        (b"\xff" * 11, "does not end"),
+        (b"\x08\x80", "does not end"),
+        (b"\x0a\x80", "does not end"),
+    ],
+)
+def test_a_broken_field_is_refused_in_words(content: bytes, words: str) -> None:
+    with pytest.raises(Malformed, match=words):
+        at_once(read(content))
+
+
+def test_fields_of_other_types_are_stepped_over_to_the_last_byte() -> None:
+    stepped = b"\x09" + bytes(8) + b"\x0d" + bytes(4) + b"\x08" + b"\xff" * 9 + b"\x01"
+    assert [point.name for point in at_once(read(stepped + metrics_data([Metric("a", [({}, 1)])]))).points] == ["a"]
+
+
+def test_the_bounds_of_points_count_over_all_metrics() -> None:
+    metrics = [Metric("a", [({"n": number}, 1) for number in range(MOST_POINTS - 1)]), Metric("b", [({}, 1)] * 3)]
+    found = at_once(read(metrics_data(metrics)))
+    assert (len(found.points), found.points[-1].name, found.left_out) == (MOST_POINTS, "b", 2)
+
+
+def test_as_many_labels_as_are_kept_may_come_again() -> None:
+    labels = {f"l{number}": "x" for number in range(MOST_LABELS)}
+    found = at_once(read(metrics_data([Metric("a", [(labels, 1)])], labels)))
+    assert (len(found.points), found.left_out) == (1, 0)
+    assert found.client == labels
+    again = nested(7, nested(1, b"l0") + nested(2, nested(1, b"y")))
+    eight = b"".join(nested(7, nested(1, name.encode()) + nested(2, nested(1, b"x"))) for name in labels)
+    (point,) = at_once(read(one_point(eight + again))).points
+    assert dict(point.labels) == {**labels, "l0": "y"}
+
+
 def test_a_field_with_the_number_zero_is_refused() -> None:
     with pytest.raises(Malformed):
         at_once(read(b"\x00\x01"))

@@ -13,8 +13,9 @@ from kpybroker.config.client_metrics import values_of
 from kpybroker.metadata.image import CLIENT_METRICS_RESOURCE
 from kpybroker.telemetry import instances
 from kpybroker.telemetry.instances import Connection
+from kpybroker.telemetry.payload import Point
 from kpybroker.telemetry.receiver import LONGEST_ATTRIBUTE, Bounds, Receiver
-from kpybroker.telemetry.series import MOST_SERIES
+from kpybroker.telemetry.series import MOST_SERIES, POINTS_PER_STEP, keyed
 from kpywire import error_codes
 from kpywire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kpywire.messages.push_telemetry import PushTelemetryRequest
@@ -148,6 +149,69 @@ def test_the_series_of_a_client_end_with_its_connection() -> None:
     first.connection.close()
     assert list(clients.shown()) == [("kafka_client_b", ())]
     assert len(clients.receiver.instances) == 1
+
+
+def test_the_second_push_of_a_moment_comes_too_early_though_the_client_has_just_asked() -> None:
+    clients = Clients()
+    client = clients.join()
+    assert client.get() == error_codes.NONE
+    clients.now_ms -= INTERVAL_MS
+    assert client.push(gauge("a")) == error_codes.NONE
+    clients.now_ms -= INTERVAL_MS
+    assert client.push(gauge("a")) == error_codes.THROTTLING_QUOTA_EXCEEDED
+    clients.now_ms -= 1
+    assert client.push(gauge("a")) == error_codes.THROTTLING_QUOTA_EXCEEDED
+    assert client.push(gauge("a")) == error_codes.NONE
+    assert client.get() == error_codes.THROTTLING_QUOTA_EXCEEDED
+    assert clients.receiver.counts.throttled == 3
+
+
+def test_silent_clients_end_with_the_requests_of_others() -> None:
+    clients = Clients()
+    for _ in range(3):
+        clients.join().push(gauge("a"))
+    assert len(clients.receiver.instances) == 3
+    clients.now_ms += instances.SILENT_MS
+    clients.join().get()
+    assert len(clients.receiver.instances) == 1
+
+
+def test_a_client_that_comes_back_after_its_silence_begins_again() -> None:
+    clients = Clients()
+    client, other = clients.join(), clients.join()
+    client.push(gauge("a"))
+    clients.now_ms += instances.SILENT_MS - 1
+    other.get()  # a sweep, a moment too early
+    clients.now_ms += 1
+    assert client.get() == error_codes.NONE
+    assert clients.shown() == {}
+    assert len(clients.receiver.instances) == 2
+
+
+def test_the_outcomes_of_requests_are_counted() -> None:
+    clients = Clients(series=2)
+    client = clients.join()
+    client.get()
+    client.push(gauge("a"), gauge("b" * 300))
+    assert clients.receiver.counts == (0, 0, 1, 0, 1)
+    client.subscription_id += 1
+    assert client.push(gauge("a")) == error_codes.UNKNOWN_SUBSCRIPTION_ID
+    client.subscription_id -= 1
+    assert client.push(gauge("a"), gauge("b"), gauge("c"), gauge("d")) == error_codes.NONE
+    assert clients.receiver.counts == (0, 1, 2, 0, 1 + 4), "it has more than all may have, and loses them"
+    broken = PushTelemetryRequest(
+        client_instance_id=client.instance_id, subscription_id=client.subscription_id, metrics=b"\x00\x01"
+    )
+    clients.now_ms += INTERVAL_MS
+    work = clients.receiver.push(broken, ATTRIBUTES, client.connection, clients.now_ms)
+    assert at_once(work) == error_codes.INVALID_RECORD
+    assert clients.receiver.counts == (0, 1, 2, 1, 5)
+
+
+def test_the_keys_of_many_points_are_found_in_steps() -> None:
+    for points, steps in ((POINTS_PER_STEP - 1, 0), (POINTS_PER_STEP, 1), (3 * POINTS_PER_STEP, 3)):
+        work = keyed([Point("a", (), float(each), False, False) for each in range(points)], ())
+        assert sum(1 for _ in work) == steps
 
 
 def test_a_silent_client_is_forgotten() -> None:

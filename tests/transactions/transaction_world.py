@@ -44,6 +44,7 @@ class Ticket:
         self.answers: list[Any] = []
 
     def answer(self, message: Any) -> None:
+        assert getattr(message, "throttle_time_ms", 0) == 0, "quotas are the node's"
         self.answers.append(message)
 
     def fail(self, error_code: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from consumer_twins import GROUP, ConsumerTwins
-from kafka_shard import KafkaShard
+from kafka_shard import KafkaShard, started
 
 from kpybroker.groups.classic import classic_group
 from kpybroker.groups.events import DeleteGroup, DescribeConsumerGroup, DescribeGroup, ExpireOffsets, ListGroups
@@ -38,10 +38,11 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-
-pytestmark = pytest.mark.java
+from oracle.recorded import Play
 
 HISTORIES = 24
+RECORDED = 6
+"""The histories that quick tests play with the answers that Kafka gave once."""
 STEPS = 150
 INSTANCES = ("i", "j", "k")
 NAMES = ("t", "u", "v", "w.x")
@@ -68,7 +69,8 @@ class Client:
         self.member_id = response.member_id
         self.epoch = response.member_epoch
         if response.assignment is not None:
-            self.given = {each.topic_id: list(each.partitions) for each in response.assignment.topic_partitions}
+            given = {each.topic_id: sorted(each.partitions) for each in response.assignment.topic_partitions}
+            self.given = dict(sorted(given.items()))  # ours has an order of its own
 
     def listed(self) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
         return [
@@ -330,7 +332,7 @@ class MixedHistory(History):
         version = self.rng.randrange(4)
         owned = [
             TopicPartition(topic=by_id[topic_id], partitions=indexes)
-            for topic_id, indexes in client.owned.items()
+            for topic_id, indexes in sorted(client.owned.items())  # ours has an order of its own
             if topic_id in by_id
         ]
         topics = client.topics if self.rng.random() < 0.8 else self.rng.choice((["t"], ["t", "u"], ["u", "v"]))
@@ -392,7 +394,9 @@ class MixedHistory(History):
             assignment = decode(ConsumerProtocolAssignment, 0, response.assignment, 2)
             known = self.twins.topics
             client.owned = {
-                known[each.topic].id: each.partitions for each in assignment.assigned_partitions if each.topic in known
+                known[each.topic].id: sorted(each.partitions)
+                for each in assignment.assigned_partitions
+                if each.topic in known
             }
 
     def classic_heartbeat(self) -> None:
@@ -426,8 +430,18 @@ STEP_WEIGHTS = (
 )
 
 
+@pytest.mark.java
 @pytest.mark.seeds(0, HISTORIES)
 def test_a_history_of_a_consumer_group_goes_as_in_kafka(kafka: KafkaShard, seed: int) -> None:
+    live(kafka, seed)
+
+
+@pytest.mark.parametrize("seed", range(RECORDED))
+def test_a_history_of_a_consumer_group_goes_as_it_went_in_kafka(recorded: Play, seed: int) -> None:
+    live(KafkaShard(recorded(started)), seed)
+
+
+def live(kafka: KafkaShard, seed: int) -> None:
     rng = Random(seed)
     twins = ConsumerTwins(
         kafka,
@@ -446,10 +460,22 @@ MIXED_WEIGHTS = (
 )
 
 
+@pytest.mark.java
 @pytest.mark.seeds(0, HISTORIES)
 def test_a_history_of_members_of_both_protocols_goes_as_in_kafka(
     kafka: KafkaShard, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    live_with_both(kafka, seed, monkeypatch)
+
+
+@pytest.mark.parametrize("seed", range(RECORDED))
+def test_a_history_of_members_of_both_protocols_goes_as_it_went_in_kafka(
+    recorded: Play, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live_with_both(KafkaShard(recorded(started)), seed, monkeypatch)
+
+
+def live_with_both(kafka: KafkaShard, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = Random(seed)
     twins = ConsumerTwins(
         kafka,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from consumer_twins import GROUP, ConsumerTwins, Outcome
 from group_world import Ticket
-from kafka_shard import KafkaShard
+from kafka_shard import KafkaShard, started
 
 from kpybroker.groups.events import DeleteGroup, ListGroups
 from kpybroker.groups.share.events import (
@@ -41,10 +41,11 @@ from kpywire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequ
 from kpywire.messages.share_group_describe import ShareGroupDescribeRequest
 from kpywire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kpywire.uuid import to_string
-
-pytestmark = pytest.mark.java
+from oracle.recorded import Play
 
 HISTORIES = 24
+RECORDED = 6
+"""The histories that quick tests play with the answers that Kafka gave once."""
 STEPS = 150
 NAMES = ("t", "u", "v")
 STEP_WEIGHTS = (
@@ -304,8 +305,18 @@ def _some_settings(rng: Random) -> dict[str, int]:
     }
 
 
+@pytest.mark.java
 @pytest.mark.seeds(0, HISTORIES)
 def test_a_history_of_a_share_group_goes_as_in_kafka(kafka: KafkaShard, seed: int) -> None:
+    live(kafka, seed)
+
+
+@pytest.mark.parametrize("seed", range(RECORDED))
+def test_a_history_of_a_share_group_goes_as_it_went_in_kafka(recorded: Play, seed: int) -> None:
+    live(KafkaShard(recorded(started)), seed)
+
+
+def live(kafka: KafkaShard, seed: int) -> None:
     rng = Random(seed)
     history = ShareHistory(ConsumerTwins(kafka, **_some_settings(rng)), rng)
     for _ in range(STEPS):

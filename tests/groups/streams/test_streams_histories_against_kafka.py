@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from consumer_twins import GROUP
-from kafka_shard import KafkaShard
+from kafka_shard import KafkaShard, started
 from streams_twins import StreamsTwins
 from topologies import BAD, GOOD, random_topology
 
@@ -36,10 +36,11 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-
-pytestmark = pytest.mark.java
+from oracle.recorded import Play
 
 HISTORIES = 24
+RECORDED = 6
+"""The histories that quick tests play with the answers that Kafka gave once."""
 STEPS = 150
 NAMES = ("t", "u", "v", "w")
 FENCED = (25, 110, 69)
@@ -400,8 +401,18 @@ STEP_WEIGHTS: Sequence[tuple[str, int]] = (
 )
 
 
+@pytest.mark.java
 @pytest.mark.seeds(0, HISTORIES)
 def test_every_answer_and_record_is_that_of_kafka(kafka: KafkaShard, seed: int) -> None:
+    live(kafka, seed)
+
+
+@pytest.mark.parametrize("seed", range(RECORDED))
+def test_every_answer_and_record_is_the_one_that_kafka_gave(recorded: Play, seed: int) -> None:
+    live(KafkaShard(recorded(started)), seed)
+
+
+def live(kafka: KafkaShard, seed: int) -> None:
     rng = Random(seed)
     twins = StreamsTwins(
         kafka,
@@ -415,11 +426,20 @@ def test_every_answer_and_record_is_that_of_kafka(kafka: KafkaShard, seed: int) 
         history.step()
 
 
+@pytest.mark.java
 @pytest.mark.parametrize("seed", range(4))
 def test_random_topologies_are_configured_as_by_kafka(kafka: KafkaShard, seed: int) -> None:
+    configure(kafka, seed, 60)
+
+
+def test_random_topologies_are_configured_as_they_were_by_kafka(recorded: Play) -> None:
+    configure(KafkaShard(recorded(started)), 0, 30)
+
+
+def configure(kafka: KafkaShard, seed: int, topologies: int) -> None:
     """One member joins a new group with each; what is missing is created, and the member comes again."""
     rng = Random(seed)
-    for _ in range(60):
+    for _ in range(topologies):
         twins = StreamsTwins(kafka, streams_initial_rebalance_delay_ms=0)
         history = History(twins, rng)
         history.topology = random_topology(rng)
