@@ -7,9 +7,10 @@ retention).
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from kpybroker.journal import Prepared
+if TYPE_CHECKING:
+    from kpybroker.groups.offsets.large_commit import LargeCommit
 
 
 @final
@@ -35,7 +36,7 @@ class GroupRequest:
         client_host: str = "",
         *,
         require_stable: bool = False,
-        prepared: Prepared | None = None,
+        prepared: "LargeCommit | None" = None,
         visible: Callable[[Collection[str]], Collection[str]] | None = None,
         software: str = "",
     ) -> None:

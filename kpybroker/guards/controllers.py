@@ -1,11 +1,12 @@
 """The guards of requests that the controller decides topic by topic (``ControllerApis``)."""
 
-from collections.abc import Generator, Iterable, Set
+from collections.abc import Collection, Generator, Iterable
 from itertools import chain
 from typing import Any, TypeVar
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
+from kpybroker.calls.scattered import Scattered
 from kpybroker.calls.steps import STEP_ELEMENTS
 from kpybroker.guards.parts import parted, with_only
 from kpybroker.guards.verdict import InSteps, Reduced, Verdict
@@ -35,7 +36,7 @@ def create_topics(node: GuardedImage, request: CreateTopicsRequest, call: Call) 
     A name that occurs twice, and the metadata's own, are left to the controller's decision.
     """
     names = yield from _named_once(topic.name for topic in request.topics if topic.name != CLUSTER_METADATA)
-    denied: Set[str] = frozenset()
+    denied: Collection[str] = ()
     if not may_on_cluster(node, call, Operation.CREATE, logs_denial=False):
         denied = yield from denied_among(node, call, Operation.CREATE, ResourceType.TOPIC, names)
     shown = (name for name in names if name not in denied)
@@ -86,9 +87,9 @@ def create_partitions(node: GuardedImage, request: CreatePartitionsRequest, call
     return Reduced(with_only(request, "topics", rest), complete)
 
 
-def _counted(elements: Iterable[T]) -> Generator[None, None, dict[T, int]]:
+def _counted(elements: Iterable[T]) -> Generator[None, None, Scattered[T, int]]:
     """Return how often each element occurs, in steps."""
-    times: dict[T, int] = {}
+    times: Scattered[T, int] = Scattered()
     for nth, element in enumerate(elements, 1):
         if nth % STEP_ELEMENTS == 0:
             yield
@@ -100,6 +101,7 @@ def _named_once(names: Iterable[str]) -> Generator[None, None, list[str]]:
     """Return the names that occur once, in their order and in steps."""
     times = yield from _counted(names)
     _, once = yield from parted(times, lambda name: times[name] > 1)
+    yield from times.emptied()
     return once
 
 

@@ -141,6 +141,7 @@ def describe_transactions(node: GuardedImage, request: DescribeTransactionsReque
         response.transaction_states = yield from merged(
             ids, lambda each: each in denied, refusals, response.transaction_states
         )
+        yield from denied.emptied()
         return response
 
     return Reduced(with_only(request, "transactional_ids", allowed), complete)

@@ -6,6 +6,7 @@ exceeds. ``make hostile`` sends the largest ones that are accepted.
 
 import struct
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -14,6 +15,7 @@ from held_loop import TOPIC, HonestClient
 from largest import Large, largest
 from login_crowds import handshake, token
 from secured_broker import LOGIN, SecuredBroker
+from watched import wait_until
 
 from kpybroker.handlers import served_versions
 from kpybroker.sasl.jaas import PLAIN_MODULE
@@ -21,6 +23,7 @@ from kpybroker.sasl.plain import PlainClient
 from kpywire import api, error_codes
 from kpywire.codec import decode
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateResponse
 
 NAME = "t"
@@ -33,6 +36,8 @@ OLDER = {
 }  # fmt: skip
 """Versions of clients, or with names of topics, where the newest is for brokers or has ids."""
 MAY_WAIT = frozenset({api.FETCH, api.JOIN_GROUP, api.SYNC_GROUP, api.SHARE_FETCH})
+COORDINATORS = (0, 1)
+"""The types of coordinators: of groups and of transactions. Without them most requests are refused at once."""
 ENOUGH_ROUNDS = 20
 LOGIN_BYTES = 524_288
 MOST_LOG_BYTES = 80_000
@@ -83,9 +88,16 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
             ]  # fmt: skip
             for result in client.call(CreateAclsRequest(creations=creations), 3).results:
                 assert result.error_code == error_codes.NONE
+            for kind in COORDINATORS:
+                wait_until(partial(_is_there, client, kind), f"the coordinators of type {kind} are there")
         yield broker
         assert broker.is_alive, broker.tail()
         assert not broker.defects_since(0)
+
+
+def _is_there(client: Attacker, kind: int) -> bool:
+    (found,) = client.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=[NAME]), 4).coordinators
+    return bool(found.error_code == error_codes.NONE)
 
 
 @pytest.fixture(scope="module")

@@ -258,11 +258,11 @@ def plain_batch(
 
 
 def plain_batch_of(
-    section: bytes, count: int, base_offset: int, partition_leader_epoch: int, timestamp_ms: int
+    section: bytes, count: int, base_offset: int, partition_leader_epoch: int, timestamp_ms: int, codec: int = NONE
 ) -> bytes:
-    """`plain_batch` for ``count`` records that are already a section."""
+    """`plain_batch` for ``count`` records that are already a section, compressed by ``codec``."""
     batch_length = HEADER_BYTES - LENGTH_END + len(section)
-    checked = _pack_plain(0, count - 1, timestamp_ms, timestamp_ms, _NO_PRODUCER, count) + section
+    checked = _pack_plain(codec, count - 1, timestamp_ms, timestamp_ms, _NO_PRODUCER, count) + section
     return _pack_before(base_offset, batch_length, partition_leader_epoch, MAGIC, crc32c(checked)) + checked
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from kpybroker.coordination.decision import Alike
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.offsets.commit_record import CommitRecord
@@ -49,8 +50,10 @@ def commit_offsets(shard: GroupShard, request: GroupRequest, decision: Decision)
         return
     message, prepared = request.message, request.prepared
     if prepared is not None:
-        decision.records.append(prepared)
-        _answer_commit(request, _same_code(message.topics, error_codes.NONE), decision)
+        if prepared.batch is not None:
+            decision.records.append(prepared.batch)
+        code = error_codes.UNKNOWN_SERVER_ERROR if prepared.is_too_large else error_codes.NONE
+        decision.reply(request.ticket, Alike(code))
         return
     group_id, expire_timestamp_ms = message.group_id, expiry_ms(message, decision.timestamp_ms)
     answers = []
@@ -77,7 +80,10 @@ def commit_offsets_in_transaction(shard: GroupShard, request: GroupRequest, deci
 
 def refuse_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
     """Answer every partition with one error."""
-    _answer_commit(request, _same_code(request.message.topics, error_code), decision)
+    if request.prepared is not None:
+        decision.reply(request.ticket, Alike(error_code))
+    else:
+        _answer_commit(request, _same_code(request.message.topics, error_code), decision)
 
 
 def refuse_transactional_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
