@@ -268,7 +268,7 @@ class Dispatcher:
             del request
             if isinstance(response, Pending):
                 response = yield response
-            if _is_in_steps(frame, call):
+            if len(frame) > LARGE_BYTES:
                 yield from forgotten(leaving)
             leaving.clear()
             if response is None:

@@ -50,7 +50,7 @@ class GroupRequest:
         self.require_stable = require_stable
         """For an OffsetFetch: partitions with pending transactional commits are UNSTABLE_OFFSET_COMMIT (KIP-447)."""
         self.prepared = prepared
-        """For a large OffsetCommit: the records to write if it is accepted."""
+        """For a large OffsetCommit or TxnOffsetCommit: the records to write if it is accepted."""
         self.visible = visible
         """For a heartbeat with a regular expression: of some topics, those that its sender may describe. None: all."""
         self.software = software

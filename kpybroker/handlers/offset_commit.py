@@ -9,19 +9,15 @@
 """
 
 from collections.abc import Generator, Iterator
-from functools import partial
 from typing import Any, Final
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.pending import Pending
 from kpybroker.calls.steps import STEP_ELEMENTS, Work
-from kpybroker.groups.offsets.large_commit import prepared_commit
-from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
+from kpybroker.serving import large_commits
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpywire import error_codes
-from kpywire.batch import HEADER_BYTES
-from kpywire.compression import compress
 from kpywire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -33,9 +29,6 @@ from kpywire.messages.offset_commit import (
 from kpywire.offset_commit import decoder_for
 
 IDS_FROM: Final = 10
-PARTLY_HERE_BYTES: Final = 1 << 20
-"""The largest batch of a coordinator that is not here."""
-COMPRESSION_AT_BEST: Final = 64
 NONE_REFUSED: Final[frozenset[int]] = frozenset()
 
 request_decoder = decoder_for
@@ -54,7 +47,7 @@ def handle_in_steps(broker: Context, request: OffsetCommitRequest, call: Call) -
     answers, request.topics = yield from _refuse_unknown_in_steps(broker, asked, call)
     if not request.topics:
         return _response(answers)
-    prepared = yield from _prepared(broker, request)
+    prepared = yield from large_commits.prepared(broker, request)
     found = broker.groups.submit(
         request.group_id,
         group_request(broker, request, call, prepared=prepared),
@@ -133,27 +126,6 @@ def _parts(topic: OffsetCommitRequestTopic) -> Iterator[OffsetCommitRequestTopic
     for start in range(0, len(partitions), STEP_ELEMENTS):
         some = partitions[start : start + STEP_ELEMENTS]
         yield OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=some)
-
-
-def _prepared(broker: Context, request: OffsetCommitRequest) -> Work:
-    """The records of a large commit as they are written: compressed in a thread, if they are to be compressed."""
-    held = broker.replicas.topics.get(GROUP_OFFSETS_TOPIC)
-    most_bytes = (PARTLY_HERE_BYTES if held is None else held.validation.max_message_bytes) - HEADER_BYTES
-    codec = broker.groups.kind.codec()
-    prepared = yield from prepared_commit(
-        request,
-        broker.scheduler.now_ms(),
-        broker.config["offset.metadata.max.bytes"],
-        most_bytes * (COMPRESSION_AT_BEST if codec else 1),
-    )
-    section = prepared.section
-    if codec and section:
-        compressed = Pending()
-        broker.scheduler.submit_blocking(
-            partial(compress, codec, section), lambda found, _error: compressed.resolve(found)
-        )
-        section = yield compressed
-    return prepared.written(section, codec, most_bytes)
 
 
 def _refuse_unknown(

@@ -21,7 +21,7 @@ from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.batch import parse_header
 from kpywire.compression import NONE
-from kpywire.record import Record, build_batch, plain_batch, plain_batch_of
+from kpywire.record import Record, build_batch, plain_batch, plain_batch_of, transactional_batch_of
 
 log = logging.getLogger("kpybroker.hosting")
 
@@ -256,7 +256,7 @@ class HostedShard:
                     batch = plain_batch(pairs, base_offset, epoch, now_ms)
                 first_offset, next_offset = leader.append_built(batch, count, validation, now_ms)
             else:
-                first_offset, next_offset = self._append_of(producer, pairs, leader, now_ms, codec)
+                first_offset, next_offset = self._append_of(producer, prepared, pairs, leader, now_ms, codec)
         except KafkaError as error:
             if error.code in _TOO_LARGE:
                 raise BatchTooLarge from None
@@ -289,6 +289,7 @@ class HostedShard:
     def _append_of(
         self,
         producer: ProducerEpoch,
+        prepared: Prepared | None,
         pairs: Sequence[tuple[bytes, bytes | None]],
         leader: Leader,
         now_ms: int,
@@ -296,15 +297,20 @@ class HostedShard:
     ) -> tuple[int, int]:
         """Append on behalf of a transaction: its producer has no sequences here (``MemoryRecordsBuilder``, KIP-447)."""
         first_offset = leader.log.log_end_offset
-        batch = build_batch(
-            [Record(-1, now_ms, *pair) for pair in pairs],
-            base_offset=first_offset,
-            codec=codec,
-            partition_leader_epoch=leader.epoch,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            transactional=True,
-        )
+        if prepared is not None:
+            batch = transactional_batch_of(
+                prepared.section, len(prepared.records), first_offset, leader.epoch, now_ms, producer, prepared.codec
+            )
+        else:
+            batch = build_batch(
+                [Record(-1, now_ms, *pair) for pair in pairs],
+                base_offset=first_offset,
+                codec=codec,
+                partition_leader_epoch=leader.epoch,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                transactional=True,
+            )
         if len(batch) > self.replica.topic.validation.max_message_bytes:
             raise BatchTooLarge
         _, next_offset, _ = leader.append_in_transaction(parse_header(batch), batch, now_ms)

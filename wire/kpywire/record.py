@@ -266,6 +266,36 @@ def plain_batch_of(
     return _pack_before(base_offset, batch_length, partition_leader_epoch, MAGIC, crc32c(checked)) + checked
 
 
+def transactional_batch_of(
+    section: bytes,
+    count: int,
+    base_offset: int,
+    partition_leader_epoch: int,
+    timestamp_ms: int,
+    producer: tuple[int, int],
+    codec: int = NONE,
+) -> bytes:
+    """`plain_batch_of` for records that a coordinator writes on behalf of a producer (its id and epoch), in its
+    transaction."""
+    producer_id, producer_epoch = producer
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=partition_leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=codec | TRANSACTIONAL_MASK,
+        last_offset_delta=count - 1,
+        base_timestamp=timestamp_ms,
+        max_timestamp=timestamp_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=NO_SEQUENCE,
+        record_count=count,
+    )
+    return assemble(header, section)
+
+
 def assemble(header: BatchHeader, section: Buffer) -> bytes:
     """A batch from ``header`` and a record section (compressed, if the header says so). Its length and CRC are
     recomputed."""

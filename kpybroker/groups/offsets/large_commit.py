@@ -1,4 +1,4 @@
-"""The records of a large OffsetCommit, made in steps before it is decided.
+"""The records of a large OffsetCommit or TxnOffsetCommit, made in steps before it is decided.
 
 They depend only on the request and the time. Whether the group accepts them is decided later in one step, as for any
 commit. They are written as one batch, with the same bytes. The answer to a large commit is `Alike`.
@@ -9,9 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from kpybroker.groups.offsets.commit import expiry_ms, java_length, position_record
 from kpybroker.groups.offsets.commit_record import CommitRecord
+from kpybroker.groups.offsets.committed import NO_TIMESTAMP
 from kpybroker.groups.record import Record
 from kpybroker.journal import Prepared
+from kpywire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kpywire.record import encode_record
+from kpywire.uuid import ZERO_UUID
 
 STEP_RECORDS: Final = 16
 
@@ -44,12 +47,14 @@ def prepared_commit(
     request: Any, timestamp_ms: int, metadata_max_bytes: int, section_max_bytes: int
 ) -> Generator[None, None, LargeCommit]:
     """Prepare the records of a commit, yielding now and then."""
-    expire_timestamp_ms = expiry_ms(request, timestamp_ms)
+    is_transactional = isinstance(request, TxnOffsetCommitRequest)
+    expire_timestamp_ms = NO_TIMESTAMP if is_transactional else expiry_ms(request, timestamp_ms)
     records: list[CommitRecord | Record] = []
     refused: set[int] = set()
     section = bytearray()
     place = -1
     for topic in request.topics:
+        topic_id = ZERO_UUID if is_transactional else topic.topic_id
         for partition in topic.partitions:
             place += 1
             if place % STEP_RECORDS == STEP_RECORDS - 1:
@@ -57,9 +62,7 @@ def prepared_commit(
             if java_length(partition.committed_metadata or "") > metadata_max_bytes:
                 refused.add(place)
                 continue
-            record = position_record(
-                request.group_id, topic, partition, timestamp_ms, expire_timestamp_ms, topic.topic_id
-            )
+            record = position_record(request.group_id, topic, partition, timestamp_ms, expire_timestamp_ms, topic_id)
             if len(section) <= section_max_bytes:
                 section += encode_record(len(records), 0, *record.encoded())
             records.append(record)
