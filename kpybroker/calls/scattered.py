@@ -58,6 +58,8 @@ class Scattered(MutableMapping[K, V]):
         """Forget everything, in steps."""
         for part in self._parts:
             yield from emptied(part)
+            if self._mask:
+                yield
 
     def _scatter(self) -> None:
         few, self._few, self._mask = self._few, {}, PARTS - 1

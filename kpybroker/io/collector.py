@@ -26,8 +26,9 @@ NEVER: Final = 1_000_000
 CHECK_MS: Final = 5_000
 IDLE_SHARE: Final = 0.03
 IDLE_CHECKS: Final = 6
-FEW_BLOCKS: Final = 1_000_000
-"""Memory that has grown by fewer blocks is not searched for cycles."""
+FEW_BLOCKS: Final = 5_000_000
+"""Memory that has grown by fewer blocks is not searched for cycles: large requests that are worked on take some
+millions of them."""
 IDLE_GROWTH: Final = 2
 BUSY_GROWTH: Final = 4
 """The growth of the memory in use after which it is searched for cycles, while the loop is idle and at any time."""
