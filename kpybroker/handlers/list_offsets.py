@@ -25,7 +25,7 @@ from kpybroker.errors import KafkaError
 from kpybroker.partition.leader import Leader
 from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED, Role
 from kpybroker.serving.context import Context
-from kpybroker.serving.laborious_batches import party_of
+from kpybroker.serving.laborious_batches import charge_of, party_of
 from kpybroker.serving.led_partitions import ask_any_role, ask_leader
 from kpybroker.serving.time_lookup import found_in_steps
 from kpystorage.log_offset import LogOffset
@@ -85,7 +85,7 @@ def handle(
                 code, found = error_codes.INVALID_REQUEST, NOTHING
             else:
                 look_up = partial(_look_up, broker, request, topic.name, partition, call.api_version)
-                code, found = yield from found_in_steps(broker.labour, party_of(call), look_up)
+                code, found = yield from found_in_steps(broker.labour, party_of(call), look_up, charge_of(call))
             answers.append(
                 ListOffsetsPartitionResponse(
                     partition_index=partition.partition_index,

@@ -57,7 +57,7 @@ def handle_in_steps(broker: Context, request: TxnOffsetCommitRequest, call: Call
         found = yield from in_blocks(_parts(topic), lambda part: _existing(broker, (part,), answers))
         parts += chain.from_iterable(found)
         yield None
-    existing = _together(parts)
+    existing = yield from _together(parts)
     if not parts:
         return answers.response()
     if not request.group_id:
@@ -96,11 +96,15 @@ def _parts(topic: TxnOffsetCommitRequestTopic) -> Iterator[TxnOffsetCommitReques
         yield TxnOffsetCommitRequestTopic(name=topic.name, partitions=partitions[start : start + STEP_ELEMENTS])
 
 
-def _together(parts: list[TxnOffsetCommitRequestTopic]) -> list[list[TxnOffsetCommitRequestTopic]]:
-    """The parts that are written together."""
+def _together(
+    parts: list[TxnOffsetCommitRequestTopic],
+) -> Generator[None, None, list[list[TxnOffsetCommitRequestTopic]]]:
+    """Return the parts that are written together, in steps."""
     together: list[list[TxnOffsetCommitRequestTopic]] = []
     room = 0
-    for part in parts:
+    for nth, part in enumerate(parts, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield
         if room <= 0:
             together.append([])
             room = WRITTEN_TOGETHER
