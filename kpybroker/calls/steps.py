@@ -48,14 +48,14 @@ def in_blocks(elements: Iterable[E], work: Callable[[E], T]) -> Generator[None, 
     return results
 
 
-def distinct(elements: Iterable[E]) -> Generator[None, None, list[E]]:
-    """Return each element once, in their order and in steps."""
+def distinct(elements: Iterable[E | None]) -> Generator[None, None, list[E]]:
+    """Return each element but None once, in their order and in steps."""
     found: Scattered[E, None] = Scattered()
     once: list[E] = []
     for nth, element in enumerate(elements, 1):
         if nth % STEP_ELEMENTS == 0:
             yield
-        if element not in found:
+        if element is not None and element not in found:
             found[element] = None
             once.append(element)
     yield from found.emptied()

@@ -24,9 +24,9 @@ FULL: Final = (FINAL_EPOCH, INITIAL_EPOCH)
 STEP_PARTITIONS: Final = 32
 MOST_PARTITIONS = 500_000
 """The most partitions in all sessions together. Kafka limits sessions only, whatever they hold."""
-MOST_OF_A_CONSUMER = 50_000
+MOST_OF_A_CONSUMER: Final = 50_000
 """The most partitions in the session of a consumer: all of them are forgotten at once, when it ends."""
-MOST_CHANGED = 10_000
+MOST_CHANGED: Final = 10_000
 """The most topics and partitions that an incremental request changes, since that is done in one piece. For more, the
 client begins again with a full request."""
 MOST_REMEMBERED = 100_000

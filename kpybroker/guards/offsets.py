@@ -79,7 +79,7 @@ def _by_name(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
 
 
 def _many(node: GuardedImage, request: Any, call: Call, name_of: Callable[[Any], str | None]) -> InSteps:
-    names = (name for name in map(name_of, request.topics) if name is not None)
+    names = map(name_of, request.topics)
     denied = yield from denied_among(node, call, Operation.READ, ResourceType.TOPIC, names)
     if not denied:
         return None
@@ -173,7 +173,7 @@ class _GroupsOffsets:
     def examine(self) -> Generator[None, None, None]:
         """Divide the topics, in steps."""
         topics = self.reduced.topics or []
-        denied = yield from self._denied_among(filter(None, map(self._name_of, topics)))
+        denied = yield from self._denied_among(map(self._name_of, topics))
         if denied:
             self._denied, rest = yield from parted(topics, lambda topic: self._name_of(topic) in denied)
             self.reduced = with_only(self.reduced, "topics", rest)
@@ -185,7 +185,7 @@ class _GroupsOffsets:
         found = self._node.image.topics_by_id.get(topic.topic_id)
         return None if found is None else found.name
 
-    def _denied_among(self, names: Iterable[str]) -> Generator[None, None, Scattered[str, bool]]:
+    def _denied_among(self, names: Iterable[str | None]) -> Generator[None, None, Scattered[str, bool]]:
         return (yield from denied_among(self._node, self._call, Operation.DESCRIBE, ResourceType.TOPIC, names))
 
     def complete(self, group: OffsetFetchResponseGroup) -> Generator[None, None, None]:

@@ -90,11 +90,12 @@ def denied_among(
     call: Call,
     operation: Operation,
     kind: ResourceType,
-    names: Iterable[str],
+    names: Iterable[str | None],
     *,
     logs_denial: bool = True,
 ) -> Generator[None, None, Scattered[str, bool]]:
-    """Return the resources of a type among ``names`` with which the sender of a request may not do this, in steps."""
+    """Return the resources of a type among ``names`` with which the sender of a request may not do this, in steps. None
+    is no name: an iterator that leaves out many names by itself would do that in one step."""
     denied: Scattered[str, bool] = Scattered()
     if node.authorizer is None:
         return denied
@@ -102,7 +103,7 @@ def denied_among(
     for nth, name in enumerate(names, 1):
         if nth % STEP_ELEMENTS == 0:
             yield
-        if name not in allowed and name not in denied:
+        if name is not None and name not in allowed and name not in denied:
             is_allowed = may(node, call, operation, kind, name, logs_denial=logs_denial)
             (allowed if is_allowed else denied)[name] = is_allowed
     yield from allowed.emptied()

@@ -56,7 +56,7 @@ Append = Callable[[Piece, Whole], Answers | Pending | None]
 
 
 def is_wide(topics: Sequence[tuple[TopicKey, Partitions]]) -> bool:
-    """Whether a request names so many topics and partitions that they are served in pieces."""
+    """Whether a request names more topics and partitions than are served in one piece."""
     return len(topics) + sum([len(partitions) for _, partitions in topics]) > MOST_AT_ONCE
 
 

@@ -111,7 +111,7 @@ def _find(
 
 
 def names_many(message: AddPartitionsToTxnTransaction) -> bool:
-    """Whether a request names so many topics and partitions that its answer is made in steps, by the shell."""
+    """Whether a request names many topics or partitions: the shell makes its answer, in steps."""
     topics = message.topics
     return len(topics) > FEW_PARTITIONS or sum([len(topic.partitions) for topic in topics]) > FEW_PARTITIONS
 
