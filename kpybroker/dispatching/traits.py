@@ -38,7 +38,7 @@ _TEN_THOUSAND = (
 )  # fmt: skip
 MOST_OBJECT_BYTES: Final = {
     **dict.fromkeys(_FEW, 1 << 19), **dict.fromkeys(_THOUSANDS, 1 << 21), **dict.fromkeys(_TEN_THOUSAND, 1 << 22),
-    api.CREATE_ACLS: 1 << 24, api.DELETE_ACLS: 1 << 24,
+    api.CREATE_ACLS: 1 << 24, api.DELETE_ACLS: 1 << 24, api.TXN_OFFSET_COMMIT: 1 << 25,
 }  # fmt: skip
 """The memory that the elements of a request may take, where it is less than usual: something of these requests is
 decided at once.
