@@ -57,12 +57,14 @@ class Prepared:
     """One object in place of many records in `Effects`, given to `Machine.apply` as a whole with the offset of the
     first one. Most of the batch was made beforehand, in steps."""
 
-    __slots__ = ("records", "section")
+    __slots__ = ("codec", "records", "section")
 
-    def __init__(self, records: list[Any], section: bytes) -> None:
-        """``section`` is the section of the batch in the log, not compressed; its records all have one timestamp."""
+    def __init__(self, records: list[Any], section: bytes, codec: int = 0) -> None:
+        """``section`` is the section of the batch in the log, compressed by ``codec``; its records all have one
+        timestamp."""
         self.records = records
         self.section = section
+        self.codec = codec
 
 
 @final

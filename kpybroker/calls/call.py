@@ -30,7 +30,10 @@ class Peer(Protocol):
 
 
 class FetchThrottle(Protocol):
-    """The quotas of clients that fetch."""
+    """The quotas of clients that fetch, and of those that have work done elsewhere."""
+
+    def worked_elsewhere(self, call: "Call", worked_ns: int) -> None:
+        """Another process has worked for this request."""
 
     def most_fetched_bytes(self, call: "Call") -> float:
         """The most bytes that an answer may have."""

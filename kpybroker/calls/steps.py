@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from kpybroker.calls.gathered import gathered
 from kpybroker.calls.pending import Pending
+from kpybroker.calls.scattered import Scattered
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -48,31 +48,53 @@ def in_blocks(elements: Iterable[E], work: Callable[[E], T]) -> Generator[None, 
     return results
 
 
-def distinct(elements: Iterable[E]) -> Generator[None, None, dict[E, None]]:
-    """Return each element once, in their order and in steps."""
-    found: dict[E, None] = {}
+def distinct(elements: Iterable[E | None]) -> Generator[None, None, list[E]]:
+    """Return each element but None once, in their order and in steps."""
+    found: Scattered[E, None] = Scattered()
+    once: list[E] = []
     for nth, element in enumerate(elements, 1):
         if nth % STEP_ELEMENTS == 0:
             yield
-        found[element] = None
-    return found
+        if element is not None and element not in found:
+            found[element] = None
+            once.append(element)
+    yield from found.emptied()
+    return once
 
 
-def asked_once(
-    elements: Sequence[E], ask: Callable[[E], Any], combine: Callable[[list[Any]], T]
-) -> Generator[None, None, T | Pending]:
-    """Combine the answers about all elements into a response, in steps; return it or a `Pending`. An element that is
-    named twice is asked for once."""
+def all_there(answers: list[Any]) -> Work:
+    """Wait for those of the answers that are `Pending`, in steps, and return them all."""
+    left = iter(range(len(answers)))
+    try:
+        for place in left:
+            if place % STEP_ELEMENTS == STEP_ELEMENTS - 1:
+                yield None
+            answer = answers[place]
+            if isinstance(answer, Pending):
+                answers[place] = answer.response if answer.resolved else (yield answer)
+    except GeneratorExit:
+        for place in left:
+            if isinstance(answers[place], Pending):
+                answers[place].cancel()
+        raise
+    return answers
+
+
+def asked_once(elements: Sequence[E], ask: Callable[[E], Any], combine: Callable[[list[Any]], Any]) -> Work:
+    """Combine the answers about all elements into a response, in steps. An element that is named twice is asked for
+    once."""
     once = yield from distinct(elements)
-    answers = yield from each(once, ask)
+    answers = yield from all_there((yield from each(once, ask)))
     if len(once) == len(elements):
-        return gathered(answers, combine)  # type: ignore[no-any-return]
-
-    def spread(found: list[Any]) -> T:
-        answer_to = dict(zip(once, found, strict=True))
-        return combine([answer_to[element] for element in elements])
-
-    return gathered(answers, spread)  # type: ignore[no-any-return]
+        return combine(answers)
+    answer_to: Scattered[E, Any] = Scattered()
+    for nth, (element, answer) in enumerate(zip(once, answers, strict=True), 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield None
+        answer_to[element] = answer
+    spread = yield from in_blocks(elements, answer_to.__getitem__)
+    yield from answer_to.emptied()
+    return combine(spread)
 
 
 def at_once(work: Work) -> Any:

@@ -5,9 +5,10 @@ the config it runs with, and loggers are set on the spot. The rest goes to the c
 together in the order of the request. Only loggers are ever changed here.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Final, Protocol
 
+from kpybroker.calls.scattered import Scattered
 from kpybroker.config import dynamic
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.broker_configs import BROKER_CONFIGS
@@ -22,6 +23,8 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 _OPERATIONS: Final = ("SET", "DELETE", "APPEND", "SUBTRACT")
 STEP: Final = 32
+MOST_CONFIGS: Final = 5_000
+"""The most configs of one resource in a request."""
 _CHANGED_BY_CONTROLLER: Final = (TOPIC, BROKER, CLIENT_METRICS, GROUP)
 
 
@@ -42,7 +45,7 @@ class View(Protocol):
         """Set a logger's level; None removes the level that it has of its own."""
 
 
-Settled = dict[int, ConfigError | None]
+Settled = MutableMapping[int, ConfigError | None]
 """The outcomes of resources that need no controller, by their place in the request: an error, or None if done."""
 Settling = Generator[None, None, Settled]
 """A computation that yields once for each resource."""
@@ -111,9 +114,13 @@ def _settle(resources: Sequence[Any], judge: Callable[[Any], bool], settled: Set
     """Add the resources that ``judge`` refuses or completes (True) to those that are settled already."""
     for place, resource in enumerate(resources):
         if place in settled:
+            if place % STEP == STEP - 1:
+                yield
             continue
         yield
         try:
+            if len(resource.configs) > MOST_CONFIGS:
+                raise _invalid_request(f"A resource has more than {MOST_CONFIGS} configs.")
             if judge(resource):
                 settled[place] = None
         except ConfigError as error:
@@ -121,16 +128,26 @@ def _settle(resources: Sequence[Any], judge: Callable[[Any], bool], settled: Set
     return settled
 
 
-def without(resources: Sequence[Any], settled: Settled) -> list[Any]:
-    """The resources of a request that the controller must handle."""
-    return [resource for place, resource in enumerate(resources) if place not in settled]
+def without(resources: Sequence[Any], settled: Settled) -> Generator[None, None, list[Any]]:
+    """Return the resources of a request that the controller must handle, in steps."""
+    rest: list[Any] = []
+    for place, resource in enumerate(resources):
+        if place % STEP == STEP - 1:
+            yield
+        if place not in settled:
+            rest.append(resource)
+    return rest
 
 
 def merge(
     resources: Sequence[Any], settled: Settled, answered: Iterable[Any], response_class: type[Any]
 ) -> Generator[None, None, list[Any]]:
     """The response for every resource in the order of the request; ``answered`` are the controller's."""
-    by_key = {(response.resource_type, response.resource_name): response for response in answered}
+    by_key: Scattered[tuple[int, str], Any] = Scattered()
+    for number, response in enumerate(answered, 1):
+        if number % STEP == 0:
+            yield
+        by_key[response.resource_type, response.resource_name] = response
     merged: list[Any] = []
     for place, resource in enumerate(resources):
         if place % STEP == STEP - 1:
@@ -148,13 +165,14 @@ def merge(
                 resource_name=resource.resource_name,
             )
         )
+    yield from by_key.emptied()
     return merged
 
 
 def _repeated(resources: Sequence[Any]) -> Settling:
     """Refuse every resource that occurs more than once."""
-    first: dict[tuple[int, str], int] = {}
-    settled: Settled = {}
+    first: Scattered[tuple[int, str], int] = Scattered()
+    settled: Settled = Scattered()
     error = _invalid_request("Each resource must appear at most once.")
     for place, resource in enumerate(resources):
         earlier = first.setdefault((resource.resource_type, resource.resource_name), place)
@@ -162,6 +180,7 @@ def _repeated(resources: Sequence[Any]) -> Settling:
             settled[earlier] = settled[place] = error
         if place % STEP == STEP - 1:
             yield
+    yield from first.emptied()
     return settled
 
 

@@ -76,7 +76,11 @@ STEP_KEYS: Final = 256
 
 def respond(request: DescribeConfigsRequest, view: View) -> Generator[None, None, DescribeConfigsResponse]:
     """The answer to a whole request; each resource succeeds or fails by itself. Yields between them."""
-    kinds = {resource.resource_type for resource in request.resources}
+    kinds: set[int] = set()
+    for nth, resource in enumerate(request.resources, 1):
+        if nth % STEP_KEYS == 0:
+            yield
+        kinds.add(resource.resource_type)
     described_here = _OF_ZOOKEEPER_MODE if view.config.is_in_zookeeper_mode else _OF_KRAFT_MODE
     if not kinds <= described_here:
         error = ConfigError(error_codes.message(error_codes.INVALID_REQUEST) or "", error_codes.INVALID_REQUEST)

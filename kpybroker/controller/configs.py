@@ -4,9 +4,11 @@ Each resource succeeds or fails by itself; all that succeed form one batch. A va
 written again, because brokers take that as "read your files again" (KAFKA-14136).
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from kpybroker.calls.scattered import Scattered
+from kpybroker.calls.steps import in_blocks
 from kpybroker.config.definition import edited_list, edited_list_in_steps
 from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
 from kpybroker.controller.state import (
@@ -56,7 +58,7 @@ def alter_configs(state: ControllerState, request: ControllerRequest, _now_ms: i
         return {**alterations, **dict.fromkeys(name for name in current if name not in alterations)}
 
     records, outcomes = yield from _alter(state, message.resources, wanted)
-    responses = [legacy.AlterConfigsResourceResponse(**outcome) for outcome in outcomes]
+    responses = yield from in_blocks(outcomes, lambda outcome: legacy.AlterConfigsResourceResponse(**outcome))
     return [] if message.validate_only else records, legacy.AlterConfigsResponse(
         throttle_time_ms=0, responses=responses
     )
@@ -78,7 +80,7 @@ def incremental_alter_configs(state: ControllerState, request: ControllerRequest
         return alterations
 
     records, outcomes = yield from _alter(state, message.resources, wanted)
-    responses = [incremental.AlterConfigsResourceResponse(**outcome) for outcome in outcomes]
+    responses = yield from in_blocks(outcomes, lambda outcome: incremental.AlterConfigsResourceResponse(**outcome))
     return [] if message.validate_only else records, incremental.IncrementalAlterConfigsResponse(
         throttle_time_ms=0, responses=responses
     )
@@ -109,24 +111,29 @@ def _operate(
 
 def _alter(
     state: ControllerState,
-    resources: Iterable[_Resource],
+    resources: Sequence[_Resource],
     wanted: Callable[[_Resource, Mapping[str, str]], Generator[None, None, Alterations]],
 ) -> Generator[None, None, tuple[list[Any], list[dict[str, Any]]]]:
     """Return the records of all alterations, and for each resource the fields of its response."""
-    by_key: dict[tuple[int, str], list[_Resource]] = {}
+    times: Scattered[tuple[int, str], int] = Scattered()
     for number, resource in enumerate(resources):
         if number % STEP == LAST_OF_STEP:
             yield
-        by_key.setdefault((resource.resource_type, resource.resource_name), []).append(resource)
+        key = resource.resource_type, resource.resource_name
+        times[key] = times.get(key, 0) + 1
     records: list[Any] = []
     outcomes = []
-    for (resource_type, name), (resource, *duplicates) in by_key.items():
+    for resource in resources:
         yield
+        key = resource_type, name = resource.resource_type, resource.resource_name
+        named, times[key] = times[key], 0
+        if not named:
+            continue  # it was answered where it came first
         code, text = error_codes.NONE, None
         try:
             if resource_type not in KNOWN_RESOURCES:
                 raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"Unknown resource type {resource_type}.")
-            if duplicates:
+            if named > 1:
                 raise KafkaError(error_codes.INVALID_REQUEST, "Duplicate resource.")
             current = state.image.configs_of(resource_type, name)
             alterations = yield from wanted(resource, current)
@@ -135,6 +142,7 @@ def _alter(
             code, text = error.code, error.message
         outcome = {"resource_type": resource_type, "resource_name": name, "error_code": code, "error_message": text}
         outcomes.append(outcome)
+    yield from times.emptied()
     return records + _clear_elr(state, records), outcomes
 
 

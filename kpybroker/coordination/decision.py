@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 R = TypeVar("R")
+
+
+class Alike(NamedTuple):
+    """The answer to a large request all whose parts get one error code, or none. The shell makes the response of it, in
+    steps."""
+
+    error_code: int
 
 
 class CoordinatorDecision(Generic[R]):

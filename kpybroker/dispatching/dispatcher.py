@@ -244,7 +244,7 @@ class Dispatcher:
                 return self._unsupported_api_versions(call, correlation_id)
             _remember(served, call, frame, position)
         try:
-            if _is_in_steps(frame, call):
+            if len(frame) > LARGE_BYTES and not served.is_whole:
                 most_bytes = MOST_OBJECT_BYTES.get(call.api_key)
                 decode = decoder_in_steps(api.request_class(call.api_key), call.api_version, most_bytes)
                 yield None
@@ -268,7 +268,7 @@ class Dispatcher:
             del request
             if isinstance(response, Pending):
                 response = yield response
-            if _is_in_steps(frame, call):
+            if len(frame) > LARGE_BYTES:
                 yield from forgotten(leaving)
             leaving.clear()
             if response is None:

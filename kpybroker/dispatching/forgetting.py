@@ -77,7 +77,8 @@ def _own(arrays: list[Any]) -> list[Any]:
 
 @cache
 def _arrays_of(message: type) -> tuple[str, ...]:
-    """The names of the arrays that messages of this class have."""
+    """The names of the arrays that messages of this class have, without those that are made when they are asked for."""
     if not hasattr(message, "FIELDS"):
         return ()
-    return tuple(field.name for field in fields_of(message) if field.shape.kind == "array")
+    names = (field.name for field in fields_of(message) if field.shape.kind == "array")
+    return tuple(name for name in names if not isinstance(getattr(message, name, None), property))

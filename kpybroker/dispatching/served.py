@@ -137,7 +137,7 @@ def serve(
         errors,
         work,
         header_v1=response_header_version(api_key, api_version) == 1,
-        is_whole=TRAITS[api_key].is_whole,
+        is_whole=TRAITS[api_key].is_whole and hasattr(module, "codec"),
         sends_files=api_key in _SENDING_FILES,
     )
     served.shares = shares and intercept is None

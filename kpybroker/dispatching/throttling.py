@@ -7,8 +7,9 @@ connection is muted for that time. If two quotas are violated, the longer time c
 - Produce: the size of the request, also with acks=0, where no time is charged.
 - Fetch: the size of the answer; a client that has to wait gets an empty one, whose bytes are not recorded. Followers
   are exempt.
-- All requests of clients: the time that they use on the loop, 100 percent being the whole loop. Decoding and encoding
-  of large requests in steps is not counted. Requests between nodes are exempt.
+- All requests of clients: the time that they use on the loop, 100 percent being the whole loop, and the CPU time of
+  the process for long work. Decoding and encoding of large requests in steps is not counted. Requests between nodes are
+  exempt.
 - Requests that the controller has throttled: its time counts too (KIP-599).
 """
 
@@ -168,6 +169,7 @@ class Throttling:
 
     def _work(self, work: Callable[..., Work], answer: Answer) -> Callable[..., Work]:
         def throttled(broker: Any, request: Any, call: Call) -> Work:
+            call.throttle = self
             steps, used_ns, sent = work(broker, request, call), 0, None
             frame_bytes = self._frame_bytes  # it was decoded in this step
             while True:
@@ -238,6 +240,11 @@ class Throttling:
         """The most bytes that fit the quota of a client that fetches."""
         most = self.fetch.most_in_windows(call.principal.name, call.client_id or "")
         return NO_LIMIT_BYTES if most is None else most
+
+    def worked_elsewhere(self, call: Call, worked_ns: int) -> None:
+        """Charge the CPU time of another process: what a client asks for counts wherever it is done."""
+        if self.is_on:
+            self._note_time(call, worked_ns)
 
     def fetched(self, call: Call, answer_bytes: int) -> int:
         """An answer of this size is ready. Return the time for which the client has to wait; if it is not 0, the answer

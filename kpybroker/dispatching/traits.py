@@ -34,11 +34,12 @@ _TEN_THOUSAND = (
     api.ADD_PARTITIONS_TO_TXN, api.ALTER_CLIENT_QUOTAS, api.ALTER_SHARE_GROUP_OFFSETS, api.CONSUMER_GROUP_HEARTBEAT,
     api.CREATE_PARTITIONS, api.DELETE_SHARE_GROUP_OFFSETS, api.DESCRIBE_SHARE_GROUP_OFFSETS, api.JOIN_GROUP,
     api.LEAVE_GROUP, api.OFFSET_COMMIT, api.OFFSET_FETCH, api.SHARE_GROUP_HEARTBEAT, api.SYNC_GROUP,
-    api.TXN_OFFSET_COMMIT, api.WRITE_TXN_MARKERS,
+    api.WRITE_TXN_MARKERS,
 )  # fmt: skip
 MOST_OBJECT_BYTES: Final = {
     **dict.fromkeys(_FEW, 1 << 19), **dict.fromkeys(_THOUSANDS, 1 << 21), **dict.fromkeys(_TEN_THOUSAND, 1 << 22),
-    api.CREATE_ACLS: 1 << 24, api.DELETE_ACLS: 1 << 24,
+    api.CREATE_ACLS: 1 << 24, api.DELETE_ACLS: 1 << 24, api.TXN_OFFSET_COMMIT: 1 << 25,
 }  # fmt: skip
-"""The memory that the elements of a request may take, where it is less than usual: these requests are decided at once.
+"""The memory that the elements of a request may take, where it is less than usual: something of these requests is
+decided at once.
 They are for the partitions of a quorum, for thousands of users, or for ten thousand topics, members or ACLs."""

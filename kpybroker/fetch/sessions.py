@@ -24,6 +24,11 @@ FULL: Final = (FINAL_EPOCH, INITIAL_EPOCH)
 STEP_PARTITIONS: Final = 32
 MOST_PARTITIONS = 500_000
 """The most partitions in all sessions together. Kafka limits sessions only, whatever they hold."""
+MOST_OF_A_CONSUMER: Final = 50_000
+"""The most partitions in the session of a consumer: all of them are forgotten at once, when it ends."""
+MOST_CHANGED: Final = 10_000
+"""The most topics and partitions that an incremental request changes, since that is done in one piece. For more, the
+client begins again with a full request."""
 MOST_REMEMBERED = 100_000
 """The most partitions of clients without a session that are remembered for their next requests."""
 ABANDONED_MS: Final = 600_000
@@ -93,6 +98,9 @@ class Sessions:
         if session.uses_ids != uses_ids:
             self.drop(session)
             raise KafkaError(error_codes.FETCH_SESSION_TOPIC_ID_ERROR)
+        if (request.topics or request.forgotten_topics_data) and _changes_many(request):
+            self.drop(session)
+            raise KafkaError(error_codes.FETCH_SESSION_ID_NOT_FOUND)
         session.next_epoch()
         session.last_used_ms = now_ms
         before = len(session.entries)
@@ -111,6 +119,8 @@ class Sessions:
         return session
 
     def _keep(self, session: Session, now_ms: float) -> None:
+        if len(session.entries) > MOST_OF_A_CONSUMER and not session.is_follower:
+            return
         if now_ms - self._swept_ms >= SWEEP_MS:
             self._swept_ms = now_ms
             for abandoned in [each for each in self.sessions.values() if now_ms - each.last_used_ms > ABANDONED_MS]:
@@ -158,3 +168,12 @@ class Sessions:
         if self.sessions.pop(session.id, None) is not None:
             self.partitions -= len(session.entries)
         session.close()
+
+
+def _changes_many(request: Any) -> bool:
+    left = MOST_CHANGED - len(request.topics) - len(request.forgotten_topics_data)
+    for topic in request.topics if left >= 0 else ():
+        left -= topic.count if type(topic) is PackedTopic else len(topic.partitions)
+    for topic in request.forgotten_topics_data if left >= 0 else ():
+        left -= len(topic.partitions)
+    return left < 0

@@ -42,7 +42,7 @@ from kpybroker.groups.mixed import dispatch
 from kpybroker.groups.mixed.downgrade import Downgraded, downgrade, rebalance_downgraded
 from kpybroker.groups.offsets import commit, expiry, offset_deletion, offset_fetch
 from kpybroker.groups.offsets.commit_record import CommitRecord
-from kpybroker.groups.offsets.replay import take_commit, take_marker, take_new_commit
+from kpybroker.groups.offsets.replay import take_commit, take_marker, take_new_commit, take_new_commits
 from kpybroker.groups.resting import answer_again
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.share import heartbeat as share_heartbeat
@@ -213,8 +213,8 @@ class GroupCoordinator:
     def apply(self, record: Record | CommitRecord | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""
         if type(record) is Prepared:
-            for each_offset, each in enumerate(record.records, offset):
-                self.apply(each, each_offset, producer)
+            self.shard.next_offset = offset + len(record.records)
+            take_new_commits(self.shard, record.records, offset, producer)
             return
         shard = self.shard
         shard.next_offset = offset + 1

@@ -7,9 +7,10 @@ retention).
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from kpybroker.journal import Prepared
+if TYPE_CHECKING:
+    from kpybroker.groups.offsets.large_commit import LargeCommit
 
 
 @final
@@ -35,7 +36,7 @@ class GroupRequest:
         client_host: str = "",
         *,
         require_stable: bool = False,
-        prepared: Prepared | None = None,
+        prepared: "LargeCommit | None" = None,
         visible: Callable[[Collection[str]], Collection[str]] | None = None,
         software: str = "",
     ) -> None:
@@ -49,7 +50,7 @@ class GroupRequest:
         self.require_stable = require_stable
         """For an OffsetFetch: partitions with pending transactional commits are UNSTABLE_OFFSET_COMMIT (KIP-447)."""
         self.prepared = prepared
-        """For a large OffsetCommit: the records to write if it is accepted."""
+        """For a large OffsetCommit or TxnOffsetCommit: the records to write if it is accepted."""
         self.visible = visible
         """For a heartbeat with a regular expression: of some topics, those that its sender may describe. None: all."""
         self.software = software

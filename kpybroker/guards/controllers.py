@@ -1,11 +1,12 @@
 """The guards of requests that the controller decides topic by topic (``ControllerApis``)."""
 
-from collections.abc import Generator, Iterable, Set
+from collections.abc import Collection, Generator, Iterable
 from itertools import chain
 from typing import Any, TypeVar
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
+from kpybroker.calls.scattered import Scattered
 from kpybroker.calls.steps import STEP_ELEMENTS
 from kpybroker.guards.parts import parted, with_only
 from kpybroker.guards.verdict import InSteps, Reduced, Verdict
@@ -34,11 +35,11 @@ def create_topics(node: GuardedImage, request: CreateTopicsRequest, call: Call) 
 
     A name that occurs twice, and the metadata's own, are left to the controller's decision.
     """
-    names = yield from _named_once(topic.name for topic in request.topics if topic.name != CLUSTER_METADATA)
-    denied: Set[str] = frozenset()
+    names = yield from _named_once(topic.name if topic.name != CLUSTER_METADATA else None for topic in request.topics)
+    denied: Collection[str] = ()
     if not may_on_cluster(node, call, Operation.CREATE, logs_denial=False):
         denied = yield from denied_among(node, call, Operation.CREATE, ResourceType.TOPIC, names)
-    shown = (name for name in names if name not in denied)
+    shown = (None if name in denied else name for name in names)
     without_configs = yield from denied_among(
         node, call, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, shown, logs_denial=False
     )
@@ -86,20 +87,22 @@ def create_partitions(node: GuardedImage, request: CreatePartitionsRequest, call
     return Reduced(with_only(request, "topics", rest), complete)
 
 
-def _counted(elements: Iterable[T]) -> Generator[None, None, dict[T, int]]:
-    """Return how often each element occurs, in steps."""
-    times: dict[T, int] = {}
+def _counted(elements: Iterable[T | None]) -> Generator[None, None, Scattered[T, int]]:
+    """Return how often each element but None occurs, in steps."""
+    times: Scattered[T, int] = Scattered()
     for nth, element in enumerate(elements, 1):
         if nth % STEP_ELEMENTS == 0:
             yield
-        times[element] = times.get(element, 0) + 1
+        if element is not None:
+            times[element] = times.get(element, 0) + 1
     return times
 
 
-def _named_once(names: Iterable[str]) -> Generator[None, None, list[str]]:
+def _named_once(names: Iterable[str | None]) -> Generator[None, None, list[str]]:
     """Return the names that occur once, in their order and in steps."""
     times = yield from _counted(names)
     _, once = yield from parted(times, lambda name: times[name] > 1)
+    yield from times.emptied()
     return once
 
 
@@ -112,19 +115,16 @@ def delete_topics(node: GuardedImage, request: DeleteTopicsRequest, call: Call) 
 
 
 def _deleted(node: GuardedImage, request: DeleteTopicsRequest, call: Call) -> InSteps:
-    names = yield from _counted(
-        chain(request.topic_names, (each.name for each in request.topics if each.name is not None))
-    )
-    ids = yield from _counted(each.topic_id for each in request.topics if each.name is None)
-    known: dict[bytes, str] = {}
+    names = yield from _counted(chain(request.topic_names, (each.name for each in request.topics)))
+    ids = yield from _counted(each.topic_id if each.name is None else None for each in request.topics)
+    known: Scattered[bytes, str] = Scattered()
     for nth, topic_id in enumerate(ids, 1):
         if nth % STEP_ELEMENTS == 0:
             yield
         found = node.image.topics_by_id.get(topic_id)
         if found is not None:
             known[topic_id] = found.name
-    _, once = yield from parted(names.items(), lambda item: item[1] > 1)
-    everything = chain((name for name, _ in once), known.values())
+    everything = chain((name if times == 1 else None for name, times in names.items()), known.values())
     undeletable = yield from denied_among(node, call, Operation.DELETE, ResourceType.TOPIC, everything)
     if not undeletable:
         return None
@@ -149,6 +149,8 @@ def _deleted(node: GuardedImage, request: DeleteTopicsRequest, call: Call) -> In
     _, rest_topics = yield from parted(request.topics, lambda each: is_refused(each.name, each.topic_id))
     rest: Any = with_only(request, "topics", rest_topics)
     _, rest.topic_names = yield from parted(request.topic_names, lambda name: is_refused(name, ZERO_UUID))
+    for each in (names, ids, known, undeletable, hidden):
+        yield from each.emptied()
 
     def complete(response: DeleteTopicsResponse) -> DeleteTopicsResponse:
         response.responses = [*response.responses, *refusals]

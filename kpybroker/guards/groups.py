@@ -5,7 +5,7 @@ from typing import Any
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
-from kpybroker.calls.steps import STEP_ELEMENTS
+from kpybroker.calls.steps import STEP_ELEMENTS, distinct
 from kpybroker.failed_response import failing
 from kpybroker.guards.parts import divided, merged, parted, with_only
 from kpybroker.guards.verdict import InSteps, Reduced, Verdict, refused
@@ -76,6 +76,8 @@ def _described(node: GuardedImage, request: Any, call: Call, field: str) -> InSt
     code = error_codes.GROUP_AUTHORIZATION_FAILED
     refusals = (yield from failing(with_only(request, field, out), call.api_version, code)).groups
 
+    yield from denied.emptied()
+
     def complete(response: Any) -> Any:
         response.groups = [*refusals, *response.groups]
         return response
@@ -113,6 +115,7 @@ def _found(node: GuardedImage, request: FindCoordinatorRequest, call: Call, kind
 
     def complete(response: FindCoordinatorResponse) -> Generator[None, None, FindCoordinatorResponse]:
         response.coordinators = yield from merged(keys, lambda key: key in denied, refusals, response.coordinators)
+        yield from denied.emptied()
         return response
 
     return Reduced(with_only(request, "coordinator_keys", rest), complete)
@@ -135,12 +138,10 @@ def list_groups(node: GuardedImage, request: ListGroupsRequest, call: Call) -> V
 
 def delete_groups(node: GuardedImage, request: DeleteGroupsRequest, call: Call) -> InSteps:
     """DeleteGroups: DELETE on each group, which is answered once."""
-    names: dict[str, None] = {}
-    for nth, name in enumerate(request.groups_names, 1):
-        if nth % STEP_ELEMENTS == 0:
-            yield
-        names[name] = None
+    names = yield from distinct(request.groups_names)
     denied = yield from denied_among(node, call, Operation.DELETE, ResourceType.GROUP, names)
     code = error_codes.GROUP_AUTHORIZATION_FAILED
-    once = with_only(request, "groups_names", list(names))
-    return (yield from divided(once, call, ("groups_names", "results"), lambda name: name in denied, code))
+    once = with_only(request, "groups_names", names)
+    verdict = yield from divided(once, call, ("groups_names", "results"), lambda name: name in denied, code)
+    yield from denied.emptied()
+    return verdict

@@ -1,12 +1,12 @@
 """The guards of requests about the committed offsets of groups."""
 
 from collections.abc import Callable, Generator, Iterable
-from collections.abc import Set as AbstractSet
 from copy import copy
 from typing import Any
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
+from kpybroker.calls.scattered import Scattered
 from kpybroker.failed_response import failing
 from kpybroker.guards.parts import merged, parted, refused_topics, with_only
 from kpybroker.guards.verdict import InSteps, Reduced, Verdict, refused
@@ -79,9 +79,13 @@ def _by_name(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
 
 
 def _many(node: GuardedImage, request: Any, call: Call, name_of: Callable[[Any], str | None]) -> InSteps:
-    names = (name for name in map(name_of, request.topics) if name is not None)
+    names = map(name_of, request.topics)
     denied = yield from denied_among(node, call, Operation.READ, ResourceType.TOPIC, names)
-    return (yield from _committed(request, call, lambda topic: name_of(topic) in denied)) if denied else None
+    if not denied:
+        return None
+    verdict = yield from _committed(request, call, lambda topic: name_of(topic) in denied)
+    yield from denied.emptied()
+    return verdict
 
 
 def _committed(request: Any, call: Call, is_denied: Callable[[Any], bool]) -> InSteps:
@@ -169,7 +173,7 @@ class _GroupsOffsets:
     def examine(self) -> Generator[None, None, None]:
         """Divide the topics, in steps."""
         topics = self.reduced.topics or []
-        denied = yield from self._denied_among(filter(None, map(self._name_of, topics)))
+        denied = yield from self._denied_among(map(self._name_of, topics))
         if denied:
             self._denied, rest = yield from parted(topics, lambda topic: self._name_of(topic) in denied)
             self.reduced = with_only(self.reduced, "topics", rest)
@@ -181,7 +185,7 @@ class _GroupsOffsets:
         found = self._node.image.topics_by_id.get(topic.topic_id)
         return None if found is None else found.name
 
-    def _denied_among(self, names: Iterable[str]) -> Generator[None, None, AbstractSet[str]]:
+    def _denied_among(self, names: Iterable[str | None]) -> Generator[None, None, Scattered[str, bool]]:
         return (yield from denied_among(self._node, self._call, Operation.DESCRIBE, ResourceType.TOPIC, names))
 
     def complete(self, group: OffsetFetchResponseGroup) -> Generator[None, None, None]:

@@ -97,6 +97,8 @@ def by_topic(operation: Operation, name_of: Callable[[Any], str] = lambda topic:
             return None
         code = error_codes.TOPIC_AUTHORIZATION_FAILED
         is_denied = lambda topic: name_of(topic) in denied  # noqa: E731
-        return (yield from divided(request, call, ("topics", "topics"), is_denied, code))
+        verdict = yield from divided(request, call, ("topics", "topics"), is_denied, code)
+        yield from denied.emptied()
+        return verdict
 
     return guard

@@ -29,7 +29,7 @@ def offset_for_leader_epoch(node: GuardedImage, request: Any, call: Call) -> Ver
 def describe_producers(node: GuardedImage, request: DescribeProducersRequest, call: Call) -> InSteps:
     """DescribeProducers: READ on each topic. They are answered in the order of the request; an invalid name comes
     first."""
-    names = (topic.name for topic in request.topics if reason_invalid(topic.name) is None)
+    names = (topic.name if reason_invalid(topic.name) is None else None for topic in request.topics)
     denied = yield from denied_among(node, call, Operation.READ, ResourceType.TOPIC, names)
     if not denied:
         return None

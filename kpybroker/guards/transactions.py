@@ -89,7 +89,7 @@ def add_partitions_to_txn(node: GuardedImage, request: AddPartitionsToTxnRequest
 
 
 def _not_all_added(node: GuardedImage, request: AddPartitionsToTxnRequest, call: Call) -> InSteps:
-    names = (topic.name for topic in request.v3_and_below_topics if topic.name not in INTERNAL)
+    names = (None if topic.name in INTERNAL else topic.name for topic in request.v3_and_below_topics)
     denied = yield from denied_among(node, call, Operation.WRITE, ResourceType.TOPIC, names)
     internal, _ = yield from parted(request.v3_and_below_topics, lambda topic: topic.name in INTERNAL)
     if not denied and not internal:
@@ -141,6 +141,7 @@ def describe_transactions(node: GuardedImage, request: DescribeTransactionsReque
         response.transaction_states = yield from merged(
             ids, lambda each: each in denied, refusals, response.transaction_states
         )
+        yield from denied.emptied()
         return response
 
     return Reduced(with_only(request, "transactional_ids", allowed), complete)

@@ -7,17 +7,22 @@
 - v2: PRODUCER_FENCED; earlier versions INVALID_PRODUCER_EPOCH.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.close_connection import CloseConnection
-from kpybroker.calls.gathered import gathered
-from kpybroker.calls.steps import each
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.scattered import Scattered
+from kpybroker.calls.steps import STEP_ELEMENTS, Work, all_there, each
+from kpybroker.coordination.decision import Alike
+from kpybroker.metadata.topic import Topic
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import coordinator_error
 from kpybroker.serving.transaction_requests import transaction_request
 from kpybroker.serving.transaction_verification import refused
+from kpybroker.transactions.partitions import names_many
 from kpywire import error_codes
 from kpywire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -38,13 +43,27 @@ def handle(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> A
     """Ask the coordinator about each transaction."""
     if call.api_version >= BATCHED_FROM:
         return call.peer.share(_handle_several(broker, request, call))
-    transaction = AddPartitionsToTxnTransaction(
+    return _add_one(broker, _of_client(request), call)
+
+
+def handle_in_steps(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Work:
+    """Like `handle`, for a large request."""
+    if call.api_version >= BATCHED_FROM:
+        return (yield from _handle_several(broker, request, call))
+    transaction = _of_client(request)
+    if not names_many(transaction):
+        return _add_one(broker, transaction, call)
+    call.client.in_transactions = True
+    return _single((yield from _add_many(broker, transaction, call)))
+
+
+def _of_client(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
+    return AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return _add_one(broker, transaction, call)
 
 
 def _add_one(broker: Context, transaction: AddPartitionsToTxnTransaction, call: Call) -> Any:
@@ -62,19 +81,97 @@ def _add_one(broker: Context, transaction: AddPartitionsToTxnTransaction, call: 
     )
 
 
-def _handle_several(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Generator[None, None, Any]:
+def _handle_several(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Work:
     """Handle the transactions of a broker's request. If an id is named twice, its last partitions count
     (``partitionsByTransaction``)."""
-    topics = {transaction.transactional_id: transaction.topics for transaction in request.transactions}
+    topics: Scattered[str, list[AddPartitionsToTxnTopic]] = Scattered()
+    for nth, transaction in enumerate(request.transactions, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield None
+        topics[transaction.transactional_id] = transaction.topics
     answered = 0
     for transaction in request.transactions:
         transaction.topics = topics[transaction.transactional_id]
         answered += 1 + sum(1 + len(topic.partitions) for topic in transaction.topics)
         if answered > MOST_ANSWERED:
             raise CloseConnection("a request that names one transaction again and again")
-        yield
-    answers = yield from each(request.transactions, lambda transaction: _add(broker, transaction, call))
-    return gathered(answers, _batched)
+        yield None
+    answers: list[Any] = []
+    for transaction in request.transactions:
+        if names_many(transaction):
+            answers.append((yield from _add_many(broker, transaction, call)))
+        else:
+            answers.append(_add(broker, transaction, call))
+        yield None
+    return _batched((yield from all_there(answers)))
+
+
+def _add_many(broker: Context, transaction: AddPartitionsToTxnTransaction, call: Call) -> Work:
+    """The result of a transaction with many partitions, in steps."""
+    asked, image_topics, walked = transaction.topics, broker.image.topics, 0
+    once: dict[str, dict[int, None]] = {}
+    all_exist = True
+    for topic in asked:
+        known = image_topics.get(topic.name)
+        for index in topic.partitions:
+            walked += 1
+            if walked % STEP_ELEMENTS == 0:
+                yield None
+            once.setdefault(topic.name, {})[index] = None
+            all_exist = all_exist and known is not None and index in known.partitions
+    each_once = yield from each(
+        once.items(), lambda item: AddPartitionsToTxnTopic(name=item[0], partitions=list(item[1])), STEP_ELEMENTS
+    )
+    if not all_exist:
+        absent = partial(_is_absent, image_topics)
+        codes = error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.OPERATION_NOT_ATTEMPTED
+        return (yield from _divided(transaction.transactional_id, each_once, absent, codes))
+    if transaction.verify_only:
+        asked = transaction.topics = each_once
+    found = broker.transactions.submit(
+        transaction.transactional_id,
+        transaction_request(broker, transaction, call.api_version),
+        lambda code: Alike(coordinator_error(code)),
+        writes=not transaction.verify_only,
+    )
+    if isinstance(found, Pending):
+        found = yield found
+    if isinstance(found, Alike):
+        codes = found.error_code, found.error_code
+        return (yield from _divided(transaction.transactional_id, asked, lambda _name, _index: True, codes))
+    codes = error_codes.NONE, error_codes.TRANSACTION_ABORTABLE
+    is_in = lambda name, index: (name, index) in found  # noqa: E731
+    return (yield from _divided(transaction.transactional_id, asked, is_in, codes))
+
+
+def _is_absent(topics: Mapping[str, Topic], name: str, index: int) -> bool:
+    known = topics.get(name)
+    return known is None or index not in known.partitions
+
+
+def _divided(
+    transactional_id: str,
+    topics: Iterable[AddPartitionsToTxnTopic],
+    is_first: Callable[[str, int], bool],
+    codes: tuple[int, int],
+) -> Generator[None, None, AddPartitionsToTxnResult]:
+    """Return the result with the first code for some partitions and the second one for the others, in steps."""
+    first, second = codes
+    results: list[AddPartitionsToTxnTopicResult] = []
+    walked = 0
+    for topic in topics:
+        partitions: list[AddPartitionsToTxnPartitionResult] = []
+        for index in topic.partitions:
+            walked += 1
+            if walked % STEP_ELEMENTS == 0:
+                yield
+            code = first if is_first(topic.name, index) else second
+            partitions.append(AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code))
+        walked += 1
+        if walked % STEP_ELEMENTS == 0:
+            yield
+        results.append(AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=partitions))
+    return AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=results)
 
 
 def _add(broker: Context, transaction: AddPartitionsToTxnTransaction, call: Call) -> Any:

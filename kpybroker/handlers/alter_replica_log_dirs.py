@@ -12,7 +12,8 @@ from collections.abc import Generator
 from functools import partial
 
 from kpybroker.calls.call import Call
-from kpybroker.calls.steps import each
+from kpybroker.calls.scattered import emptied
+from kpybroker.calls.steps import STEP_ELEMENTS, each
 from kpybroker.errors import KafkaError
 from kpybroker.serving.context import Context
 from kpystorage.errors import StorageError
@@ -32,15 +33,24 @@ def handle(
 ) -> Generator[None, None, AlterReplicaLogDirsResponse]:
     """Answer each partition."""
     wanted: dict[str, dict[int, str]] = {}
+    walked = 0
     for directory in request.dirs:
         for topic in directory.topics:
-            if topic.partitions:  # as in Kafka, which answers by partitions
-                wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions, directory.path))
+            for index in topic.partitions:
+                wanted.setdefault(topic.name, {})[index] = directory.path
+                walked += 1
+                if walked % STEP_ELEMENTS == 0:
+                    yield
+            walked += 1
+            if walked % STEP_ELEMENTS == 0:
+                yield
         yield
     results = []
     for name, partitions in wanted.items():
         answers = yield from each(partitions.items(), partial(_move, broker, name))
+        yield from emptied(partitions)
         results.append(AlterReplicaLogDirTopicResult(topic_name=name, partitions=answers))
+    yield from emptied(wanted)
     return AlterReplicaLogDirsResponse(throttle_time_ms=0, results=results)
 
 

@@ -6,10 +6,8 @@
 - A group with a topic that the sender may not describe is TOPIC_AUTHORIZATION_FAILED.
 """
 
-from collections.abc import Generator
-from typing import Any
-
 from kpybroker.calls.call import Call
+from kpybroker.calls.steps import Work
 from kpybroker.groups.consumer.describe import not_described
 from kpybroker.groups.events import DescribeConsumerGroup
 from kpybroker.serving.consumer_protocol import serves_consumer_groups
@@ -23,7 +21,7 @@ from kpywire.messages.consumer_group_describe import (
 )
 
 
-def handle(broker: Context, request: ConsumerGroupDescribeRequest, call: Call) -> Generator[None, None, Any]:
+def handle(broker: Context, request: ConsumerGroupDescribeRequest, call: Call) -> Work:
     """Ask the coordinator of each group."""
     return (yield from described_groups(broker, request, call, _KIND))
 

@@ -5,13 +5,11 @@
   GROUP_ID_NOT_FOUND. The empty group id is treated like any other.
 """
 
-from collections.abc import Generator
 from typing import Any
 
 from kpybroker.calls.call import Call
-from kpybroker.calls.gathered import gathered
 from kpybroker.calls.pending import Pending
-from kpybroker.calls.steps import each
+from kpybroker.calls.steps import Work, all_there, distinct, each
 from kpybroker.groups.events import DeleteGroup
 from kpybroker.groups.share.events import Delete
 from kpybroker.serving.context import Context
@@ -20,10 +18,11 @@ from kpybroker.serving.share.group_states import Results, delete, first_error, t
 from kpywire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
-def handle(broker: Context, request: DeleteGroupsRequest, call: Call) -> Generator[None, None, Any]:
+def handle(broker: Context, request: DeleteGroupsRequest, call: Call) -> Work:
     """Ask the coordinator of each group."""
-    asked = yield from each(dict.fromkeys(request.groups_names), lambda group_id: _ask(broker, group_id, call))
-    return gathered(asked, lambda results: DeleteGroupsResponse(throttle_time_ms=0, results=results))
+    names = yield from distinct(request.groups_names)
+    asked = yield from each(names, lambda group_id: _ask(broker, group_id, call))
+    return DeleteGroupsResponse(throttle_time_ms=0, results=(yield from all_there(asked)))
 
 
 def _ask(broker: Context, group_id: str, call: Call) -> Any:

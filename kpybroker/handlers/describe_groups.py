@@ -6,12 +6,11 @@
 - Answered in the order of the request. The empty group id is treated like any other.
 """
 
-from collections.abc import Generator
 from typing import Any
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
-from kpybroker.calls.steps import asked_once
+from kpybroker.calls.steps import Work, asked_once
 from kpybroker.groups.events import DescribeGroup
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import coordinator_error, group_request
@@ -24,7 +23,7 @@ NOT_ASKED = -(2**31)
 _ON_CONFIGS = 1 << Operation.DESCRIBE_CONFIGS | 1 << Operation.ALTER_CONFIGS
 
 
-def handle(broker: Context, request: DescribeGroupsRequest, call: Call) -> Generator[None, None, Any]:
+def handle(broker: Context, request: DescribeGroupsRequest, call: Call) -> Work:
     """Ask the coordinator of each group."""
     operations = request.include_authorized_operations
     return (

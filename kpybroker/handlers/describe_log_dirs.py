@@ -10,6 +10,7 @@
 from collections.abc import Generator
 
 from kpybroker.calls.call import Call
+from kpybroker.calls.scattered import Scattered
 from kpybroker.serving.context import Context
 from kpystorage import names
 from kpystorage.directory import LogDirectory
@@ -34,9 +35,9 @@ def handle(
     broker: Context, request: DescribeLogDirsRequest, _call: Call
 ) -> Generator[None, None, DescribeLogDirsResponse]:
     """Answer each directory."""
-    wanted: dict[str, set[int]] | None = None
+    wanted: Scattered[str, set[int]] | None = None
     if request.topics is not None:
-        wanted = {}
+        wanted = Scattered()
         for nth, topic in enumerate(request.topics, 1):
             if nth % STEP == 0:
                 yield
@@ -52,11 +53,13 @@ def handle(
         DescribeLogDirsResult(error_code=error_codes.KAFKA_STORAGE_ERROR, log_dir=path, topics=[])
         for path in broker.replicas.directories.failed_paths
     ]
+    if wanted is not None:
+        yield from wanted.emptied()
     return DescribeLogDirsResponse(throttle_time_ms=0, error_code=error_codes.NONE, results=results)
 
 
 def _describe(
-    broker: Context, directory: LogDirectory, wanted: dict[str, set[int]] | None
+    broker: Context, directory: LogDirectory, wanted: Scattered[str, set[int]] | None
 ) -> Generator[None, None, DescribeLogDirsResult]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     try:

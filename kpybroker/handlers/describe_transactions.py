@@ -3,11 +3,10 @@
 - Each id has its own error: TRANSACTIONAL_ID_NOT_FOUND, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
 """
 
-from collections.abc import Generator
 from typing import Any
 
 from kpybroker.calls.call import Call
-from kpybroker.calls.steps import asked_once
+from kpybroker.calls.steps import Work, asked_once
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import coordinator_error
 from kpybroker.transactions.describe import undescribed
@@ -19,7 +18,7 @@ from kpywire.messages.describe_transactions import (
 )
 
 
-def handle(broker: Context, request: DescribeTransactionsRequest, _call: Call) -> Generator[None, None, Any]:
+def handle(broker: Context, request: DescribeTransactionsRequest, _call: Call) -> Work:
     """Ask the coordinator about each transactional id."""
     ids = request.transactional_ids
     return (yield from asked_once(ids, lambda transactional_id: _describe(broker, transactional_id), _together))

@@ -19,12 +19,13 @@ from typing import Any
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.pending import Pending
+from kpybroker.calls.scattered import Scattered
 from kpybroker.calls.steps import STEP_ELEMENTS
 from kpybroker.errors import KafkaError
 from kpybroker.partition.leader import Leader
 from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED, Role
 from kpybroker.serving.context import Context
-from kpybroker.serving.laborious_batches import party_of
+from kpybroker.serving.laborious_batches import charge_of, party_of
 from kpybroker.serving.led_partitions import ask_any_role, ask_leader
 from kpybroker.serving.time_lookup import found_in_steps
 from kpystorage.log_offset import LogOffset
@@ -67,8 +68,9 @@ def handle(
 ) -> Generator[Pending | None, Any, ListOffsetsResponse]:
     """Answer each partition from memory, or from the index for a timestamp."""
     known_isolation = request.isolation_level in (READ_UNCOMMITTED, READ_COMMITTED)
-    repeated = (yield from _named_twice(request)) if known_isolation else set()
-    told: set[tuple[str, int]] = set()
+    left: Scattered[tuple[str, int], bool] = Scattered()
+    if known_isolation:
+        left = yield from _named_twice(request)
     topics = []
     for topic in request.topics:
         yield None
@@ -76,14 +78,14 @@ def handle(
         for partition in topic.partitions:
             which = (topic.name, partition.partition_index)
             yield None
-            if which in told:
-                continue
-            if which in repeated:
-                told.add(which)
+            if which in left:
+                if not left[which]:
+                    continue
+                left[which] = False
                 code, found = error_codes.INVALID_REQUEST, NOTHING
             else:
                 look_up = partial(_look_up, broker, request, topic.name, partition, call.api_version)
-                code, found = yield from found_in_steps(broker.labour, party_of(call), look_up)
+                code, found = yield from found_in_steps(broker.labour, party_of(call), look_up, charge_of(call))
             answers.append(
                 ListOffsetsPartitionResponse(
                     partition_index=partition.partition_index,
@@ -96,13 +98,14 @@ def handle(
             yield None
         if answers or not known_isolation:
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    yield from left.emptied()
     return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
 
-def _named_twice(request: ListOffsetsRequest) -> Generator[None, None, set[tuple[str, int]]]:
-    """Return the partitions that a request names more than once, found in steps."""
-    repeated: set[tuple[str, int]] = set()
-    indexes: dict[str, set[int]] = {}
+def _named_twice(request: ListOffsetsRequest) -> Generator[None, None, Scattered[tuple[str, int], bool]]:
+    """Return the partitions that a request names more than once, each with True: it is not answered yet."""
+    repeated: Scattered[tuple[str, int], bool] = Scattered()
+    indexes: Scattered[str, set[int]] = Scattered()
     named = 0
     for topic in request.topics:
         named += 1
@@ -114,8 +117,9 @@ def _named_twice(request: ListOffsetsRequest) -> Generator[None, None, set[tuple
             if named % STEP_ELEMENTS == 0:
                 yield
             if partition.partition_index in seen:
-                repeated.add((topic.name, partition.partition_index))
+                repeated[topic.name, partition.partition_index] = True
             seen.add(partition.partition_index)
+    yield from indexes.emptied()
     return repeated
 
 

@@ -65,10 +65,10 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[N
     if wanted is None or (not wanted and version < ALL_FROM_NULL):
         answers = yield from topics.all((yield from topics.visible()) if is_guarded else image.topics.values())
     elif by_id:
-        ids = yield from distinct(one.topic_id for one in wanted if one.topic_id != ZERO_UUID)
+        ids = yield from distinct(one.topic_id if one.topic_id != ZERO_UUID else None for one in wanted)
         answers = yield from each(ids, topics.by_id_if_allowed if is_guarded else topics.by_id)
     else:
-        names = yield from distinct(one.name for one in wanted if one.name is not None)
+        names = yield from distinct(one.name for one in wanted)
         if is_guarded:
             topics.may_create = not creates or may_on_cluster(broker, call, Operation.CREATE, logs_denial=False)
         answers = yield from each(names, topics.by_name_if_allowed if is_guarded else topics.by_name)

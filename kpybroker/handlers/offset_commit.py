@@ -8,17 +8,19 @@
 - The empty group id is treated like any other.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any, Final
 
 from kpybroker.calls.call import Call
-from kpybroker.calls.steps import STEP_ELEMENTS
-from kpybroker.groups.offsets.large_commit import LargeCommit, prepared_commit
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import STEP_ELEMENTS, Work
+from kpybroker.serving import large_commits
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpywire import error_codes
 from kpywire.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -27,6 +29,7 @@ from kpywire.messages.offset_commit import (
 from kpywire.offset_commit import decoder_for
 
 IDS_FROM: Final = 10
+NONE_REFUSED: Final[frozenset[int]] = frozenset()
 
 request_decoder = decoder_for
 
@@ -35,24 +38,94 @@ def handle(broker: Context, request: OffsetCommitRequest, call: Call) -> Any:
     """Commit the partitions that exist; refuse the others."""
     asked = request.topics
     answers, request.topics = _refuse_unknown(broker, asked, call, None)
-    return _submit(broker, request, call, asked, answers, None) if request.topics else _response(answers)
+    return _submit(broker, request, call, asked, answers) if request.topics else _response(answers)
 
 
-def handle_in_steps(broker: Context, request: OffsetCommitRequest, call: Call) -> Generator[None, None, Any]:
+def handle_in_steps(broker: Context, request: OffsetCommitRequest, call: Call) -> Work:
     """Like `handle`, for a large request: its records are prepared in steps, and the decision is made in one step."""
     asked = request.topics
-    answers, existing = None, []
-    for start in range(0, len(asked), STEP_ELEMENTS):
-        answers, some = _refuse_unknown(broker, asked[start : start + STEP_ELEMENTS], call, answers)
-        existing += some
-        yield
-    request.topics = existing
-    prepared = None
-    if not broker.groups.kind.codec():
-        metadata_max_bytes = broker.config["offset.metadata.max.bytes"]
-        prepared = yield from prepared_commit(request, broker.scheduler.now_ms(), metadata_max_bytes)
-        yield
-    return _submit(broker, request, call, asked, answers, prepared) if request.topics else _response(answers)
+    answers, request.topics = yield from _refuse_unknown_in_steps(broker, asked, call)
+    if not request.topics:
+        return _response(answers)
+    prepared = yield from large_commits.prepared(broker, request)
+    found = broker.groups.submit(
+        request.group_id,
+        group_request(broker, request, call, prepared=prepared),
+        coordinator_error,
+        timeout_ms=commit_timeout_ms(broker),
+    )
+    if isinstance(found, Pending):
+        found = yield found
+    if isinstance(found, int):  # the coordinator has decided on nothing: all partitions get its error
+        answers = _Answers(by_id=call.api_version >= IDS_FROM)
+        return (yield from _alike(asked, found, NONE_REFUSED, answers))
+    refused = prepared.refused if found.error_code == error_codes.NONE else NONE_REFUSED
+    return (yield from _alike(request.topics, found.error_code, refused, answers))
+
+
+def _refuse_unknown_in_steps(
+    broker: Context, asked: list[OffsetCommitRequestTopic], call: Call
+) -> "Generator[None, None, tuple[_Answers | None, list[OffsetCommitRequestTopic]]]":
+    """Return what `_refuse_unknown` returns, in steps."""
+    answers: _Answers | None = None
+    existing: list[OffsetCommitRequestTopic] = []
+    walked = 0
+    for topic in asked:
+        kept: list[OffsetCommitRequestPartition] = []
+        for part in _parts(topic):
+            answers, some = _refuse_unknown(broker, [part], call, answers)
+            for each in some:
+                topic.name = each.name
+                kept += each.partitions
+            walked += 1 + len(part.partitions)
+            if walked >= STEP_ELEMENTS:
+                walked = 0
+                yield
+        if len(kept) < len(topic.partitions):
+            topic = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=kept)
+        if kept:
+            existing.append(topic)
+    return answers, existing
+
+
+def _alike(
+    topics: list[OffsetCommitRequestTopic], code: int, refused: frozenset[int], answers: "_Answers | None"
+) -> Generator[None, None, OffsetCommitResponse]:
+    """Return the answer with one code for all partitions, but for those whose metadata are too large, in steps.
+    ``refused``: their places; ``answers``: refusals that come before."""
+    in_order: list[OffsetCommitResponseTopic] = []
+    place = walked = 0
+    for topic in topics:
+        if answers is None:
+            answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=[])
+            in_order.append(answered)
+        else:
+            answered = answers.topic(topic)
+        for part in _parts(topic):
+            answered.partitions += [
+                OffsetCommitResponsePartition(
+                    partition_index=each.partition_index,
+                    error_code=error_codes.OFFSET_METADATA_TOO_LARGE if nth in refused else code,
+                )
+                for nth, each in enumerate(part.partitions, place)
+            ]
+            place += len(part.partitions)
+            walked += 1 + len(part.partitions)
+            if walked >= STEP_ELEMENTS:
+                walked = 0
+                yield
+    return OffsetCommitResponse(topics=in_order) if answers is None else answers.response()
+
+
+def _parts(topic: OffsetCommitRequestTopic) -> Iterator[OffsetCommitRequestTopic]:
+    """The topic, or topics of the same name with a few of its partitions each."""
+    partitions = topic.partitions
+    if len(partitions) <= STEP_ELEMENTS:
+        yield topic
+        return
+    for start in range(0, len(partitions), STEP_ELEMENTS):
+        some = partitions[start : start + STEP_ELEMENTS]
+        yield OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=some)
 
 
 def _refuse_unknown(
@@ -90,12 +163,11 @@ def _submit(
     call: Call,
     asked: list[OffsetCommitRequestTopic],
     answers: "_Answers | None",
-    prepared: LargeCommit | None,
 ) -> Any:
     by_id = call.api_version >= IDS_FROM
     return broker.groups.submit(
         request.group_id,
-        group_request(broker, request, call, prepared=prepared),
+        group_request(broker, request, call),
         lambda code: _refused(asked, coordinator_error(code), by_id=by_id),
         answer=None if answers is None else answers.merge,
         timeout_ms=commit_timeout_ms(broker),
@@ -110,19 +182,20 @@ class _Answers:
         self._topics: dict[str | bytes, OffsetCommitResponseTopic] = {}
 
     def refuse(self, topic: OffsetCommitRequestTopic, indexes: list[int], code: int) -> None:
-        self._of(topic).partitions += [
+        self.topic(topic).partitions += [
             OffsetCommitResponsePartition(partition_index=index, error_code=code) for index in indexes
         ]
 
     def merge(self, response: OffsetCommitResponse) -> OffsetCommitResponse:
         for topic in response.topics:
-            self._of(topic).partitions += topic.partitions
+            self.topic(topic).partitions += topic.partitions
         return self.response()
 
     def response(self) -> OffsetCommitResponse:
         return OffsetCommitResponse(topics=list(self._topics.values()))
 
-    def _of(self, topic: OffsetCommitRequestTopic | OffsetCommitResponseTopic) -> OffsetCommitResponseTopic:
+    def topic(self, topic: OffsetCommitRequestTopic | OffsetCommitResponseTopic) -> OffsetCommitResponseTopic:
+        """The answer of a topic. It is in the response from now on."""
         key = topic.topic_id if self._by_id else topic.name
         found = self._topics.get(key)
         if found is None:

@@ -10,14 +10,13 @@
 """
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, NamedTuple
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.close_connection import CloseConnection
-from kpybroker.calls.deferred import pass_on
-from kpybroker.calls.gathered import gathered
 from kpybroker.calls.pending import Pending
-from kpybroker.calls.steps import STEP_ELEMENTS, at_once, each
+from kpybroker.calls.steps import STEP_ELEMENTS, Work, all_there, each
+from kpybroker.groups.offsets.offset_fetch import Snapshot
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpywire import error_codes
@@ -45,20 +44,49 @@ _NOT_COORDINATOR = frozenset(
 """The errors that consumers older than 3.9 would not retry (``GroupCoordinatorService.handleOffsetFetchException``)."""
 
 
-def handle(broker: Context, request: OffsetFetchRequest, call: Call) -> Generator[None, None, Any]:
+class _Asked(NamedTuple):
+    """The question about one group, while its coordinator answers."""
+
+    group: OffsetFetchRequestGroup
+    unknown: list[OffsetFetchResponseTopics]
+    """The refusals of topics whose ids are unknown."""
+    topics: list[OffsetFetchRequestTopics] | None
+    """All topics of the request."""
+    answer: Any
+    """The coordinator's answer, an error code, or a `Pending` of either."""
+
+
+def handle(broker: Context, request: OffsetFetchRequest, call: Call) -> Work:
     """Ask the coordinator of each group."""
-    if call.api_version >= SEVERAL_FROM:
-        asked = []
-        left = MOST_ANSWERED
-        for group in request.groups:
-            answer = yield from _ask(broker, group, call, require_stable=request.require_stable)
-            asked.append(answer)
-            if not isinstance(answer, Pending):
-                left -= sum(len(topic.partitions) for topic in answer.topics)
-            if left < 0:
-                raise CloseConnection(f"a request for more than {MOST_ANSWERED} committed offsets")
-            yield
-        return gathered(asked, lambda groups: OffsetFetchResponse(groups=groups))
+    if call.api_version < SEVERAL_FROM:
+        return (yield from _handle_one(broker, request, call))
+    asked: list[_Asked] = []
+    left = MOST_ANSWERED
+    for group in request.groups:
+        asking = yield from _ask(broker, group, call, require_stable=request.require_stable)
+        asked.append(asking)
+        left -= _answered(asking.answer)
+        if left < 0:
+            raise CloseConnection(f"a request for more than {MOST_ANSWERED} committed offsets")
+        yield None
+    answers = yield from all_there([asking.answer for asking in asked])
+    groups: list[OffsetFetchResponseGroup] = []
+    for asking, answer in zip(asked, answers, strict=True):
+        groups.append((yield from _completed(broker, asking, answer, call)))
+        if len(groups) % STEP_ELEMENTS == 0:
+            yield None
+    return OffsetFetchResponse(groups=groups)
+
+
+def _answered(answer: Any) -> int:
+    """The number of partitions in a coordinator's answer, if it is there."""
+    if isinstance(answer, OffsetFetchResponseGroup):
+        return sum(len(topic.partitions) for topic in answer.topics)
+    return answer.positions if isinstance(answer, Snapshot) else 0
+
+
+def _handle_one(broker: Context, request: OffsetFetchRequest, call: Call) -> Work:
+    """Handle a request of versions that have only one group."""
     topics = None
     if request.topics is not None:
         topics = yield from each(
@@ -67,22 +95,19 @@ def handle(broker: Context, request: OffsetFetchRequest, call: Call) -> Generato
             STEP_ELEMENTS,
         )
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    answer = yield from _ask(broker, group, call, require_stable=request.require_stable)
-    if not isinstance(answer, Pending):
-        return (yield from _of_one(answer))
-    later = Pending()
-    later.when_cancelled(answer.cancel)
-    answer.when_resolved(lambda found: pass_on(call.peer.share(_of_one(found)), later))
-    return later
+    asking = yield from _ask(broker, group, call, require_stable=request.require_stable)
+    answer = asking.answer
+    if isinstance(answer, Pending):
+        answer = yield answer
+    return (yield from _of_one((yield from _completed(broker, asking, answer, call))))
 
 
 def _ask(
     broker: Context, group: OffsetFetchRequestGroup, call: Call, *, require_stable: bool
-) -> Generator[None, None, Any]:
-    by_id = call.api_version >= IDS_FROM
+) -> Generator[None, None, _Asked]:
     asked = group.topics
     unknown: list[OffsetFetchResponseTopics] = []
-    if by_id and asked is not None:
+    if call.api_version >= IDS_FROM and asked is not None:
         group.topics = []
         for topic in asked:
             known = broker.image.topics_by_id.get(topic.topic_id)
@@ -93,27 +118,43 @@ def _ask(
                 group.topics.append(topic)
             if (len(unknown) + len(group.topics)) % STEP_ELEMENTS == 0:
                 yield
-
-    def answer(found: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
-        if by_id and found.error_code == error_codes.NONE:
-            found.topics = [topic for topic in found.topics if _identified(broker, topic)] + unknown
-        return found
-
-    def refuse(code: int) -> OffsetFetchResponseGroup:
-        code = error_codes.NOT_COORDINATOR if code in _NOT_COORDINATOR else coordinator_error(code)
-        if call.api_version >= TOP_LEVEL_ERROR_FROM:
-            return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=code)
-        topics = [at_once(_refused(topic, code)) for topic in asked or []]
-        return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
-
-    return broker.groups.submit(
+    answer = broker.groups.submit(
         group.group_id,
         group_request(broker, group, call, require_stable=require_stable),
-        refuse,
-        answer=answer,
+        int,
         writes=False,
         timeout_ms=commit_timeout_ms(broker),
     )
+    return _Asked(group, unknown, asked, answer)
+
+
+def _completed(
+    broker: Context, asking: _Asked, answer: Any, call: Call
+) -> Generator[None, None, OffsetFetchResponseGroup]:
+    """Return the answer about a group, in steps."""
+    if isinstance(answer, int):
+        return (yield from _refused_whole(asking, answer, call))
+    found: OffsetFetchResponseGroup = (yield from answer.response()) if isinstance(answer, Snapshot) else answer
+    if call.api_version >= IDS_FROM and found.error_code == error_codes.NONE:
+        identified: list[OffsetFetchResponseTopics] = []
+        for nth, topic in enumerate(found.topics, 1):
+            if nth % STEP_ELEMENTS == 0:
+                yield
+            if _identified(broker, topic):
+                identified.append(topic)
+        found.topics = identified + asking.unknown
+    return found
+
+
+def _refused_whole(asking: _Asked, code: int, call: Call) -> Generator[None, None, OffsetFetchResponseGroup]:
+    code = error_codes.NOT_COORDINATOR if code in _NOT_COORDINATOR else coordinator_error(code)
+    if call.api_version >= TOP_LEVEL_ERROR_FROM:
+        return OffsetFetchResponseGroup(group_id=asking.group.group_id, topics=[], error_code=code)
+    topics: list[OffsetFetchResponseTopics] = []
+    for topic in asking.topics or []:
+        refused = yield from _refused(topic, code)
+        topics.append(refused)
+    return OffsetFetchResponseGroup(group_id=asking.group.group_id, topics=topics)
 
 
 def _identified(broker: Context, topic: OffsetFetchResponseTopics) -> bool:

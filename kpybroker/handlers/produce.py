@@ -25,7 +25,7 @@ from kpybroker.errors import KafkaError
 from kpybroker.partition.validation import Accepted, Laborious, NotOneBatch, Refused, sole_batch
 from kpybroker.replicas.commit_wait import CommitWait, Uncommitted
 from kpybroker.replicas.replica import HeldTopic
-from kpybroker.serving import laborious_batches, leader_hints, unopened_logs
+from kpybroker.serving import laborious_batches, leader_hints, unopened_logs, wide_produce
 from kpybroker.serving.context import Context
 from kpybroker.serving.laborious_batches import Postponed
 from kpybroker.serving.leader_hints import current_leader, node_endpoints
@@ -39,6 +39,7 @@ from kpybroker.serving.transaction_verification import (
     transactional_batches,
 )
 from kpybroker.serving.transactional_batches import denied_whole, writes_into_transaction
+from kpybroker.serving.wide_produce import Piece, Whole
 from kpybroker.transactions.events import Partition
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
@@ -79,20 +80,39 @@ def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending |
         return denied_whole(call, acks, topics)
     if len(topics) == 1 and len(topics[0][1]) == 1 and transactional_id is None:
         return _append(Appending(broker, acks, call), timeout_ms, topics)
-    if len(topics) > unopened_logs.FEW or any(len(partitions) > unopened_logs.FEW for _, partitions in topics):
-        places = [(key, [index for index, _ in partitions]) for key, partitions in topics]
-        new = unopened_logs.unopened(broker, places)
-        count = len(places) + sum(len(indexes) for _, indexes in places)
-        if new or count > unopened_logs.MOST_AT_ONCE:
-            response: Answers | Pending | None = unopened_logs.produce(broker, request, call, new, _serve)
-            return response
+    names_many = len(topics) > unopened_logs.FEW or any(len(parts) > unopened_logs.FEW for _, parts in topics)
+    if names_many and (wide_produce.is_wide(topics) or wide_produce.opens_many(broker, topics)):
+        kept = request._replace(topics=unopened_logs.copied(topics))
+        response: Answers | Pending | None = call.peer.share(_serve_in_steps(broker, kept, call))
+        return response
     return _serve(broker, request, call)
 
 
 def handle_in_steps(broker: Context, request: Produce, call: Call) -> Work:
     """Like `handle`, for a request that was decoded in steps, or is the first one."""
-    yield from ()
+    if wide_produce.is_wide(request.topics):
+        return (yield from _serve_in_steps(broker, request, call))
     return handle(broker, request, call)
+
+
+def _serve_in_steps(broker: Context, request: Produce, call: Call) -> Work:
+    """Serve a request to many partitions. Its records lie in a buffer of its own."""
+    transactional_id, acks, timeout_ms, _ = request
+
+    def append(piece: Piece, whole: Whole) -> Answers | Pending | None:
+        appending = Appending(broker, acks, call)
+        appending.overruled = whole.overruled
+        appending.bound((piece,))
+        if transactional_id is not None:
+            batches = transactional_batches(broker, (piece,), call.api_version)
+            appending.transactional_id, appending.refused = transactional_id, whole.refused
+            appending.transactional = whole.in_transaction
+            appending.is_verified = len(batches.producers) == 1 and is_known(
+                broker, transactional_id, batches, operation_of(call.api_version)
+            )
+        return _append(appending, timeout_ms, (piece,))
+
+    return (yield from wide_produce.append(broker, request, call, append))
 
 
 def _serve(

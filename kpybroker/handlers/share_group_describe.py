@@ -5,10 +5,8 @@
 - A group with a topic that the sender may not describe is TOPIC_AUTHORIZATION_FAILED.
 """
 
-from collections.abc import Generator
-from typing import Any
-
 from kpybroker.calls.call import Call
+from kpybroker.calls.steps import Work
 from kpybroker.groups.share.describe import not_described
 from kpybroker.groups.share.events import DescribeShareGroup
 from kpybroker.serving.context import Context
@@ -18,7 +16,7 @@ from kpybroker.serving.share.protocol import serves_share_groups
 from kpywire.messages.share_group_describe import DescribedGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse
 
 
-def handle(broker: Context, request: ShareGroupDescribeRequest, call: Call) -> Generator[None, None, Any]:
+def handle(broker: Context, request: ShareGroupDescribeRequest, call: Call) -> Work:
     """Ask the coordinator of each group."""
     return (yield from described_groups(broker, request, call, _KIND))
 

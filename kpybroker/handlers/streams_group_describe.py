@@ -5,10 +5,8 @@
 - A group whose topology has a topic that the sender may not describe is TOPIC_AUTHORIZATION_FAILED.
 """
 
-from collections.abc import Generator
-from typing import Any
-
 from kpybroker.calls.call import Call
+from kpybroker.calls.steps import Work
 from kpybroker.groups.events import DescribeStreamsGroup
 from kpybroker.groups.streams.describe import not_described
 from kpybroker.serving.consumer_protocol import serves_streams_groups
@@ -23,7 +21,7 @@ from kpywire.messages.streams_group_describe import (
 DENIED = "The described group uses topics that the client is not authorized to describe."
 
 
-def handle(broker: Context, request: StreamsGroupDescribeRequest, call: Call) -> Generator[None, None, Any]:
+def handle(broker: Context, request: StreamsGroupDescribeRequest, call: Call) -> Work:
     """Ask the coordinator of each group."""
     return (yield from described_groups(broker, request, call, _KIND))
 

@@ -8,15 +8,20 @@
   coordinator is not asked. The empty group id is INVALID_GROUP_ID.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from copy import copy
+from itertools import chain
 from typing import Any
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.deferred import Deferred
-from kpybroker.calls.steps import STEP_ELEMENTS, Work
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import STEP_ELEMENTS, Work, in_blocks
+from kpybroker.coordination.decision import Alike
 from kpybroker.errors import KafkaError
 from kpybroker.hosting.placement import partition_for
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
+from kpybroker.serving import large_commits
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpybroker.serving.transaction_verification import ADDS, KNOWS_ABORTABLE, ONLY_LOOKS, Errors, Verifying, Wanted
@@ -33,6 +38,8 @@ from kpywire.messages.txn_offset_commit import (
 LOADING_FROM = 2
 ABORTABLE_FROM = 4
 ADDS_FROM = 5
+WRITTEN_TOGETHER = 2_048
+"""The most offsets of a large commit that are written together."""
 
 
 def handle(broker: Context, request: TxnOffsetCommitRequest, call: Call) -> Any:
@@ -42,13 +49,98 @@ def handle(broker: Context, request: TxnOffsetCommitRequest, call: Call) -> Any:
 
 
 def handle_in_steps(broker: Context, request: TxnOffsetCommitRequest, call: Call) -> Work:
-    """Like `handle`, for a large request: its topics are found in steps."""
-    answers, asked = _Answers(call.api_version), list(request.topics)
-    existing: list[TxnOffsetCommitRequestTopic] = []
-    for start in range(0, len(asked), STEP_ELEMENTS):
-        existing += _existing(broker, asked[start : start + STEP_ELEMENTS], answers)
+    """Like `handle`, for a large request. Its offsets are written a few thousand at a time: all become valid with the
+    transaction."""
+    answers = _Answers(call.api_version)
+    parts: list[TxnOffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        found = yield from in_blocks(_parts(topic), lambda part: _existing(broker, (part,), answers))
+        parts += chain.from_iterable(found)
         yield None
-    return _commit_existing(broker, request, call, answers, existing)
+    existing = yield from _together(parts)
+    if not parts:
+        return answers.response()
+    if not request.group_id:
+        return (yield from _alike(answers, parts, error_codes.INVALID_GROUP_ID))
+    try:
+        index, wanted = _group_partition(broker, request.group_id)
+    except KafkaError as error:
+        return (yield from _alike(answers, parts, coordinator_error(error.code)))
+    verified = Pending()
+    _verifying(broker, request, call, wanted, verified.resolve).ask()
+    errors: Errors = verified.response if verified.resolved else (yield verified)
+    code = errors.get((GROUP_OFFSETS_TOPIC, index), error_codes.NONE)
+    if code:
+        return (yield from _alike(answers, parts, coordinator_error(code)))
+    for some in existing:
+        part = copy(request)
+        part.topics = some
+        prepared = yield from large_commits.prepared(broker, part)
+        answer: Any = broker.groups.submit(
+            request.group_id,
+            group_request(broker, part, call, prepared=prepared),
+            lambda code: Alike(coordinator_error(code)),
+            timeout_ms=commit_timeout_ms(broker),
+        )
+        if isinstance(answer, Pending):
+            answer = yield answer
+        refused = prepared.refused if answer.error_code == error_codes.NONE else ()
+        yield from _alike(answers, some, answer.error_code, refused)
+    return answers.response()
+
+
+def _parts(topic: TxnOffsetCommitRequestTopic) -> Iterator[TxnOffsetCommitRequestTopic]:
+    """The topic, or topics of the same name with a few of its partitions each."""
+    partitions = topic.partitions
+    for start in range(0, len(partitions) or 1, STEP_ELEMENTS):
+        yield TxnOffsetCommitRequestTopic(name=topic.name, partitions=partitions[start : start + STEP_ELEMENTS])
+
+
+def _together(
+    parts: list[TxnOffsetCommitRequestTopic],
+) -> Generator[None, None, list[list[TxnOffsetCommitRequestTopic]]]:
+    """Return the parts that are written together, in steps."""
+    together: list[list[TxnOffsetCommitRequestTopic]] = []
+    room = 0
+    for nth, part in enumerate(parts, 1):
+        if nth % STEP_ELEMENTS == 0:
+            yield
+        if room <= 0:
+            together.append([])
+            room = WRITTEN_TOGETHER
+        together[-1].append(part)
+        room -= len(part.partitions)
+    return together
+
+
+def _alike(
+    answers: "_Answers", topics: list[TxnOffsetCommitRequestTopic], code: int, refused: Collection[int] = ()
+) -> Generator[None, None, TxnOffsetCommitResponse]:
+    """Return the response with one code for all partitions of these topics, but for those whose metadata are too large,
+    in steps. ``refused``: their places."""
+    place = 0
+    for topic in topics:
+        for each in topic.partitions:
+            of_each = error_codes.OFFSET_METADATA_TOO_LARGE if place in refused else code
+            answers.add(topic.name, each.partition_index, of_each)
+            place += 1
+            if place % STEP_ELEMENTS == 0:
+                yield
+    return answers.response()
+
+
+def _verifying(
+    broker: Context, request: TxnOffsetCommitRequest, call: Call, wanted: Wanted, done: Callable[[Errors], object]
+) -> Verifying:
+    return Verifying(
+        broker,
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        [wanted],
+        _operation(call.api_version),
+        done,
+    )
 
 
 def _existing(
@@ -94,15 +186,7 @@ def _commit_existing(
         else:
             answer.deliver(_commit(broker, request, call, answers))
 
-    Verifying(
-        broker,
-        request.transactional_id,
-        request.producer_id,
-        request.producer_epoch,
-        [wanted],
-        _operation(call.api_version),
-        verified,
-    ).ask()
+    _verifying(broker, request, call, wanted, verified).ask()
     return answer.response
 
 

@@ -20,13 +20,16 @@ from kpybroker.replicas.replica import Replica
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.batch import parse_header
-from kpywire.record import Record, build_batch, plain_batch, plain_batch_of
+from kpywire.compression import NONE
+from kpywire.record import Record, build_batch, plain_batch, plain_batch_of, transactional_batch_of
 
 log = logging.getLogger("kpybroker.hosting")
 
 RETRY_MS: Final = 1_000
 """The delay before a log that accepted no writes is tried again."""
-_COMPRESSION_AT_BEST: Final = 64
+COMPRESSED_AT_ONCE_BYTES: Final = 128 * 1024
+"""The most bytes of records that are compressed on the loop, which takes a few milliseconds. More are written as they
+are, except those of a large commit, which are compressed in a thread."""
 _TOO_LARGE: Final = (error_codes.MESSAGE_TOO_LARGE, error_codes.RECORD_LIST_TOO_LARGE)
 
 
@@ -234,7 +237,8 @@ class HostedShard:
         now_ms = self._scheduler.now_ms()
         codec, validation = self.kind.codec(), self.replica.topic.validation
         prepared = records[0] if type(records[0]) is Prepared else None
-        pairs = [] if prepared else self._encoded(records, validation.max_message_bytes, codec)
+        pairs, size = ([], 0) if prepared else self._encoded(records, validation.max_message_bytes)
+        codec = codec if size <= COMPRESSED_AT_ONCE_BYTES else NONE
         try:
             leader = self.replica.led()
             if leader.epoch != self.epoch:
@@ -244,7 +248,7 @@ class HostedShard:
                 count = len(pairs)
                 if prepared is not None:
                     count = len(prepared.records)
-                    batch = plain_batch_of(prepared.section, count, base_offset, epoch, now_ms)
+                    batch = plain_batch_of(prepared.section, count, base_offset, epoch, now_ms, prepared.codec)
                 elif codec:
                     written = [Record(-1, now_ms, *pair) for pair in pairs]
                     batch = build_batch(written, base_offset=base_offset, codec=codec, partition_leader_epoch=epoch)
@@ -252,7 +256,7 @@ class HostedShard:
                     batch = plain_batch(pairs, base_offset, epoch, now_ms)
                 first_offset, next_offset = leader.append_built(batch, count, validation, now_ms)
             else:
-                first_offset, next_offset = self._append_of(producer, pairs, leader, now_ms)
+                first_offset, next_offset = self._append_of(producer, prepared, pairs, leader, now_ms, codec)
         except KafkaError as error:
             if error.code in _TOO_LARGE:
                 raise BatchTooLarge from None
@@ -267,11 +271,12 @@ class HostedShard:
         return first_offset, next_offset
 
     def _encoded(
-        self, records: Sequence[EncodedRecord], max_message_bytes: int, codec: int
-    ) -> list[tuple[bytes, bytes | None]]:
-        """Keys and values as a batch takes them. Raises BatchTooLarge as soon as it is clear that they will not fit."""
+        self, records: Sequence[EncodedRecord], max_message_bytes: int
+    ) -> tuple[list[tuple[bytes, bytes | None]], int]:
+        """Keys and values as a batch takes them, and their size. Raises BatchTooLarge as soon as it is clear that they
+        will not fit."""
         encoded = []
-        room = max_message_bytes * (_COMPRESSION_AT_BEST if codec else 1)
+        room = max_message_bytes
         for record in records:
             pair = record.encoded()
             key, value = pair
@@ -279,22 +284,33 @@ class HostedShard:
             if room < 0:
                 raise BatchTooLarge
             encoded.append(pair)
-        return encoded
+        return encoded, max_message_bytes - room
 
     def _append_of(
-        self, producer: ProducerEpoch, pairs: Sequence[tuple[bytes, bytes | None]], leader: Leader, now_ms: int
+        self,
+        producer: ProducerEpoch,
+        prepared: Prepared | None,
+        pairs: Sequence[tuple[bytes, bytes | None]],
+        leader: Leader,
+        now_ms: int,
+        codec: int,
     ) -> tuple[int, int]:
         """Append on behalf of a transaction: its producer has no sequences here (``MemoryRecordsBuilder``, KIP-447)."""
         first_offset = leader.log.log_end_offset
-        batch = build_batch(
-            [Record(-1, now_ms, *pair) for pair in pairs],
-            base_offset=first_offset,
-            codec=self.kind.codec(),
-            partition_leader_epoch=leader.epoch,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            transactional=True,
-        )
+        if prepared is not None:
+            batch = transactional_batch_of(
+                prepared.section, len(prepared.records), first_offset, leader.epoch, now_ms, producer, prepared.codec
+            )
+        else:
+            batch = build_batch(
+                [Record(-1, now_ms, *pair) for pair in pairs],
+                base_offset=first_offset,
+                codec=codec,
+                partition_leader_epoch=leader.epoch,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                transactional=True,
+            )
         if len(batch) > self.replica.topic.validation.max_message_bytes:
             raise BatchTooLarge
         _, next_offset, _ = leader.append_in_transaction(parse_header(batch), batch, now_ms)

@@ -7,13 +7,14 @@ just one; each question gets one answer, unless its client is gone.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from kpybroker.calls.pending import Pending
 from kpybroker.fairness.parties import Parties
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.io.worker import Worker, WorkerDied
-from kpybroker.labour.tasks import Answer, Check, Failed, Overloaded, Search
+from kpybroker.labour.tasks import Answer, Check, Done, Failed, Overloaded, Search
 
 MODULE: Final = "kpybroker.labour.process"
 MOST_HELD_BYTES: Final = 64 << 20
@@ -21,10 +22,15 @@ MOST_HELD_OF_ONE_BYTES: Final = MOST_HELD_BYTES // 4
 IDLE_MS: Final = 30_000
 
 
-class _Job:
-    __slots__ = ("is_begun", "is_forgotten", "party", "pending", "size_bytes", "task")
+Charge = Callable[[int], object]
+"""Charges a client with CPU time of the process, in ns."""
 
-    def __init__(self, party: str, task: Check | Search, size_bytes: int) -> None:
+
+class _Job:
+    __slots__ = ("charge", "is_begun", "is_forgotten", "party", "pending", "size_bytes", "task")
+
+    def __init__(self, party: str, task: Check | Search, size_bytes: int, charge: Charge | None) -> None:
+        self.charge = charge
         self.party = party
         self.task: Check | Search | None = task
         self.size_bytes = size_bytes
@@ -47,10 +53,11 @@ class Labour:
         self._worker: Worker | None = None
         self._timer: Timer | None = None
 
-    def ask(self, party: str, task: Check | Search) -> Pending:
-        """Do a task for a client. The answer is an `Answer`; `Overloaded` at once if too much waits."""
+    def ask(self, party: str, task: Check | Search, charge: Charge | None = None) -> Pending:
+        """Do a task for a client. The answer is an `Answer`; `Overloaded` at once if too much waits. ``charge`` is
+        called before it with the CPU time that the task took."""
         size_bytes = len(task[0])
-        job = _Job(party, task, size_bytes)
+        job = _Job(party, task, size_bytes, charge)
         if not self._has_room(self._held_of.get(party, 0), size_bytes):
             job.pending.resolve(Overloaded())
             return job.pending
@@ -101,7 +108,10 @@ class Labour:
             self._worker = Worker(self._scheduler, MODULE, lambda _answer: True)
         began_ms = self._scheduler.monotonic_ms()
 
-        def answered(answer: Answer | WorkerDied) -> None:
+        def answered(done: Done | Answer | WorkerDied) -> None:
+            answer = done.answer if isinstance(done, Done) else done
+            if job.charge is not None and isinstance(done, Done):
+                job.charge(done.worked_ns)
             self._parties.charge(party, int((self._scheduler.monotonic_ms() - began_ms) * 1_000_000))
             self._hold(party, -job.size_bytes)
             self._is_busy = False

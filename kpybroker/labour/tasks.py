@@ -4,6 +4,7 @@ Pure. A task is bounded by the size of a batch, what it may inflate to, and the 
 """
 
 from collections.abc import Sequence
+from time import thread_time_ns
 from typing import Any, NamedTuple
 
 from kpybroker.partition.validation import Accepted, Refused, ValidationConfig, validate
@@ -76,6 +77,20 @@ class Overloaded(NamedTuple):
 
 
 Answer = Checked | Denied | Located | Failed | Overloaded
+
+
+class Done(NamedTuple):
+    """The answer to a task, with the CPU time that it took."""
+
+    answer: Answer
+    worked_ns: int
+
+
+def done(task: Check | Search) -> Done:
+    """Do a task, and measure it."""
+    began_ns = thread_time_ns()
+    found = answer(task)
+    return Done(found, thread_time_ns() - began_ns)
 
 
 def answer(task: Check | Search) -> Answer:

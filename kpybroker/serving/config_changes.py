@@ -20,7 +20,7 @@ def forward_rest(
     """Answer the resources that are decided here; forward the others to the controller."""
     if not settled:
         return (yield forward(broker, request, call))
-    rest = alter.without(request.resources, settled)
+    rest = yield from alter.without(request.resources, settled)
     yield None
     response = response_class(throttle_time_ms=0, responses=[])
     if rest:

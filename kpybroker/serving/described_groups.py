@@ -8,12 +8,12 @@ These hold for each kind:
 - A group with a topic that the sender may not describe is TOPIC_AUTHORIZATION_FAILED.
 """
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
-from kpybroker.calls.steps import asked_once
+from kpybroker.calls.steps import Work, asked_once
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import coordinator_error, group_request
 from kpybroker.serving.permissions import allowed_operations, denied_topics
@@ -36,7 +36,7 @@ class DescribedKind(NamedTuple):
     """The text to a sender who may not describe one of them."""
 
 
-def described_groups(broker: Context, request: Any, call: Call, kind: DescribedKind) -> Generator[None, None, Any]:
+def described_groups(broker: Context, request: Any, call: Call, kind: DescribedKind) -> Work:
     """Ask the coordinator of each group."""
     operations = request.include_authorized_operations
     return (

@@ -5,6 +5,7 @@ own, after everything about its partition is read again. Not a handler.
 """
 
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kpybroker.calls.call import Call
@@ -45,6 +46,11 @@ def party_of(call: Call) -> str:
     return f"{call.principal}@{call.host}"
 
 
+def charge_of(call: Call) -> Callable[[int], object] | None:
+    """The function that charges the client's request quota with CPU time of that process; None without quotas."""
+    return None if call.throttle is None else partial(call.throttle.worked_elsewhere, call)
+
+
 def append(
     broker: Context,
     call: Call,
@@ -67,7 +73,7 @@ def append(
             outcome: Accepted | Refused | None = None
             if each.rules is not None and each.records is not None:
                 task = Check(bytes(each.records), each.rules.rules, broker.scheduler.now_ms(), each.name)
-                answer: Answer = yield broker.labour.ask(party_of(call), task)
+                answer: Answer = yield broker.labour.ask(party_of(call), task, charge_of(call))
                 outcome = _outcome(answer, each.records)
             answers.append(serve(each, outcome))
             yield None

@@ -1,7 +1,6 @@
 """May the sender of a request do this? Without an authorizer everything is allowed."""
 
 from collections.abc import Generator, Iterable
-from collections.abc import Set as AbstractSet
 from typing import Final, Protocol
 
 from kpybroker.authorization import audit
@@ -9,6 +8,7 @@ from kpybroker.authorization.authorizer import Authorizer, Rule
 from kpybroker.authorization.resources import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
 from kpybroker.calls.address import java_address
 from kpybroker.calls.call import Call
+from kpybroker.calls.scattered import Scattered
 from kpybroker.calls.steps import STEP_ELEMENTS
 from kpybroker.metadata.image import MetadataImage
 
@@ -90,22 +90,23 @@ def denied_among(
     call: Call,
     operation: Operation,
     kind: ResourceType,
-    names: Iterable[str],
+    names: Iterable[str | None],
     *,
     logs_denial: bool = True,
-) -> Generator[None, None, AbstractSet[str]]:
-    """Return the resources of a type among ``names`` with which the sender of a request may not do this, in steps."""
-    denied: set[str] = set()
+) -> Generator[None, None, Scattered[str, bool]]:
+    """Return the resources of a type among ``names`` with which the sender of a request may not do this, in steps. None
+    is no name: an iterator that leaves out many names by itself would do that in one step."""
+    denied: Scattered[str, bool] = Scattered()
     if node.authorizer is None:
         return denied
-    asked: set[str] = set()
+    allowed: Scattered[str, bool] = Scattered()
     for nth, name in enumerate(names, 1):
         if nth % STEP_ELEMENTS == 0:
             yield
-        if name not in asked:
-            asked.add(name)
-            if not may(node, call, operation, kind, name, logs_denial=logs_denial):
-                denied.add(name)
+        if name is not None and name not in allowed and name not in denied:
+            is_allowed = may(node, call, operation, kind, name, logs_denial=logs_denial)
+            (allowed if is_allowed else denied)[name] = is_allowed
+    yield from allowed.emptied()
     return denied
 
 

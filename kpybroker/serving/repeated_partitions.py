@@ -5,8 +5,9 @@ but if another batch of the partition was refused before it reached the log, tha
 of ``ProduceRequest`` itself count here: one batch, a known format, a codec of the version.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
+from kpybroker.calls.steps import STEP_ELEMENTS, at_once, in_blocks
 from kpybroker.errors import KafkaError
 from kpybroker.partition.validation import sole_batch
 from kpywire import error_codes
@@ -21,23 +22,37 @@ def one_of_each(topics: Topics, api_version: int) -> tuple[Topics, Overruled]:
     """Each partition once, and the errors that replace the result of an append. Topics without any are left out."""
     if len(topics) == 1 and len(dict(topics[0][1])) == len(topics[0][1]) > 0:
         return topics, {}
+    found: tuple[Topics, Overruled] = at_once(one_of_each_in_steps(topics, api_version))
+    return found
+
+
+def one_of_each_in_steps(topics: Topics, api_version: int) -> Generator[None, None, tuple[Topics, Overruled]]:
+    """Return what `one_of_each` returns, in steps."""
+    named = 0
     by_topic: dict[TopicKey, dict[int, Records | None]] = {}
     repeated: dict[tuple[TopicKey, int], list[Records | None]] = {}
     for key, partitions in topics:
         for index, records in partitions:
+            named += 1
+            if named % STEP_ELEMENTS == 0:
+                yield
             of_topic = by_topic.setdefault(key, {})
             if index in of_topic:
                 repeated.setdefault((key, index), [of_topic[index]]).append(records)
             of_topic[index] = records
     overruled: Overruled = {}
     for (key, index), batches in repeated.items():
-        errors = [_error_of(records, api_version) for records in batches]
+        errors = yield from in_blocks(batches, lambda records: _error_of(records, api_version))
+        named += 1
+        if named % STEP_ELEMENTS == 0:
+            yield
         accepted = [records for records, error in zip(batches, errors, strict=True) if error is None]
         refused = [error for error in errors if error is not None]
         if accepted and refused:
             by_topic[key][index] = accepted[-1]
             overruled[key, index] = refused[-1]
-    return [(key, list(of_topic.items())) for key, of_topic in by_topic.items()], overruled
+    kept = yield from in_blocks(by_topic.items(), lambda item: (item[0], list(item[1].items())))
+    return kept, overruled
 
 
 def _error_of(records: Records | None, api_version: int) -> KafkaError | None:

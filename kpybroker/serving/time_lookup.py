@@ -51,8 +51,11 @@ class _Searches:
             raise
 
 
-def found_in_steps(labour: "Labour", party: str, look_up: Callable[[Search], T]) -> Generator[Pending | None, Any, T]:
-    """The result of ``look_up``, which is called again after each search that was made elsewhere for ``party``."""
+def found_in_steps(
+    labour: "Labour", party: str, look_up: Callable[[Search], T], charge: Callable[[int], object] | None = None
+) -> Generator[Pending | None, Any, T]:
+    """The result of ``look_up``, which is called again after each search that was made elsewhere for ``party``.
+    ``charge`` is called with the CPU time of each search."""
     searches = _Searches()
     while True:
         try:
@@ -60,7 +63,7 @@ def found_in_steps(labour: "Labour", party: str, look_up: Callable[[Search], T])
         except Laborious:
             assert searches.wanted is not None
             key, task = searches.wanted
-            searches.known[key] = yield labour.ask(party, task)
+            searches.known[key] = yield labour.ask(party, task, charge)
 
 
 def when_found(labour: "Labour", party: str, look_up: Callable[[Search], T], found: Callable[[T], object]) -> None:

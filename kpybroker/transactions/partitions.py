@@ -7,6 +7,7 @@ verify or add them (versions 4 and 5, KIP-890). (Kafka: ``TransactionCoordinator
 
 from typing import Final
 
+from kpybroker.coordination.decision import Alike
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import Partition, TransactionRequest
@@ -17,6 +18,7 @@ from kpywire import error_codes
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kpywire.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
 
+FEW_PARTITIONS: Final = 256
 _LAST_CLIENT_VERSION: Final = 3
 
 
@@ -31,9 +33,13 @@ def add_partitions(shard: TransactionShard, request: TransactionRequest, decisio
 
 
 def answer_partitions(request: TransactionRequest, error_code: int, decision: Decision) -> None:
-    """Answer an AddPartitionsToTxn with one error code, which may be NONE, for all its partitions."""
+    """Answer an AddPartitionsToTxn with one error code, which may be NONE, for all its partitions: by `Alike` if they
+    are many."""
     message: AddPartitionsToTxnTransaction = request.message
     error_code = error_for(message, error_code, request.api_version)
+    if names_many(message):
+        decision.reply(request.ticket, Alike(error_code))
+        return
     errors = ((partition, error_code) for partition in _named(message))
     decision.reply(request.ticket, partition_results(message.transactional_id, errors))
 
@@ -74,6 +80,9 @@ def _verify(shard: TransactionShard, request: TransactionRequest, decision: Deci
     if not isinstance(found, Transaction):
         answer_partitions(request, found, decision)
         return
+    if names_many(message):
+        decision.reply(request.ticket, found.partitions)
+        return
     absent = error_codes.TRANSACTION_ABORTABLE
     errors = ((each, error_codes.NONE if each in found.partitions else absent) for each in _named(message))
     decision.reply(request.ticket, partition_results(message.transactional_id, errors))
@@ -99,6 +108,12 @@ def _find(
     if transaction.producer_epoch != message.producer_epoch:
         return error_codes.PRODUCER_FENCED
     return error_codes.CONCURRENT_TRANSACTIONS if transaction.is_prepared else transaction
+
+
+def names_many(message: AddPartitionsToTxnTransaction) -> bool:
+    """Whether a request names many topics or partitions: the shell makes its answer, in steps."""
+    topics = message.topics
+    return len(topics) > FEW_PARTITIONS or sum([len(topic.partitions) for topic in topics]) > FEW_PARTITIONS
 
 
 def _named(message: AddPartitionsToTxnTransaction) -> list[Partition]:

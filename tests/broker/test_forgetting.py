@@ -1,11 +1,14 @@
 """Work on all elements of a large message before and after it is served: in steps, and completely."""
 
 from collections.abc import Generator
+from functools import partial
 from typing import Any
+
+import pytest
 
 from kpybroker.answered_errors import errors_in, errors_in_steps
 from kpybroker.calls.pending import Pending
-from kpybroker.calls.steps import asked_once, at_once
+from kpybroker.calls.steps import all_there, asked_once
 from kpybroker.dispatching import forgetting
 from kpybroker.dispatching.forgetting import FEW_ELEMENTS, forgotten, is_long
 from kpywire.messages.offset_commit import (
@@ -77,7 +80,20 @@ def test_an_element_that_is_named_twice_is_asked_for_once_and_answered_twice() -
         asked.append(name)
         return late if name == "b" else name.upper()
 
-    found: Any = at_once(asked_once(["a", "b", "a", "b", "b"], ask, list))
+    work = asked_once(["a", "b", "a", "b", "b"], ask, list)
+    assert next(each for each in work if each is not None) is late
     assert asked == ["a", "b"]
-    late.resolve("B")
-    assert found.response == ["A", "B", "A", "B", "B"]
+    with pytest.raises(StopIteration) as end:
+        work.send("B")
+    assert end.value.value == ["A", "B", "A", "B", "B"]
+
+
+def test_work_that_is_given_up_waits_for_nothing_more() -> None:
+    forgotten_answers: list[str] = []
+    answers = [Pending() for _ in range(3)]
+    for name, answer in zip("abc", answers, strict=True):
+        answer.when_cancelled(partial(forgotten_answers.append, name))
+    work = all_there(list(answers))
+    assert next(work) is answers[0]
+    work.close()
+    assert forgotten_answers == ["b", "c"], "the first one is cancelled by what waits for it"

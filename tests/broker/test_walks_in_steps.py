@@ -7,14 +7,25 @@ from typing import Any
 import pytest
 
 from kpybroker.answered_errors import names_no_controller
-from kpybroker.calls.steps import STEP_ELEMENTS, each, in_blocks
+from kpybroker.calls.steps import STEP_ELEMENTS, distinct, each, in_blocks
+from kpybroker.config.alter import MOST_CONFIGS, merge, settle_legacy, without
 from kpybroker.config.describe import _chosen
 from kpybroker.controller.reassignments import alter_partition_reassignments, list_partition_reassignments
+from kpybroker.groups.group import Group
+from kpybroker.groups.offsets.committed import pack
+from kpybroker.groups.offsets.offset_fetch import fetch_offsets
 from kpybroker.guards.controllers import _named_once
 from kpybroker.handlers.describe_log_dirs import handle as describe_log_dirs
 from kpybroker.handlers.list_offsets import _named_twice
 from kpybroker.handlers.streams_group_heartbeat import _why_names_are_wrong
+from kpybroker.serving.repeated_partitions import one_of_each_in_steps
 from kpywire import error_codes
+from kpywire.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+)
 from kpywire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -28,6 +39,8 @@ from kpywire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
+from kpywire.messages.offset_fetch import OffsetFetchRequestGroup
+from kpywire.uuid import ZERO_UUID
 
 MANY = 20_000
 MOST_IN_A_STEP = 1024
@@ -104,7 +117,7 @@ def test_partitions_that_are_named_twice_are_found() -> None:
         ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=index) for index in indexes])
         for name, indexes in [("a", [0, 1, 1]), ("b", [0]), ("a", [0])]
     ]
-    assert finished(_named_twice(ListOffsetsRequest(topics=topics)))[1] == {("a", 0), ("a", 1)}
+    assert set(finished(_named_twice(ListOffsetsRequest(topics=topics)))[1]) == {("a", 0), ("a", 1)}
 
 
 def test_wanted_configs_are_chosen_in_steps_and_unknown_ones_forgotten() -> None:
@@ -146,3 +159,64 @@ def test_blocks_have_all_results_and_few_elements_are_no_step(count: int) -> Non
     steps, results = finished(each(range(count), str, STEP_ELEMENTS))
     assert results == [str(number) for number in range(count)]
     assert steps >= 1
+
+
+def test_configs_that_are_altered_here_are_walked_in_steps() -> None:
+    """All are settled already, so nothing is judged and nothing is left for the controller."""
+    names = [str(number // 2) for number in range(MANY)]
+    twice = [AlterConfigsResource(resource_type=2, resource_name=name, configs=[]) for name in names]
+    settling = settled_of(twice)
+    steps, settled = finished(settling)
+    assert len(settled) == MANY
+    assert steps >= MANY // MOST_IN_A_STEP
+    steps, rest = finished(without(twice, settled))
+    assert not rest
+    assert steps >= MANY // MOST_IN_A_STEP
+    steps, merged = finished(merge(twice, settled, [], AlterConfigsResourceResponse))
+    assert {each.error_code for each in merged} == {error_codes.INVALID_REQUEST}
+    assert steps >= MANY // MOST_IN_A_STEP
+
+
+def settled_of(resources: list[AlterConfigsResource]) -> Generator[Any, Any, Any]:
+    nobody: Any = None
+    return settle_legacy(AlterConfigsRequest(resources=resources, validate_only=False), nobody)
+
+
+def test_a_resource_has_few_configs() -> None:
+    many = [AlterableConfig(name=str(number), value="") for number in range(MOST_CONFIGS + 1)]
+    resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=many)
+    _, settled = finished(settled_of([resource]))
+    assert settled[0].code == error_codes.INVALID_REQUEST
+
+
+def test_committed_offsets_are_described_in_steps() -> None:
+    group = Group("g")
+    group.offsets = {"t": {index: pack(index, 0, 0, -1, -1, ZERO_UUID, "") for index in range(MANY)}}
+    asked = OffsetFetchRequestGroup(group_id="g", topics=None)
+    shard: Any = SimpleNamespace(groups={"g": group})
+    answered: list[Any] = []
+    decision: Any = SimpleNamespace(reply=lambda _ticket, message: answered.append(message))
+    request: Any = SimpleNamespace(message=asked, require_stable=False, ticket=None)
+    group.membership = SimpleNamespace(check_fetch=lambda _message: error_codes.NONE)
+    fetch_offsets(shard, request, decision)
+    del group.offsets["t"][0]  # a later commit or deletion does not change the answer
+    steps, response = finished(answered[0].response())
+    assert [each.committed_offset for each in response.topics[0].partitions] == list(range(MANY))
+    assert steps >= MANY // MOST_IN_A_STEP
+
+
+@pytest.mark.parametrize("topics", [1, MANY])
+def test_a_produce_names_partitions_in_steps(topics: int) -> None:
+    places = [(str(number), [(index, None) for index in range(MANY // topics)]) for number in range(topics)]
+    steps, (kept, overruled) = finished(one_of_each_in_steps(places * 2, 9))
+    assert len(kept) == topics
+    assert not overruled
+    assert steps >= MANY // MOST_IN_A_STEP
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_names_that_are_left_out_are_steps_too(left_out: bool) -> None:
+    names = (None if left_out else str(number) for number in range(MANY))
+    steps, once = finished(distinct(names))
+    assert len(once) == (0 if left_out else MANY)
+    assert steps >= MANY // MOST_IN_A_STEP

@@ -63,7 +63,7 @@ def test_answers_are_merged_in_the_order_of_the_request():
         resource(4, "1", (SET, "message.max.bytes", "1")),
     )
     settled = at_once(alter.settle_incremental(request(topic, wrong, broker), Node()))
-    assert alter.without([topic, wrong, broker], settled) == [topic, broker]
+    assert at_once(alter.without([topic, wrong, broker], settled)) == [topic, broker]
     answered = [
         AlterConfigsResourceResponse(error_code=0, error_message=None, resource_type=4, resource_name="1"),
         AlterConfigsResourceResponse(error_code=3, error_message="no", resource_type=2, resource_name="t"),

@@ -6,6 +6,7 @@ Markers are written when a test says so. Replicated at once, unless ``replicate`
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kpybroker.coordination.decision import Alike
 from kpybroker.coordination.events import Loaded, MetadataChanged
 from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch, Send
 from kpybroker.transactions.coordinator import TransactionCoordinator
@@ -199,6 +200,8 @@ class TransactionWorld:
         result = self.add_ticket(producer, *partitions, **options).response
         if isinstance(result, int):
             return dict.fromkeys(partitions, result)
+        if isinstance(result, Alike):
+            return dict.fromkeys(partitions, result.error_code)
         return {
             (topic.name, each.partition_index): each.partition_error_code
             for topic in result.topic_results

@@ -258,12 +258,42 @@ def plain_batch(
 
 
 def plain_batch_of(
-    section: bytes, count: int, base_offset: int, partition_leader_epoch: int, timestamp_ms: int
+    section: bytes, count: int, base_offset: int, partition_leader_epoch: int, timestamp_ms: int, codec: int = NONE
 ) -> bytes:
-    """`plain_batch` for ``count`` records that are already a section."""
+    """`plain_batch` for ``count`` records that are already a section, compressed by ``codec``."""
     batch_length = HEADER_BYTES - LENGTH_END + len(section)
-    checked = _pack_plain(0, count - 1, timestamp_ms, timestamp_ms, _NO_PRODUCER, count) + section
+    checked = _pack_plain(codec, count - 1, timestamp_ms, timestamp_ms, _NO_PRODUCER, count) + section
     return _pack_before(base_offset, batch_length, partition_leader_epoch, MAGIC, crc32c(checked)) + checked
+
+
+def transactional_batch_of(
+    section: bytes,
+    count: int,
+    base_offset: int,
+    partition_leader_epoch: int,
+    timestamp_ms: int,
+    producer: tuple[int, int],
+    codec: int = NONE,
+) -> bytes:
+    """`plain_batch_of` for records that a coordinator writes on behalf of a producer (its id and epoch), in its
+    transaction."""
+    producer_id, producer_epoch = producer
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=partition_leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=codec | TRANSACTIONAL_MASK,
+        last_offset_delta=count - 1,
+        base_timestamp=timestamp_ms,
+        max_timestamp=timestamp_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=NO_SEQUENCE,
+        record_count=count,
+    )
+    return assemble(header, section)
 
 
 def assemble(header: BatchHeader, section: Buffer) -> bytes:

@@ -24,7 +24,7 @@ TAGGED_FIELD_BYTES = 512  # the price of a tagged field: unknown ones take no me
 # What CPython spends on a value, in addition to the bytes of a string or buffer, rounded up.
 _OBJECT_BYTES = {"bool": 0, "string": 80, "bytes": 40, "uuid": 56, "record_batches": 200, "array": 100}
 _NUMBER_BYTES = 32
-_ANSWERED_NUMBER_BYTES = 200
+_ANSWERED_BYTES = 200
 _STRUCT_BYTES = 40
 _SLOT_BYTES = 8
 
@@ -51,11 +51,11 @@ def least_bytes(shape: Shape, version: int, *, flexible: bool, nullable: bool = 
 def element_price(shape: Shape, version: int) -> int:
     """About how much memory an element of an array takes, apart from what depends on the lengths in it.
 
-    Numbers pass through a tuple, other elements through a list with room to grow. Most numbers are answered one by one,
-    which takes more memory than they do.
+    Numbers pass through a tuple, other elements through a list with room to grow. Most numbers and strings are answered
+    one by one, which takes more memory than they do.
     """
-    if shape.kind in FORMATS:
-        return _ANSWERED_NUMBER_BYTES
+    if shape.kind in FORMATS or shape.kind == "string":
+        return _ANSWERED_BYTES
     return 2 * _SLOT_BYTES + _object_bytes(shape, version)
 
 

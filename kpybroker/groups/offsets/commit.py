@@ -6,8 +6,9 @@ that do not exist, and resolves topic ids; requests that reach this module have 
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from kpybroker.coordination.decision import Alike
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.offsets.commit_record import CommitRecord
@@ -30,6 +31,9 @@ from kpywire.messages.txn_offset_commit import (
 from kpywire.uuid import ZERO_UUID
 from kpywire.varint import as_int64
 
+if TYPE_CHECKING:
+    from kpybroker.groups.offsets.large_commit import LargeCommit
+
 _NOT_FOUND_VERSION: Final = 9
 _EXPIRING_VALUE_VERSION: Final = 1
 _FEW_PARTITIONS: Final = 16
@@ -49,8 +53,7 @@ def commit_offsets(shard: GroupShard, request: GroupRequest, decision: Decision)
         return
     message, prepared = request.message, request.prepared
     if prepared is not None:
-        decision.records.append(prepared)
-        _answer_commit(request, _same_code(message.topics, error_codes.NONE), decision)
+        _write_prepared(request, prepared, decision)
         return
     group_id, expire_timestamp_ms = message.group_id, expiry_ms(message, decision.timestamp_ms)
     answers = []
@@ -70,20 +73,36 @@ def commit_offsets_in_transaction(shard: GroupShard, request: GroupRequest, deci
     if error:
         refuse_transactional_commit(request, error, decision)
         return None
-    codes = [_write(message.group_id, topic, decision) for topic in message.topics]
-    _answer_transactional_commit(request, codes, decision)
+    if request.prepared is not None:
+        _write_prepared(request, request.prepared, decision)
+    else:
+        codes = [_write(message.group_id, topic, decision) for topic in message.topics]
+        _answer_transactional_commit(request, codes, decision)
     return ProducerEpoch(message.producer_id, message.producer_epoch)
 
 
 def refuse_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
     """Answer every partition with one error."""
-    _answer_commit(request, _same_code(request.message.topics, error_code), decision)
+    if request.prepared is not None:
+        decision.reply(request.ticket, Alike(error_code))
+    else:
+        _answer_commit(request, _same_code(request.message.topics, error_code), decision)
 
 
 def refuse_transactional_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
     """Answer every partition with one error."""
-    codes = [_same_codes(topic, error_code) for topic in request.message.topics]
-    _answer_transactional_commit(request, codes, decision)
+    if request.prepared is not None:
+        decision.reply(request.ticket, Alike(error_code))
+    else:
+        codes = [_same_codes(topic, error_code) for topic in request.message.topics]
+        _answer_transactional_commit(request, codes, decision)
+
+
+def _write_prepared(request: GroupRequest, prepared: "LargeCommit", decision: Decision) -> None:
+    if prepared.batch is not None:
+        decision.records.append(prepared.batch)
+    code = error_codes.UNKNOWN_SERVER_ERROR if prepared.is_too_large else error_codes.NONE
+    decision.reply(request.ticket, Alike(code))
 
 
 def _write(

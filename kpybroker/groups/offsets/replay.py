@@ -1,16 +1,21 @@
 """How the records of offsets, and the markers of transactions, change a shard (Kafka: ``OffsetMetadataManager.replay``,
 ``replayEndTransactionMarker``)."""
 
+from collections.abc import Iterable
 from sys import intern
+from typing import Final
 
 from kpybroker.groups.group import Group
 from kpybroker.groups.offsets.commit_record import CommitRecord
 from kpybroker.groups.offsets.committed import NO_TIMESTAMP, find_committed, pack, unpack
+from kpybroker.groups.record import Record
 from kpybroker.groups.shard import GroupShard
 from kpybroker.journal import ProducerEpoch
 from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.uuid import ZERO_UUID
+
+NO_POSITIONS: Final[dict[int, bytes]] = {}
 
 
 def take_commit(
@@ -39,6 +44,23 @@ def take_commit(
 def take_new_commit(shard: GroupShard, record: CommitRecord, offset: int, producer: ProducerEpoch | None) -> None:
     """`take_commit` for one that was just written."""
     _take(shard, record.group_id, record.topic, record.partition, record.packed(offset), producer)
+
+
+def take_new_commits(
+    shard: GroupShard, records: Iterable[CommitRecord | Record], offset: int, producer: ProducerEpoch | None
+) -> None:
+    """`take_new_commit` for many records of one group in a row, with as little work for each as possible."""
+    topic, of_topic = None, NO_POSITIONS
+    for record_offset, record in enumerate(records, offset):
+        if type(record) is CommitRecord and record.topic == topic and producer is None:
+            of_topic[record.partition] = record.packed(record_offset)
+            continue
+        if type(record) is CommitRecord:
+            take_new_commit(shard, record, record_offset, producer)
+            topic = record.topic
+            of_topic = shard.groups[record.group_id].offsets.get(topic, NO_POSITIONS)
+        else:
+            take_commit(shard, record.key, record.value, record_offset, producer)
 
 
 def take_marker(shard: GroupShard, producer_id: int, *, commit: bool) -> None:

@@ -113,7 +113,7 @@ class Reader:
             return self.park()
         response = self.answer.response(self.policy)
         if not session.lasts:
-            session.close()
+            yield from session.closing()
         yield
         return response
 
@@ -164,7 +164,8 @@ class Reader:
                     entry.watch()
             yield
         has_changed = bool(session.changed)
-        session.changed = {**due, **session.changed}
+        due.update(session.changed)
+        session.changed = due
         return is_enough or (has_changed and self._collect_changed())
 
     def _collect_changed(self) -> bool:
