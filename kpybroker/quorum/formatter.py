@@ -12,6 +12,7 @@ from random import Random
 from typing import NamedTuple
 
 from kpybroker.config.endpoints import HIGHEST_PORT
+from kpybroker.controller.activation import bootstrap_levels
 from kpybroker.metadata import features, metadata_version
 from kpybroker.metadata.image import KRAFT_VERSION
 from kpybroker.metadata.topic import directory_is_reserved
@@ -22,14 +23,14 @@ from kpybroker.raft.voters import Voter, VoterEndpoint, Voters, voter_set
 from kpystorage import meta_properties, snapshot
 from kpystorage.disk import Disk
 from kpystorage.meta_properties import MetaProperties
-from kpystorage.snapshot import SnapshotId
+from kpystorage.snapshot import BOOTSTRAP_ID
 from kpywire import uuid
+from kpywire.errors import Malformed
 from kpywire.metadata_records import decode_record, encode_record
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 from kpywire.record import Record, build_batch, read_batch
 
-BOOTSTRAP_SNAPSHOT = SnapshotId(0, 0)
 _MOST_DIGITS = 10
 _INT_MAX = 2**31 - 1
 _LEFT_BY_ANYBODY = frozenset(("lost+found",))
@@ -276,19 +277,34 @@ def is_empty(disk: Disk, directory: str, *, or_formatted: bool = False) -> bool:
         return False
     log_path = metadata_log_path(directory)
     left = set(disk.list_directory(log_path)) if disk.status(log_path) else set()
-    name = snapshot.snapshot_name(BOOTSTRAP_SNAPSHOT)
+    name = snapshot.snapshot_name(BOOTSTRAP_ID)
     return left <= {name, name + snapshot.PARTIAL}
 
 
 def read_bootstrap_records(disk: Disk, metadata_directory: str) -> list[object]:
-    """The records of ``bootstrap.checkpoint``, or those of the newest features if there is none. Raises Malformed."""
+    """The records that the first leader of the cluster writes to the log.
+
+    Kafka 4.4 keeps them in the snapshot that formatting writes (KIP-1170), earlier versions in
+    ``bootstrap.checkpoint``. If neither has any, they are those of the newest features. Raises Malformed.
+    """
+    name = snapshot.snapshot_name(BOOTSTRAP_ID)
+    for path in (f"{metadata_log_path(metadata_directory)}/{name}", f"{metadata_directory}/{snapshot.BOOTSTRAP}"):
+        records = _records_of(disk, path)
+        if records:
+            if metadata_version.FEATURE_NAME not in bootstrap_levels(records):
+                raise Malformed(f"{path}: no level of {metadata_version.FEATURE_NAME} is among its records")
+            return records
+    return list(bootstrap_records({metadata_version.FEATURE_NAME: metadata_version.LATEST}))
+
+
+def _records_of(disk: Disk, path: str) -> list[object]:
     try:
-        data = disk.read(f"{metadata_directory}/{snapshot.BOOTSTRAP}")
+        data = disk.read(path)
     except FileNotFoundError:
-        return list(bootstrap_records({metadata_version.FEATURE_NAME: metadata_version.LATEST}))
+        return []
     return [
         decode_record(record.value or b"")
-        for header, batch in read_checkpoint(data, snapshot.BOOTSTRAP)
+        for header, batch in read_checkpoint(data, path.rpartition("/")[2])
         if not header.is_control
         for record in read_batch(batch, header)
     ]
@@ -370,7 +386,7 @@ def _format(disk: Disk, formatting: Formatting, directory: str, directory_id: by
         log_path = metadata_log_path(directory)
         make_directories(disk, log_path)
         footer = control_batch([snapshot_footer()], len(header), 0, now_ms)
-        snapshot.write(disk, log_path, BOOTSTRAP_SNAPSHOT, [control_batch(header, 0, 0, now_ms), footer])
+        snapshot.write(disk, log_path, BOOTSTRAP_ID, [control_batch(header, 0, 0, now_ms), footer])
     meta_properties.write(disk, directory, MetaProperties(formatting.cluster_id, formatting.node_id, directory_id))
 
 
