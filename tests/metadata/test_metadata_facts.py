@@ -131,3 +131,14 @@ def test_the_records_change_where_a_level_between_changed_them(one: int, other: 
 )
 def test_a_refusal_names_what_is_missing_in_one_line(finalized: dict[str, int], line: str | None) -> None:
     assert features.refusal(finalized) == line
+
+
+def test_a_remedy_is_a_command_that_kafka_accepts_or_says_that_there_is_none() -> None:
+    assert features.remedy({"share.version": 9, "later.version": 1, "metadata.version": 30}) == (
+        "Lower them with Apache Kafka first: kafka-features.sh --bootstrap-server HOST:PORT downgrade "
+        f"--feature later.version=0 --feature share.version={features.SUPPORTED['share.version'].highest}"
+    )
+    assert features.remedy({"share.version": 9, "metadata.version": 99}) == (
+        "Apache Kafka never lowers metadata.version as far, with --unsafe neither: this cluster stays with Apache "
+        "Kafka, or with a version of kpybroker that has these levels"
+    )
