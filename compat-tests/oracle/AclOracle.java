@@ -41,6 +41,7 @@ import org.apache.kafka.server.authorizer.AclDeleteResult;
 import org.apache.kafka.server.authorizer.AuthorizableRequestContext;
 import org.apache.kafka.server.authorizer.AuthorizationResult;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
+import org.apache.kafka.server.common.MetadataVersion;
 
 /** Kafka's authorizer and its controller of ACLs, without a node: one event per line, words between tabs. */
 public class AclOracle {
@@ -154,7 +155,7 @@ public class AclOracle {
     private String create(String request) {
         List<AclBinding> wanted = CreateAclsRequest.parse(reader(request), (short) 3).aclCreations().stream()
             .map(CreateAclsRequest::aclBinding).toList();
-        ControllerResult<List<AclCreateResult>> result = controller.createAcls(wanted);
+        ControllerResult<List<AclCreateResult>> result = controller.createAcls(wanted, MetadataVersion.LATEST_PRODUCTION);
         List<String> written = new ArrayList<>();
         for (ApiMessageAndVersion each : result.records()) {
             StandardAcl acl = StandardAcl.fromRecord((AccessControlEntryRecord) each.message());

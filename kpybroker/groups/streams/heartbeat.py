@@ -81,7 +81,7 @@ def _response(member_id: str, member_epoch: int) -> StreamsGroupHeartbeatRespons
         member_id=member_id,
         member_epoch=member_epoch,
         heartbeat_interval_ms=0,
-        acceptable_recovery_lag=0,
+        acceptable_recovery_lag_legacy=0,
         task_offset_interval_ms=0,
         status=[],
         endpoint_information_epoch=0,

@@ -246,7 +246,7 @@ class History:
             group_id=GROUP,
             producer_id=1,
             producer_epoch=0,
-            generation_id=epoch,
+            generation_id_or_member_epoch=epoch,
             member_id=member_id,
             topics=[
                 TxnOffsetCommitRequestTopic(
