@@ -56,6 +56,7 @@ from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
+from kpywire.messages.unregister_controller import UnregisterControllerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kpywire.uuid import ZERO_UUID
 from quorum_requests import addition_of, removal_of
@@ -376,6 +377,12 @@ def _unregister_broker(version: int) -> Iterator[Any]:  # noqa: ARG001
     yield UnregisterBrokerRequest(broker_id=-1)
 
 
+def _unregister_controller(version: int) -> Iterator[Any]:  # noqa: ARG001
+    yield UnregisterControllerRequest(controller_id=NOBODY)
+    yield UnregisterControllerRequest(controller_id=-1)
+    yield UnregisterControllerRequest(controller_id=1)
+
+
 # Security
 
 
@@ -548,6 +555,7 @@ PATHS: Mapping[int, Any] = {
     api.API_VERSIONS: _api_versions,
     api.UPDATE_FEATURES: _update_features,
     api.UNREGISTER_BROKER: _unregister_broker,
+    api.UNREGISTER_CONTROLLER: _unregister_controller,
     api.DESCRIBE_ACLS: _describe_acls,
     api.DELETE_ACLS: _delete_acls,
     api.CREATE_ACLS: _create_acls,

@@ -95,6 +95,7 @@ SERVED = (
     "sync_group",
     "txn_offset_commit",
     "unregister_broker",
+    "unregister_controller",
     "update_features",
     "update_raft_voter",
     "vote",
@@ -117,7 +118,6 @@ NOT_YET: Final[Mapping[str, NotYet]] = {
     "streams_group_heartbeat": NotYet(0, "clients of v1 send the offsets of their tasks in every join"),
     "streams_group_topology_description_update": NotYet(None, "topologies are not kept"),
     "txn_offset_commit": NotYet(5, "v6 names topics by id"),
-    "unregister_controller": NotYet(None, "its record needs metadata.version 33"),
 }
 """The APIs whose newest versions Kafka serves and this broker does not. All other APIs of `SERVED` are advertised at
 Kafka's versions. So a row for each raised version comes with the messages of another Kafka, and goes when the version is
@@ -188,6 +188,7 @@ CONTROLLER_SERVED = frozenset(
         "sasl_authenticate",
         "sasl_handshake",
         "unregister_broker",
+        "unregister_controller",
         "update_features",
     }
 )
