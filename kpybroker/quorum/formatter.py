@@ -1,10 +1,13 @@
 """The files that ``format`` and the first start write into empty log directories (Kafka's ``Formatter`` and
 ``StorageTool``).
 
-Every directory gets its ``meta.properties`` and ``bootstrap.checkpoint``; the metadata directory of a quorum with
-initial controllers also gets the snapshot that names its voters. A directory is formatted once its ``meta.properties``
-is there, which is written last. The metadata directory is formatted after all others. A formatted directory is never
-formatted again: a voter that forgot its vote could vote twice.
+Every directory gets its ``meta.properties``, and the metadata directory of a controller a snapshot that names its
+voters and holds the records that the first leader writes to the log (KIP-1170). At levels that Kafka 4.3 has, these
+records are in the ``bootstrap.checkpoint`` of every directory instead, where 4.3 reads them; 4.4 does, too.
+
+A directory is formatted once its ``meta.properties`` is there, which is written last. The metadata directory is
+formatted after all others. A formatted directory is never formatted again: a voter that forgot its vote could vote
+twice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +21,14 @@ from kpybroker.metadata.image import KRAFT_VERSION
 from kpybroker.metadata.topic import directory_is_reserved
 from kpybroker.quorum.metadata_log import metadata_log_path, read_checkpoint
 from kpybroker.quorum.recovery import StartRefused
-from kpybroker.raft.control_records import control_batch, kraft_version, kraft_voters, snapshot_footer, snapshot_header
+from kpybroker.raft.control_records import (
+    ControlRecord,
+    control_batch,
+    kraft_version,
+    kraft_voters,
+    snapshot_footer,
+    snapshot_header,
+)
 from kpybroker.raft.voters import Voter, VoterEndpoint, Voters, voter_set
 from kpystorage import meta_properties, snapshot
 from kpystorage.disk import Disk
@@ -56,6 +66,8 @@ class Formatting(NamedTuple):
     """The initial controllers of a dynamic quorum; None if the configuration or another node names them."""
     users: Sequence[UserScramCredentialRecord] = ()
     """The users that the cluster begins with."""
+    is_controller: bool = True
+    """Whether the node may lead; a broker alone needs none of the records."""
 
 
 # What to finalise.
@@ -367,27 +379,32 @@ def new_uuid(rng: Random, taken: "set[bytes | None] | frozenset[bytes | None]" =
 
 def _format(disk: Disk, formatting: Formatting, directory: str, directory_id: bytes, now_ms: int) -> None:
     make_directories(disk, directory)
-    records = [
-        Record(timestamp=now_ms, value=encode_record(record, 0))
-        for record in (*bootstrap_records(formatting.levels), *formatting.users)
-    ]
-    batches = [
-        control_batch([snapshot_header(0)], 0, 0, now_ms),
-        build_batch(records, base_offset=1, partition_leader_epoch=0),
-        control_batch([snapshot_footer()], 1 + len(records), 0, now_ms),
-    ]
-    snapshot.write_batches(disk, f"{directory}/{snapshot.BOOTSTRAP}", batches)
-    if directory == formatting.metadata_directory and formatting.voters is not None:
-        header = [
-            snapshot_header(now_ms),
-            kraft_version(formatting.levels[KRAFT_VERSION]),
-            kraft_voters(formatting.voters),
-        ]
+    records = [encode_record(record, 0) for record in (*bootstrap_records(formatting.levels), *formatting.users)]
+    as_kafka_4_3 = formatting.levels[metadata_version.FEATURE_NAME] < metadata_version.ONE_BOOTSTRAP
+    if as_kafka_4_3:
+        batches = _checkpoint([snapshot_header(0)], records, now_ms)
+        snapshot.write_batches(disk, f"{directory}/{snapshot.BOOTSTRAP}", batches)
+        records = []
+    needs_snapshot = formatting.voters is not None if as_kafka_4_3 else formatting.is_controller
+    if directory == formatting.metadata_directory and needs_snapshot:
+        header = [snapshot_header(now_ms)]
+        if formatting.levels[KRAFT_VERSION] > 0:
+            header.append(kraft_version(formatting.levels[KRAFT_VERSION]))
+        if formatting.voters is not None:
+            header.append(kraft_voters(formatting.voters))
         log_path = metadata_log_path(directory)
         make_directories(disk, log_path)
-        footer = control_batch([snapshot_footer()], len(header), 0, now_ms)
-        snapshot.write(disk, log_path, BOOTSTRAP_ID, [control_batch(header, 0, 0, now_ms), footer])
+        snapshot.write(disk, log_path, BOOTSTRAP_ID, _checkpoint(header, records, now_ms))
     meta_properties.write(disk, directory, MetaProperties(formatting.cluster_id, formatting.node_id, directory_id))
+
+
+def _checkpoint(header: Sequence[ControlRecord], records: Sequence[bytes], now_ms: int) -> list[bytes]:
+    """The batches of a snapshot at offset 0."""
+    batches = [control_batch(header, 0, 0, now_ms)]
+    if records:
+        values = [Record(timestamp=now_ms, value=value) for value in records]
+        batches.append(build_batch(values, base_offset=len(header), partition_leader_epoch=0))
+    return [*batches, control_batch([snapshot_footer()], len(header) + len(records), 0, now_ms)]
 
 
 def make_directories(disk: Disk, path: str) -> None:

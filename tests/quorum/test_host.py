@@ -32,7 +32,7 @@ def test_a_new_node_formats_leads_and_finalises_its_features() -> None:
     world.scheduler.run()
     assert activated == [True]
     assert world.image.finalized_features == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "share.version": 1,
