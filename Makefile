@@ -244,6 +244,11 @@ parity: setup ## record again what Java's tools and Admin do on Apache Kafka and
 	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target kpybroker-zookeeper -m "not slow" || true
 	$(MAKE) --no-print-directory tables
 
+.PHONY: kafka
+kafka: setup ## write all that is generated from Apache Kafka's jars, of the version in compat-tests/oracle/jars.py (CONTRIBUTING.md)
+	PYTHONPATH=compat-tests $(BIN)/python -m oracle.regenerate
+	$(MAKE) --no-print-directory tables
+
 .PHONY: exactly-once
 exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…, OPTIONS='--brokers 3 --secured --members')
 	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET) $(OPTIONS)

@@ -103,7 +103,10 @@ def commit_offsets(world: World) -> list[Step]:
         **_who(world, actor),
     )
     if world.chance(0.3):
-        request.member_id, request.generation_id_or_member_epoch = learned("member_id", "m1"), learned("generation", "m1")
+        request.member_id, request.generation_id_or_member_epoch = (
+            learned("member_id", "m1"),
+            learned("generation", "m1"),
+        )
     steps: list[Step] = []
     if world.chance(0.6):
         added = AddOffsetsToTxnRequest(transactional_id=_id_of(actor), group_id=of, **_who(world, actor))

@@ -119,9 +119,8 @@ NOT_YET: Final[Mapping[str, NotYet]] = {
     "streams_group_topology_description_update": NotYet(None, "topologies are not kept"),
     "txn_offset_commit": NotYet(5, "v6 names topics by id"),
 }
-"""The APIs whose newest versions Kafka serves and this broker does not. All other APIs of `SERVED` are advertised at
-Kafka's versions. So a row for each raised version comes with the messages of another Kafka, and goes when the version is
-served."""
+"""The APIs whose newest versions Kafka serves and this broker does not. All others are advertised at Kafka's versions:
+the messages of another Kafka bring a row for each version that they raise, and it goes when the version is served."""
 
 NOT_ADVERTISED: tuple[str, ...] = ()
 """Handlers of features that no cluster can finalise yet. They join `SERVED` together with their feature."""

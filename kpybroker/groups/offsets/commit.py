@@ -211,7 +211,9 @@ def _check_transactional(shard: GroupShard, request: GroupRequest, decision: Dec
         return error_codes.INVALID_GROUP_ID
     group = shard.groups.get(message.group_id)
     if group is not None:
-        return group.membership.check_transactional_commit(group, request, message.generation_id_or_member_epoch, decision)
+        return group.membership.check_transactional_commit(
+            group, request, message.generation_id_or_member_epoch, decision
+        )
     return error_codes.NONE if message.generation_id_or_member_epoch < 0 else error_codes.ILLEGAL_GENERATION
 
 
