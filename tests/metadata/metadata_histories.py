@@ -55,7 +55,7 @@ def apply_all(records: list[Any], cluster_id: str = "cluster") -> MetadataImage:
 
 
 @st.composite
-def histories(draw: st.DrawFn, level: int = 30, max_size: int = 30) -> list[Any]:
+def histories(draw: st.DrawFn, level: int = 33, max_size: int = 30) -> list[Any]:
     """Records from an empty log on; the first one sets ``metadata.version``."""
     image = MetadataImage("cluster")
     records: list[Any] = []

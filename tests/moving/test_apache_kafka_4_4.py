@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tenant import Tenant, check
 
+from kpybroker.cli import main
+from kpybroker.client import acl_requests
+from kpybroker.client.acl_requests import Entry
 from kpybroker.client.client import Client
 from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
-from oracle import ApacheKafka, BrokerProcess, java
+from oracle import ApacheKafka, BrokerProcess, BrokerProcessError, java
 from oracle.jars import KAFKA_BEFORE, KAFKA_VERSION
 from upgrading import finalized
 
@@ -79,3 +83,40 @@ def test_the_command_that_a_refusal_names_is_one_that_kafka_accepts(tmp_path: Pa
         assert lowered.returncode == 0, lowered.stdout + lowered.stderr
     with Tenant(kafka) as ours:
         assert finalized(ours.port) == LEVELS
+
+
+NETWORK = Entry(2, "orders", 3, "User:ann", "10.0.0.0/8", 3, 3)
+
+
+def acls(node: BrokerProcess) -> list[Entry]:
+    with Client(node.bootstrap_servers) as client:
+        return acl_requests.describe(client)
+
+
+def test_a_directory_at_the_level_of_4_4_moves_both_ways_and_no_4_3_opens_it(tmp_path: Path) -> None:
+    """kpybroker formats and leads first; Kafka is killed at the end of its turns."""
+    authorizer = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    kafka = ApacheKafka(authorizer, directory=tmp_path)
+    kafka.start_timeout_s = Tenant.start_timeout_s
+    kafka.write_properties()
+    file = str(kafka.properties_file)
+    done = CliRunner().invoke(main, ["format", "-c", file, "--standalone", "-S", BOB, "-S", ANN])
+    assert done.exit_code == 0, done.output
+    assert not (kafka.data / "bootstrap.checkpoint").exists()
+    turns: list[BrokerProcess] = [Tenant(kafka), kafka, Tenant(kafka), kafka]
+    for number, node in enumerate(turns):
+        with node:
+            assert finalized(node.port) == {**LEVELS, "metadata.version": 33}
+            assert users(node) == USERS
+            with Client(node.bootstrap_servers) as client:
+                acl_requests.create(client, [NETWORK._replace(resource_name=f"of-turn-{number}")])
+            assert len(acls(node)) == number + 1
+            if node is kafka:
+                node.kill()
+        check(kafka.data)
+    before = ApacheKafka(kafka.properties, directory=tmp_path, port=kafka.port, release=KAFKA_4_3)
+    with pytest.raises(BrokerProcessError):
+        before.start()
