@@ -38,7 +38,7 @@ class Network(NamedTuple):
     """The addresses of a kind whose first bits are the same."""
 
     bits: int
-    """Those of an address: 32 or 128."""
+    """The bits of an address: 32 or 128."""
     prefix_bits: int
     prefix: int
     """The first ``prefix_bits`` of all addresses, as a number."""

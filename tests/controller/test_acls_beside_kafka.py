@@ -21,7 +21,7 @@ from oracle.recorded import Asked, Play
 PRINCIPALS: Final = ("User:a", "User:b", "User:*", "User:CN=a,O=b")
 HOSTS: Final = (*("*", "10.0.0.7") * 3, "10.0.0.0/8", "2001:db8::/32", "10.0.0.0/40", "some/thing", "::1/x", "")
 LEVELS: Final = (33, 31, 32, 30, 33, 7)
-"""Those of `metadata.version`, for each seed."""
+"""The levels of `metadata.version`, for each seed."""
 NAMES: Final = ("a", "aa", "ab", "*", "é")
 TYPES: Final = tuple(ResourceType)[2:]
 OPERATIONS: Final = tuple(Operation)[2:]

@@ -110,7 +110,7 @@ def test_before_a_leader_wrote_them_nobody_takes_them_for_metadata(tmp_path: Pat
 
 
 def test_the_snapshot_counts_before_a_bootstrap_checkpoint() -> None:
-    """As in Kafka 4.4.0; where the snapshot holds no records, the file counts."""
+    """Kafka 4.4.0 does the same; where the snapshot holds no records, the file counts."""
     disk = formatted()
     other = bootstrap_records({"metadata.version": 29})
     snapshot.write_batches(disk, f"{PATH}/{snapshot.BOOTSTRAP}", checkpoint(*other))
