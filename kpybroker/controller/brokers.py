@@ -23,7 +23,6 @@ from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHear
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kpywire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from kpywire.messages.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
 from kpywire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
 from kpywire.metadata_records.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 from kpywire.metadata_records.register_controller_record import (
@@ -32,7 +31,6 @@ from kpywire.metadata_records.register_controller_record import (
     RegisterControllerRecord,
 )
 from kpywire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
-from kpywire.metadata_records.unregister_controller_record import UnregisterControllerRecord
 
 FENCE = 1
 UNFENCE = -1
@@ -385,19 +383,3 @@ def unregister_broker(state: ControllerState, request: ControllerRequest, _now_m
     records = leave_partitions(state, broker.id, held)
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     return records, UnregisterBrokerResponse(throttle_time_ms=0, error_code=error_codes.NONE, error_message="")
-
-
-def unregister_controller(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
-    """Forget a controller that will not come back; one that is alive registers again (KIP-1312)."""
-    message: UnregisterControllerRequest = request.message
-    if message.controller_id == state.settings.node_id:
-        raise KafkaError(error_codes.INVALID_REQUEST, "Controller cannot unregister itself while it is active.")
-    if state.image.level < metadata_version.UNREGISTERED_CONTROLLERS:
-        text = "The current MetadataVersion is too old to support controller unregistration."
-        raise KafkaError(error_codes.UNSUPPORTED_VERSION, text)
-    if message.controller_id not in state.image.controllers:
-        text = f"Controller ID {message.controller_id} is not currently registered."
-        raise KafkaError(error_codes.CONTROLLER_ID_NOT_REGISTERED, text)
-    record = UnregisterControllerRecord(controller_id=message.controller_id)
-    response = UnregisterControllerResponse(throttle_time_ms=0, error_code=error_codes.NONE, error_message="")
-    return [record], response
