@@ -120,13 +120,9 @@ def test_the_command_writes_them_behind_the_features_and_the_node_has_them(tmp_p
     assert users_of_node(data) == USERS
 
 
-SHARE = ("--feature", "share.version=1")
-"""The level that kpybroker begins with; Kafka's is 2."""
-
-
 @pytest.mark.java
 def test_clusters_that_either_formats_begin_with_the_same_users_on_the_other(tmp_path: Path) -> None:
-    theirs = ApacheKafka(directory=tmp_path / "theirs", formatting=("--standalone", *SHARE, "-S", BOB, "-S", ANN))
+    theirs = ApacheKafka(directory=tmp_path / "theirs", formatting=("--standalone", "-S", BOB, "-S", ANN))
     theirs.directory.mkdir()
     theirs.prepare()
     ours = ApacheKafka(directory=tmp_path / "ours")

@@ -52,7 +52,7 @@ ROOMS = {
 """The number of modules that a start may import of each package, itself included. Of others it imports none.
 
 Where one more is worth its time and memory, the number grows with it."""
-MOST = 405
+MOST = 408
 """The number of all modules of ours."""
 NOT_OF_A_START = {
     "_hashlib": "the digests of OpenSSL",
