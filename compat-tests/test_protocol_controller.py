@@ -231,7 +231,7 @@ def test_kafkas_tools_talk_to_a_controller(java_tools: JavaTools, node: tuple[Br
     assert f"{HOST} {node[1]}" in printed("kafka-cluster", "list-endpoints")
     assert "controller" in printed("kafka-cluster", "list-endpoints")
     assert f"CONTROLLER://{HOST}:{node[1]}" in printed("kafka-metadata-quorum", "describe", "--status")
-    assert "FinalizedVersionLevel: 4.3-IV0" in printed("kafka-features", "describe")
+    assert "FinalizedVersionLevel: 4.4-IV2" in printed("kafka-features", "describe")
     upgraded = printed("kafka-features", "upgrade", "--feature", "metadata.version=30")
     assert upgraded == "metadata.version was upgraded to 30.\n"
     broker = ("--entity-type", "brokers", "--entity-name", "1")
