@@ -318,14 +318,11 @@ def test_kpybroker_acls_adds_lists_explains_and_removes(
     ]
     table = run("list", "-t", "or").splitlines()
     assert table[1].split() == ["Topic:or", "prefixed", "User:alice", "0:0:0:0:0:0:0:1", "Read", "allow"]
-    told = run("explain", "User:alice", "describe", "topic:orders")
-    assert (
-        told == "User:alice may Describe Topic:orders: allow Describe on Topic:orders (literal) for User:alice from *\n"
-    )
+    why = "allow Describe on Topic:orders (literal) for User:alice from *\n"
+    assert run("explain", "User:alice", "describe", "topic:orders") == f"User:alice may Describe Topic:orders: {why}"
     told = run("explain", "User:CN=b,O=c", "DescribeConfigs", "topic:t", "--host", "10.0.0.7")
-    assert (
-        "may not DescribeConfigs Topic:t: deny DescribeConfigs on Topic:* (literal) for User:CN=b,O=c from 10" in told
-    )
+    why = "deny DescribeConfigs on Topic:* (literal) for User:CN=b,O=c from 10"
+    assert f"may not DescribeConfigs Topic:t: {why}" in told
     assert "none of the ACLs that cover it allows this" in run("explain", "User:bob", "read", "group:g")
     assert "no ACL covers it" in run("explain", "User:bob", "read", "group:h")
     explained = json.loads(run("explain", "User:alice", "read", "topic:ordinary", "--host", "::1", "--json"))
