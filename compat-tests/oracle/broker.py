@@ -117,7 +117,7 @@ class ApacheKafka(BrokerProcess):
 
     @property
     def _levels(self) -> Sequence[str]:
-        """Options that leave dead-letter topics off, unless levels are chosen: kpybroker can open the directory then."""
+        """Options that leave dead-letter topics off, for kpybroker to open the directory, unless levels are chosen."""
         chosen = any(each in ("-r", "--release-version") or "share.version" in each for each in self.formatting)
         return () if chosen or self.release != KAFKA_VERSION else ("--feature", "share.version=1")
 
