@@ -111,7 +111,6 @@ class NotYet(NamedTuple):
 
 
 NOT_YET: Final[Mapping[str, NotYet]] = {
-    "api_versions": NotYet(4, "v5 compares the cluster and the node that the client means"),
     "delete_groups": NotYet(2, "v3 says why a group was not deleted"),
     "streams_group_describe": NotYet(0, "v1 describes topologies and names the assignor"),
     "streams_group_heartbeat": NotYet(0, "clients of v1 send the offsets of their tasks in every join"),
