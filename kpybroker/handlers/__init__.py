@@ -111,11 +111,9 @@ class NotYet(NamedTuple):
 
 
 NOT_YET: Final[Mapping[str, NotYet]] = {
-    "delete_groups": NotYet(2, "v3 says why a group was not deleted"),
     "streams_group_describe": NotYet(0, "v1 describes topologies and names the assignor"),
     "streams_group_heartbeat": NotYet(0, "clients of v1 send the offsets of their tasks in every join"),
     "streams_group_topology_description_update": NotYet(None, "topologies are not kept"),
-    "txn_offset_commit": NotYet(5, "v6 names topics by id"),
     "unregister_controller": NotYet(None, "its record needs metadata.version 33"),
 }
 """The APIs whose newest versions Kafka serves and this broker does not. All others are advertised at Kafka's versions:
