@@ -111,8 +111,6 @@ class NotYet(NamedTuple):
 
 
 NOT_YET: Final[Mapping[str, NotYet]] = {
-    "streams_group_describe": NotYet(0, "v1 describes topologies and names the assignor"),
-    "streams_group_heartbeat": NotYet(0, "clients of v1 send the offsets of their tasks in every join"),
     "streams_group_topology_description_update": NotYet(None, "topologies are not kept"),
     "unregister_controller": NotYet(None, "its record needs metadata.version 33"),
 }
