@@ -29,11 +29,13 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kpywire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from raw_requests import list_offsets
+from raw_requests import UNKNOWN_ID, list_offsets
 
 MINUTE_MS = 60_000
 FIRST_BY_BROKERS = 4
 BY_MEMBERS = 3
+BY_ID = 6
+"""The first version of TxnOffsetCommit that names topics by id (KIP-1319)."""
 """From this version of TxnOffsetCommit on it says which member of the group asks."""
 ACTOR = "t"
 PRODUCER = learned("producer_id", ACTOR)
@@ -145,6 +147,8 @@ def _commit_offsets(version: int) -> Iterator[Any]:
             partition_index=partition, committed_offset=3, committed_metadata=metadata
         )
         topics = [TxnOffsetCommitRequestTopic(name=topic, partitions=[wanted])]
+        if version >= BY_ID:
+            topics[0].topic_id = UNKNOWN_ID if topic == "~nowhere" else learned("topic_id", topic)
         whole = {"transactional_id": of, "group_id": f"~g{version}", "topics": topics, **MINE, **fields}
         return TxnOffsetCommitRequest(**whole)
 

@@ -99,7 +99,7 @@ def commit_offsets(world: World) -> list[Step]:
     request = TxnOffsetCommitRequest(
         transactional_id=_id_of(actor),
         group_id=of,
-        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[offset])],
+        topics=[TxnOffsetCommitRequestTopic(name=topic, topic_id=world.topic_id(topic), partitions=[offset])],
         **_who(world, actor),
     )
     if world.chance(0.3):

@@ -344,6 +344,13 @@ public class GroupOracle {
             }
             case TXN_OFFSET_COMMIT: {
                 var request = new TxnOffsetCommitRequestData(in, version);
+                for (var each : request.topics()) {  // as KafkaApis does
+                    if (version >= 6) {
+                        each.setName(image.topics().getTopic(each.topicId()).name());
+                    } else if (image.topics().getTopic(each.name()) != null) {
+                        each.setTopicId(image.topics().getTopic(each.name()).id());
+                    }
+                }
                 reply(ticket, attempt(() -> shard.commitTransactionalOffset(context, request), error ->
                     TxnOffsetCommitRequest.getErrorResponse(request, error), request.producerId()), version);
                 break;

@@ -1,4 +1,4 @@
-"""Apache Kafka itself, 4.4.0 or another release: one node that is broker and controller, started from its jars.
+"""Apache Kafka itself, 4.4.0 unless told otherwise, one node that is broker and controller, started from its jars.
 
 For tests it takes few resources (a small heap, one compiler tier, few threads); a benchmark passes ``SERVER_JVM`` and
 ``SERVER_PROPERTIES`` and gets what ``kafka-server-start.sh`` and the shipped ``server.properties`` give.

@@ -46,7 +46,7 @@ def effective(overrides: Mapping[str, str], config: "BrokerConfig") -> dict[str,
     """The value of every group config for a group with these configs; names that are no group configs are left out."""
     values: dict[str, ConfigValue] = {name: key.default for name, key in GROUP_CONFIGS.items()}
     values.update((name, config.value(synonym)) for name, synonym in GROUP_SYNONYMS.items())
-    values[_ASSIGNOR] = _registered_assignors(config)[0]
+    values[_ASSIGNOR] = registered_assignors(config)[0]
     values.update((name, GROUP_CONFIGS[name].parse(text)) for name, text in overrides.items() if name in GROUP_CONFIGS)
     return values
 
@@ -62,7 +62,7 @@ def validate(overrides: Mapping[str, str], config: "BrokerConfig") -> None:
     for name in _BOUNDED:
         if name in overrides:
             _check_range(name, values[name], *_bounds(config, name))
-    registered = _registered_assignors(config)
+    registered = registered_assignors(config)
     if _ASSIGNOR in overrides and values[_ASSIGNOR] not in registered:
         raise ConfigError(
             f"{_ASSIGNOR} '{values[_ASSIGNOR]}' is not a registered task assignor. "
@@ -76,7 +76,7 @@ def validate(overrides: Mapping[str, str], config: "BrokerConfig") -> None:
         raise ConfigError(f"{_DEAD_LETTERS}: DLQ topic name must not start with '__'")
 
 
-def _registered_assignors(config: "BrokerConfig") -> list[str]:
+def registered_assignors(config: "BrokerConfig") -> list[str]:
     """The names of the assignors of streams groups; a broker's config may also have their classes."""
     return [name if name != STICKY_TASKS else "sticky" for name in config["group.streams.assignors"]]
 
@@ -102,7 +102,7 @@ def _check_range(name: str, value: int, lowest: int | None, highest: int | None)
     raise ConfigError(f"{name} must be in the range {lowest} to {highest} inclusive.")
 
 
-def within(config: "BrokerConfig", name: str, value: int) -> int:
+def within(config: "BrokerConfig", name: str, value: Any) -> Any:
     """The value of a group's config within the bounds of the broker, which may have changed since it was set."""
     if name not in _BOUNDED:
         return value

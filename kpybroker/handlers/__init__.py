@@ -112,12 +112,7 @@ class NotYet(NamedTuple):
 
 
 NOT_YET: Final[Mapping[str, NotYet]] = {
-    "api_versions": NotYet(4, "v5 compares the cluster and the node that the client means"),
-    "delete_groups": NotYet(2, "v3 says why a group was not deleted"),
-    "streams_group_describe": NotYet(0, "v1 describes topologies and names the assignor"),
-    "streams_group_heartbeat": NotYet(0, "clients of v1 send the offsets of their tasks in every join"),
     "streams_group_topology_description_update": NotYet(None, "topologies are not kept"),
-    "txn_offset_commit": NotYet(5, "v6 names topics by id"),
 }
 """The APIs whose newest versions Kafka serves and this broker does not. All others are advertised at Kafka's versions:
 the messages of another Kafka bring a row for each version that they raise, and it goes when the version is served."""

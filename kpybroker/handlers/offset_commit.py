@@ -68,6 +68,8 @@ def _refuse_unknown(
                 topic.name = known.name
         else:
             known = broker.image.topics.get(topic.name)
+            if known is not None:
+                topic.topic_id = known.id
         if known is None:
             code = error_codes.UNKNOWN_TOPIC_ID if by_id else error_codes.UNKNOWN_TOPIC_OR_PARTITION
             answers = answers or _Answers(by_id=by_id)

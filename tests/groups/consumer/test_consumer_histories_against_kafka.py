@@ -230,10 +230,7 @@ class History:
                 )
             ],
         )
-        for each in message.topics:
-            known = self.twins.topics.get(each.name)
-            if known is not None:
-                each.topic_id = known.id  # as Kafka's handler does for all versions
+        self.twins.with_ids(message.topics)
         self.twins.request(api.OFFSET_COMMIT, version, message)
 
     def commit_in_transaction(self) -> None:
@@ -259,7 +256,8 @@ class History:
                 )
             ],
         )
-        self.twins.request(api.TXN_OFFSET_COMMIT, 4, message)
+        version = self.rng.choice((4, 6)) if self.twins.with_ids(message.topics) else 5
+        self.twins.request(api.TXN_OFFSET_COMMIT, version, message)
 
     def end_transaction(self) -> None:
         commit = self.rng.random() < 0.5
