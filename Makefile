@@ -250,6 +250,11 @@ parity: setup ## record again what Java's tools and Admin do on Apache Kafka and
 	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target kpybroker-zookeeper -m "not slow" || true
 	$(MAKE) --no-print-directory tables
 
+.PHONY: kafka
+kafka: setup ## write all that is generated from Apache Kafka's jars, of the version in compat-tests/oracle/jars.py (CONTRIBUTING.md)
+	PYTHONPATH=compat-tests $(BIN)/python -m oracle.regenerate
+	$(MAKE) --no-print-directory tables
+
 .PHONY: differential
 differential: setup ## random requests to Apache Kafka and kpybroker, other ones each time; what they answer differently (OPTIONS=--secured)
 	PYTHONPATH=.:compat-tests $(BIN)/python -m differential --seconds $(SECONDS) $(OPTIONS)

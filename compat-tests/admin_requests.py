@@ -35,6 +35,7 @@ from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
+from kpywire.messages.unregister_controller import UnregisterControllerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kpywire.uuid import ZERO_UUID
 from quorum_requests import addition_of, removal_of
@@ -109,6 +110,7 @@ def plausible_admin(version: int, topic: str) -> dict[int, Any]:
         api.SASL_AUTHENTICATE: SaslAuthenticateRequest(auth_bytes=b"\0somebody\0secret"),
         api.SASL_HANDSHAKE: SaslHandshakeRequest(mechanism="PLAIN"),
         api.UNREGISTER_BROKER: UnregisterBrokerRequest(broker_id=NOBODY),
+        api.UNREGISTER_CONTROLLER: UnregisterControllerRequest(controller_id=NOBODY),
         api.UPDATE_FEATURES: UpdateFeaturesRequest(
             timeout_ms=1000, feature_updates=[FeatureUpdateKey(feature="metadata.version", max_version_level=1)]
         ),

@@ -162,6 +162,10 @@ def test_each_acl_is_refused_or_created_by_itself(client: RawClient, in_zookeepe
         acl("t", operation=WITHOUT_CODE),
         acl("t", permission_type=WITHOUT_CODE),
         acl("t", host="10.0.0.0/8"),
+        acl("t", host="2001:db8::/32"),
+        acl("t", host="some/thing"),
+        acl("t", host="10.0.0.0/40"),
+        acl("t", host="::1/129"),
         acl("t", host=""),
         acl("kafka-cluster", resource_type=4, operation=4),
     )
@@ -182,6 +186,13 @@ def test_each_acl_is_refused_or_created_by_itself(client: RawClient, in_zookeepe
         (invalid, "Invalid permissionType UNKNOWN"),
         OK,
         OK,
+        (invalid, "Invalid CIDR notation 'some/thing': Could not parse [some/thing]"),
+        (invalid, "Invalid CIDR notation '10.0.0.0/40': Value [40] not in range [0,32]"),
+        (
+            invalid,
+            "Invalid CIDR notation '::1/129': Could not parse [::1/129] - prefix length must be between 0 and 128",
+        ),
+        (invalid, "Host pattern cannot be null or empty"),
         OK,
     ]
     becomes(lambda: len(described(client)), 3)
@@ -267,7 +278,9 @@ def test_kafka_acls_adds_lists_and_removes(node: tuple[BrokerProcess, int], tmp_
         becomes(lambda: len(described(client)), 4)
 
 
-def test_kpybroker_acls_adds_lists_explains_and_removes(node: tuple[BrokerProcess, int]) -> None:
+def test_kpybroker_acls_adds_lists_explains_and_removes(
+    node: tuple[BrokerProcess, int], in_zookeeper_mode: bool
+) -> None:
     def run(*words: str, code: int = 0) -> str:
         answer = CliRunner().invoke(main, ["acls", *words, "-b", node[0].bootstrap_servers])
         assert answer.exit_code == code, answer.output
@@ -305,24 +318,26 @@ def test_kpybroker_acls_adds_lists_explains_and_removes(node: tuple[BrokerProces
     ]
     table = run("list", "-t", "or").splitlines()
     assert table[1].split() == ["Topic:or", "prefixed", "User:alice", "0:0:0:0:0:0:0:1", "Read", "allow"]
-    told = run("explain", "User:alice", "describe", "topic:orders")
-    assert (
-        told == "User:alice may Describe Topic:orders: allow Describe on Topic:orders (literal) for User:alice from *\n"
-    )
+    why = "allow Describe on Topic:orders (literal) for User:alice from *\n"
+    assert run("explain", "User:alice", "describe", "topic:orders") == f"User:alice may Describe Topic:orders: {why}"
     told = run("explain", "User:CN=b,O=c", "DescribeConfigs", "topic:t", "--host", "10.0.0.7")
-    assert (
-        "may not DescribeConfigs Topic:t: deny DescribeConfigs on Topic:* (literal) for User:CN=b,O=c from 10" in told
-    )
+    why = "deny DescribeConfigs on Topic:* (literal) for User:CN=b,O=c from 10"
+    assert f"may not DescribeConfigs Topic:t: {why}" in told
     assert "none of the ACLs that cover it allows this" in run("explain", "User:bob", "read", "group:g")
     assert "no ACL covers it" in run("explain", "User:bob", "read", "group:h")
     explained = json.loads(run("explain", "User:alice", "read", "topic:ordinary", "--host", "::1", "--json"))
     assert (explained["allowed"], explained["acl"]["resource_name"]) == (True, "or")
-    assert "10.0.0.0/8' is no address" in run("add", *alice, "-t", "t", "--allow-host", "10.0.0.0/8", code=2)
+    assert "'10.0.0.0/40' is no network: Value [40]" in run(
+        "add", *alice, "-t", "t", "--allow-host", "10.0.0.0/40", code=2
+    )
+    assert "'here' is no address; ACLs name" in run("add", *alice, "-t", "t", "--allow-host", "here", code=2)
     assert "Write has no meaning for Group:g; use one of Read" in run("add", *alice, "-g", "g", "-o", "write", code=2)
     assert "write User:alice" in run("list", "--principal", "alice", code=2)
     with connect(node[0].bootstrap_servers) as client:
         assert created(client, acl("idle", host="10.0.0.0/8"), acl("idle", host="0:0:0:0:0:0:0:1")) == [OK] * 2
     becomes(lambda: len(listed()), 12)
+    told = run("explain", "User:somebody", "read", "topic:idle", "--host", "10.1.2.3")
+    assert ("may not" in told) is in_zookeeper_mode
     somebody = ("--allow-principal", "User:somebody", "-t", "idle")
     removed = json.loads(run("remove", *somebody, "--allow-host", "10.0.0.0/8", "--allow-host", "::1", "--json"))
     assert [each["host"] for each in removed] == ["0:0:0:0:0:0:0:1", "10.0.0.0/8"]

@@ -27,7 +27,7 @@ TOPIC = "levelled"
 RECORDS = 300
 PAYLOAD = re.compile(r"payload: (\{.*\})$", re.MULTILINE)
 NEWEST = {
-    "metadata.version": 30,
+    "metadata.version": 33,
     "transaction.version": 2,
     "kraft.version": 1,
     "eligible.leader.replicas.version": 1,
@@ -103,16 +103,16 @@ def test_an_older_cluster_serves_and_is_raised_to_the_newest_levels(
     write(cluster, 0)
 
     words = [f"--feature={name}={wanted}" for name, wanted in NEWEST.items() if name != "metadata.version"]
-    raised = java_tools.run("kafka-features", *servers, "upgrade", "--metadata", "4.3", *words)
+    raised = java_tools.run("kafka-features", *servers, "upgrade", "--metadata", "4.4", *words)
     until_s = time.monotonic() + PATIENCE_S
     while NOT_TOLD_YET in raised.text and time.monotonic() < until_s:
-        raised = java_tools.run("kafka-features", *servers, "upgrade", "--metadata", "4.3", *words)
+        raised = java_tools.run("kafka-features", *servers, "upgrade", "--metadata", "4.4", *words)
     assert raised.exit_code == 0, raised.text
     for name, wanted in NEWEST.items():
         assert f"{name} was upgraded to {wanted}." in raised.out
     eventually(lambda: all(finalized(node.port).items() >= NEWEST.items() for node in nodes), "the levels")
     write(cluster, RECORDS)
-    lowered = java_tools.run("kafka-features", *servers, "downgrade", "--feature", "metadata.version=29")
+    lowered = java_tools.run("kafka-features", *servers, "downgrade", "--feature", "metadata.version=32")
     assert lowered.exit_code == 1
     assert "Refusing to perform the requested downgrade because it might delete metadata information." in lowered.text
     status = java_tools.run("kafka-metadata-quorum", *servers, "describe", "--status").out

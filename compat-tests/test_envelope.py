@@ -137,6 +137,7 @@ def test_only_what_kafka_passes_on_may_be_inside(controller: RawClient) -> None:
         "AddRaftVoter AllocateProducerIds AlterClientQuotas AlterConfigs AlterPartitionReassignments "
         "AlterUserScramCredentials CreateAcls CreateDelegationToken CreatePartitions CreateTopics DeleteAcls "
         "DeleteTopics DescribeQuorum ElectLeaders ExpireDelegationToken IncrementalAlterConfigs "
-        "ListPartitionReassignments RemoveRaftVoter RenewDelegationToken UnregisterBroker UpdateFeatures"
+        "ListPartitionReassignments RemoveRaftVoter RenewDelegationToken UnregisterBroker "
+        "UnregisterController UpdateFeatures"
     )
     assert " ".join(sorted(codes[error_codes.UNSUPPORTED_VERSION])) == allowed

@@ -29,6 +29,7 @@ from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
+from kpywire.messages.unregister_controller import UnregisterControllerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kpywire.record import Record, build_batch
 from raw_client import RawClient
@@ -268,6 +269,22 @@ def test_a_broker_that_is_not_there_cannot_leave(raw: RawClient, broker_id: int)
     response = raw.call(UnregisterBrokerRequest(broker_id=broker_id), 0)
     text = f"Broker ID {broker_id} is not currently registered"
     assert (response.error_code, response.error_message) == (error_codes.BROKER_ID_NOT_REGISTERED, text)
+
+
+# UnregisterController
+
+
+@pytest.mark.parametrize("controller_id", [77, -1])
+def test_a_controller_that_is_not_there_cannot_leave(raw: RawClient, controller_id: int) -> None:
+    response = raw.call(UnregisterControllerRequest(controller_id=controller_id), 0)
+    text = f"Controller ID {controller_id} is not currently registered."
+    assert (response.error_code, response.error_message) == (error_codes.CONTROLLER_ID_NOT_REGISTERED, text)
+
+
+def test_the_active_controller_cannot_leave(raw: RawClient) -> None:
+    response = raw.call(UnregisterControllerRequest(controller_id=1), 0)
+    text = "Controller cannot unregister itself while it is active."
+    assert (response.error_code, response.error_message) == (error_codes.INVALID_REQUEST, text)
 
 
 # ListConfigResources

@@ -13,6 +13,7 @@ from kpywire.messages.describe_cluster import DescribeClusterRequest
 from kpywire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
+from kpywire.messages.unregister_controller import UnregisterControllerRequest
 from oracle import ApacheKafka, BrokerProcess, free_port
 from oracle.process import HOST
 from raw_client import RawClient, connect
@@ -41,7 +42,7 @@ ADMINISTRATIVE = (
     "CreateTopics DeleteAcls DeleteTopics "
     "DescribeAcls DescribeCluster DescribeConfigs DescribeQuorum ElectLeaders ExpireDelegationToken "
     "IncrementalAlterConfigs ListPartitionReassignments RenewDelegationToken SaslAuthenticate SaslHandshake "
-    "UnregisterBroker UpdateFeatures"
+    "UnregisterBroker UnregisterController UpdateFeatures"
 )
 
 
@@ -214,6 +215,8 @@ def test_elections_and_departures_are_the_controllers(controller: RawClient, top
     assert result.error_code == error_codes.ELECTION_NOT_NEEDED
     gone = controller.call(UnregisterBrokerRequest(broker_id=77), 0)
     assert gone.error_code == error_codes.BROKER_ID_NOT_REGISTERED
+    gone = controller.call(UnregisterControllerRequest(controller_id=77), 0)
+    assert gone.error_code == error_codes.CONTROLLER_ID_NOT_REGISTERED
 
 
 @pytest.mark.java
@@ -228,7 +231,7 @@ def test_kafkas_tools_talk_to_a_controller(java_tools: JavaTools, node: tuple[Br
     assert f"{HOST} {node[1]}" in printed("kafka-cluster", "list-endpoints")
     assert "controller" in printed("kafka-cluster", "list-endpoints")
     assert f"CONTROLLER://{HOST}:{node[1]}" in printed("kafka-metadata-quorum", "describe", "--status")
-    assert "FinalizedVersionLevel: 4.3-IV0" in printed("kafka-features", "describe")
+    assert "FinalizedVersionLevel: 4.4-IV2" in printed("kafka-features", "describe")
     upgraded = printed("kafka-features", "upgrade", "--feature", "metadata.version=30")
     assert upgraded == "metadata.version was upgraded to 30.\n"
     broker = ("--entity-type", "brokers", "--entity-name", "1")

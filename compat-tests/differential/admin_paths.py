@@ -1,6 +1,7 @@
 """Paths of the APIs that look after topics, configs, the cluster and its security: see `error_paths`."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from admin_requests import acl, acl_filter, quorum_of
@@ -56,6 +57,7 @@ from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
+from kpywire.messages.unregister_controller import UnregisterControllerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kpywire.uuid import ZERO_UUID
 from quorum_requests import addition_of, removal_of
@@ -75,6 +77,8 @@ from raw_requests import (
 BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NOBODY = 1 << 30
+MEANT_FROM = 5
+"""The first version of ApiVersions that says which cluster and node the client means."""
 BAD_CONFIGS: tuple[tuple[str, str | None], ...] = (
     ("retention.ms", "soon"), ("retention.ms", None), ("no.such.config", "1"), ("cleanup.policy", "none"),
     ("max.message.bytes", "-1"), ("segment.bytes", "13"), ("compression.type", "brotli"), ("", "1"),
@@ -355,6 +359,21 @@ def _api_versions(version: int) -> Iterator[Any]:
     if version >= 3:
         for name, number in (("raw", "1"), ("", ""), ("a b", "1"), ("raw", "-1-"), ("x" * 300, "1.2.3")):
             yield ApiVersionsRequest(client_software_name=name, client_software_version=number)
+    if version >= MEANT_FROM:
+        named = partial(ApiVersionsRequest, client_software_name="raw", client_software_version="1")
+        own = learned("cluster_id", "")
+        yield call("c", 1, DescribeClusterRequest(include_cluster_authorized_operations=False))
+        for cluster, node in (
+            (own, 1),
+            (own, 2),
+            (own, -1),
+            (None, 1),
+            ("", 1),
+            ("", -1),
+            ("~other", 1),
+            ("~other", 2),
+        ):
+            yield named(cluster_id=cluster, node_id=node)
 
 
 def _update_features(version: int) -> Iterator[Any]:
@@ -374,6 +393,12 @@ def _update_features(version: int) -> Iterator[Any]:
 def _unregister_broker(version: int) -> Iterator[Any]:  # noqa: ARG001
     yield UnregisterBrokerRequest(broker_id=NOBODY)
     yield UnregisterBrokerRequest(broker_id=-1)
+
+
+def _unregister_controller(version: int) -> Iterator[Any]:  # noqa: ARG001
+    yield UnregisterControllerRequest(controller_id=NOBODY)
+    yield UnregisterControllerRequest(controller_id=-1)
+    yield UnregisterControllerRequest(controller_id=1)
 
 
 # Security
@@ -548,6 +573,7 @@ PATHS: Mapping[int, Any] = {
     api.API_VERSIONS: _api_versions,
     api.UPDATE_FEATURES: _update_features,
     api.UNREGISTER_BROKER: _unregister_broker,
+    api.UNREGISTER_CONTROLLER: _unregister_controller,
     api.DESCRIBE_ACLS: _describe_acls,
     api.DELETE_ACLS: _delete_acls,
     api.CREATE_ACLS: _create_acls,

@@ -25,6 +25,8 @@ class Learnings:
                 for topic in answer.topics:
                     if topic.error_code == 0 and topic.name:
                         self.topic(topic.name, topic.topic_id)
+            case api.DESCRIBE_CLUSTER if answer.error_code == 0:
+                self._made_up("cluster_id", "", answer.cluster_id)
             case api.INIT_PRODUCER_ID if answer.error_code == 0:
                 self._made_up("producer_id", actor, answer.producer_id)
                 self.memory["producer_epoch", actor] = answer.producer_epoch

@@ -18,6 +18,7 @@ Memory = Mapping[tuple[str, str], Any]
 """The facts that a broker reported, by kind ("topic_id", "member_id", ...) and whose it is (a name, an actor)."""
 
 NOTHING_LEARNED: Mapping[str, Any] = {
+    "cluster_id": "",
     "topic_id": UNKNOWN_ID,
     "old_topic_id": UNKNOWN_ID,
     "producer_id": 1 << 40,

@@ -29,11 +29,13 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kpywire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from raw_requests import list_offsets
+from raw_requests import UNKNOWN_ID, list_offsets
 
 MINUTE_MS = 60_000
 FIRST_BY_BROKERS = 4
 BY_MEMBERS = 3
+BY_ID = 6
+"""The first version of TxnOffsetCommit that names topics by id (KIP-1319)."""
 """From this version of TxnOffsetCommit on it says which member of the group asks."""
 ACTOR = "t"
 PRODUCER = learned("producer_id", ACTOR)
@@ -145,6 +147,8 @@ def _commit_offsets(version: int) -> Iterator[Any]:
             partition_index=partition, committed_offset=3, committed_metadata=metadata
         )
         topics = [TxnOffsetCommitRequestTopic(name=topic, partitions=[wanted])]
+        if version >= BY_ID:
+            topics[0].topic_id = UNKNOWN_ID if topic == "~nowhere" else learned("topic_id", topic)
         whole = {"transactional_id": of, "group_id": f"~g{version}", "topics": topics, **MINE, **fields}
         return TxnOffsetCommitRequest(**whole)
 
@@ -160,8 +164,8 @@ def _commit_offsets(version: int) -> Iterator[Any]:
     yield asking(metadata="x" * 4097)
     yield asking(topics=[])
     if version >= 3:
-        yield asking(generation_id=3, member_id="nobody")
-        yield asking(generation_id=3)
+        yield asking(generation_id_or_member_epoch=3, member_id="nobody")
+        yield asking(generation_id_or_member_epoch=3)
         yield asking(group_instance_id="~unknown")
     for stable in (False, True):
         yield call("c", 8, fetching((f"~g{version}", {"~t0": [0]}), require_stable=stable))
@@ -184,19 +188,19 @@ def _commit_as_a_member(version: int, asking: Callable[..., Any]) -> Iterator[An
     now = learned("generation", "m")
     yield asking(group_id=members)
     for generation in (now, 9, 0, -1):
-        yield asking(**mine, generation_id=generation)
-    yield asking(group_id=members, generation_id=now)
-    yield asking(group_id=members, member_id="nobody", generation_id=now)
-    yield asking(**mine, generation_id=now, group_instance_id="~unknown")
+        yield asking(**mine, generation_id_or_member_epoch=generation)
+    yield asking(group_id=members, generation_id_or_member_epoch=now)
+    yield asking(group_id=members, member_id="nobody", generation_id_or_member_epoch=now)
+    yield asking(**mine, generation_id_or_member_epoch=now, group_instance_id="~unknown")
     for member, instance in (
         ("nobody", "~one"),
         (learned("member_id", "s"), "~one"),
         (learned("member_id", "s"), None),
     ):
-        yield asking(group_id=static, member_id=member, generation_id=now, group_instance_id=instance)
+        yield asking(group_id=static, member_id=member, generation_id_or_member_epoch=now, group_instance_id=instance)
     yield joined(members, "n", member="")
     yield joined(members, "n")
-    yield asking(**mine, generation_id=now)
+    yield asking(**mine, generation_id_or_member_epoch=now)
     yield call(ACTOR, 4, ending(f"~moves{version}"))
     for group in (members, static):
         yield call("c", 8, fetching((group, {"~t0": [0]}), require_stable=True))

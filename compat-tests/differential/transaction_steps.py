@@ -99,11 +99,14 @@ def commit_offsets(world: World) -> list[Step]:
     request = TxnOffsetCommitRequest(
         transactional_id=_id_of(actor),
         group_id=of,
-        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[offset])],
+        topics=[TxnOffsetCommitRequestTopic(name=topic, topic_id=world.topic_id(topic), partitions=[offset])],
         **_who(world, actor),
     )
     if world.chance(0.3):
-        request.member_id, request.generation_id = learned("member_id", "m1"), learned("generation", "m1")
+        request.member_id, request.generation_id_or_member_epoch = (
+            learned("member_id", "m1"),
+            learned("generation", "m1"),
+        )
     steps: list[Step] = []
     if world.chance(0.6):
         added = AddOffsetsToTxnRequest(transactional_id=_id_of(actor), group_id=of, **_who(world, actor))

@@ -33,7 +33,7 @@ COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 SCRIPTS: Final = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
-    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
 }
 AT_ONCE = 3
 LIMIT_S = 240.0

@@ -41,6 +41,7 @@ import org.apache.kafka.server.authorizer.AclDeleteResult;
 import org.apache.kafka.server.authorizer.AuthorizableRequestContext;
 import org.apache.kafka.server.authorizer.AuthorizationResult;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
+import org.apache.kafka.server.common.MetadataVersion;
 
 /** Kafka's authorizer and its controller of ACLs, without a node: one event per line, words between tabs. */
 public class AclOracle {
@@ -151,10 +152,10 @@ public class AclOracle {
             + acl.entry().permissionType().code();
     }
 
-    private String create(String request) {
+    private String create(MetadataVersion level, String request) {
         List<AclBinding> wanted = CreateAclsRequest.parse(reader(request), (short) 3).aclCreations().stream()
             .map(CreateAclsRequest::aclBinding).toList();
-        ControllerResult<List<AclCreateResult>> result = controller.createAcls(wanted);
+        ControllerResult<List<AclCreateResult>> result = controller.createAcls(wanted, level);
         List<String> written = new ArrayList<>();
         for (ApiMessageAndVersion each : result.records()) {
             StandardAcl acl = StandardAcl.fromRecord((AccessControlEntryRecord) each.message());
@@ -184,7 +185,7 @@ public class AclOracle {
                 case "ask": return decide(words);
                 case "rules": return rules(words);
                 case "any": return decideAny(words);
-                case "create": return create(words[1]);
+                case "create": return create(MetadataVersion.fromFeatureLevel(Short.parseShort(words[1])), words[2]);
                 case "delete": return delete(words[1]);
                 default: throw new IllegalArgumentException(words[0]);
             }

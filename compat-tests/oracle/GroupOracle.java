@@ -65,7 +65,7 @@ import org.apache.kafka.common.requests.TransactionResult;
 import org.apache.kafka.common.requests.TxnOffsetCommitRequest;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
-import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.internals.LogContext;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorExecutor;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
@@ -157,7 +157,7 @@ public class GroupOracle {
         }
         config = GroupCoordinatorConfig.fromProps(configs);
         ShareGroupConfig shareConfig = ShareGroupConfig.fromProps(Map.of());
-        groupConfigs = new GroupConfigManager(config.extractGroupConfigMap(shareConfig), config, shareConfig);
+        groupConfigs = new GroupConfigManager(config, shareConfig);
         open();
     }
 
@@ -177,7 +177,6 @@ public class GroupOracle {
         OffsetMetadataManager offsets = new OffsetMetadataManager.Builder()
             .withLogContext(context).withSnapshotRegistry(snapshots).withTime(clock)
             .withGroupMetadataManager(groups).withGroupCoordinatorConfig(config)
-            .withMetadataImage(new KRaftCoordinatorMetadataImage(image))
             .withGroupCoordinatorMetricsShard(metricsShard).build();
         shard = new GroupCoordinatorShard(
             context, groups, offsets, clock, timers, config, metrics, metricsShard);
@@ -308,7 +307,7 @@ public class GroupOracle {
                 var future = new CompletableFuture<JoinGroupResponseData>();
                 future.thenAccept(data -> reply(ticket, new JoinGroupResponse(data, version).data(), version));
                 var request = JoinGroupRequest.parse(in, version).data();
-                attempt(() -> shard.classicGroupJoin(context, request, future), error ->
+                attempt(() -> shard.classicGroupJoin(context, request, future, true), error ->
                     future.complete(new JoinGroupResponseData().setErrorCode(error.code())));
                 break;
             }
@@ -345,6 +344,13 @@ public class GroupOracle {
             }
             case TXN_OFFSET_COMMIT: {
                 var request = new TxnOffsetCommitRequestData(in, version);
+                for (var each : request.topics()) {  // as KafkaApis does
+                    if (version >= 6) {
+                        each.setName(image.topics().getTopic(each.topicId()).name());
+                    } else if (image.topics().getTopic(each.name()) != null) {
+                        each.setTopicId(image.topics().getTopic(each.name()).id());
+                    }
+                }
                 reply(ticket, attempt(() -> shard.commitTransactionalOffset(context, request), error ->
                     TxnOffsetCommitRequest.getErrorResponse(request, error), request.producerId()), version);
                 break;

@@ -66,6 +66,8 @@ public class JwtOracle {
         System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls", words[1]);
         Map<String, Object> configs = new HashMap<>();
         configs.put("sasl.oauthbearer.jwks.endpoint.url", words[1]);
+        configs.put("sasl.oauthbearer.allow.unverified.audience", true);
+        configs.put("sasl.oauthbearer.allow.unverified.issuer", true);
         configs.put("sasl.oauthbearer.expected.audience", words[2].isEmpty() ? List.of() : List.of(words[2].split(",")));
         configs.put("sasl.oauthbearer.expected.issuer", words[3].isEmpty() ? null : words[3]);
         configs.put("sasl.oauthbearer.clock.skew.seconds", Integer.parseInt(words[4]));

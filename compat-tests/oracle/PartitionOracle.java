@@ -21,7 +21,7 @@ import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import kafka.cluster.DelayedOperations;
 import kafka.cluster.Partition;
-import kafka.server.AlterPartitionManager;
+import org.apache.kafka.server.partition.AlterPartitionManager;
 import org.apache.kafka.common.DirectoryId;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
@@ -173,7 +173,7 @@ public class PartitionOracle {
 
     private void close() throws Exception {
         if (log != null) {
-            log.closeHandlers();
+            log.close();
             Utils.delete(directory);
         }
     }

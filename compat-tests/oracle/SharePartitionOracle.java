@@ -25,7 +25,9 @@ import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfigProvider;
 import org.apache.kafka.server.share.acknowledge.ShareAcknowledgementBatch;
+import org.apache.kafka.server.share.dlq.NoOpShareGroupDLQManager;
 import org.apache.kafka.server.share.fetch.InFlightBatch;
 import org.apache.kafka.server.share.fetch.InFlightState;
 import org.apache.kafka.server.share.persister.PartitionFactory;
@@ -100,20 +102,9 @@ public class SharePartitionOracle {
     };
 
     /** Is made without a constructor. */
-    private static class Replicas extends kafka.server.ReplicaManager {
-        Replicas() {
-            super(null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-                null, null, null);
-        }
-        @Override public void completeDelayedShareFetchRequest(
-            org.apache.kafka.server.share.fetch.DelayedShareFetchKey key) {
-        }
-    }
-
-    /** Is made without a constructor, too. */
     private static class NoConfigs extends org.apache.kafka.coordinator.group.GroupConfigManager {
         NoConfigs() {
-            super(null, null, null);
+            super(null, null);
         }
         @Override public Optional<org.apache.kafka.coordinator.group.GroupConfig> groupConfig(String groupId) {
             return Optional.empty();
@@ -200,7 +191,7 @@ public class SharePartitionOracle {
         now = 0;
         Field field = Unsafe.class.getDeclaredField("theUnsafe");
         field.setAccessible(true);
-        Replicas replicas = (Replicas) ((Unsafe) field.get(null)).allocateInstance(Replicas.class);
+        NoConfigs none = (NoConfigs) ((Unsafe) field.get(null)).allocateInstance(NoConfigs.class);
         List<PersisterStateBatch> batches = words[5].isEmpty() ? List.of() : Arrays.stream(words[5].split(";"))
             .map(each -> each.split(",")).map(each -> new PersisterStateBatch(Long.parseLong(each[0]),
                 Long.parseLong(each[1]), Byte.parseByte(each[2]), Short.parseShort(each[3]))).toList();
@@ -215,7 +206,7 @@ public class SharePartitionOracle {
             });
         partition = new SharePartition("g", new TopicIdPartition(TOPIC, new TopicPartition("t", 0)), 7,
             Integer.parseInt(words[2]), Integer.parseInt(words[1]), Integer.parseInt(words[3]), TIMER, TIME, persister,
-            replicas, (NoConfigs) ((Unsafe) field.get(null)).allocateInstance(NoConfigs.class), null);
+            null, key -> { }, new ShareGroupConfigProvider(none), null, () -> false, new NoOpShareGroupDLQManager());
         partition.maybeInitialize().get();
     }
 

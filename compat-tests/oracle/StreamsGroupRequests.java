@@ -1,6 +1,5 @@
 package org.apache.kafka.coordinator.group;
 
-import java.util.Map;
 import org.apache.kafka.common.message.StreamsGroupDescribeRequestData;
 import org.apache.kafka.common.message.StreamsGroupDescribeResponseData;
 import org.apache.kafka.common.message.StreamsGroupHeartbeatRequestData;
@@ -24,8 +23,8 @@ final class StreamsGroupRequests {
             case STREAMS_GROUP_HEARTBEAT: {
                 var request = new StreamsGroupHeartbeatRequestData(in, version);
                 var result = oracle.attempt(() -> oracle.shard.streamsGroupHeartbeat(context, request), error ->
-                    new StreamsGroupHeartbeatResult(new StreamsGroupHeartbeatResponseData().setErrorCode(error.code())
-                        .setErrorMessage(error == Errors.UNKNOWN_SERVER_ERROR ? null : oracle.failure.getMessage()), Map.of()));
+                    StreamsGroupHeartbeatResult.forError(new StreamsGroupHeartbeatResponseData().setErrorCode(error.code())
+                        .setErrorMessage(error == Errors.UNKNOWN_SERVER_ERROR ? null : oracle.failure.getMessage())));
                 result.creatableTopics().values().forEach(each -> oracle.output.add("T " + each.name() + " "
                     + each.numPartitions() + " " + each.replicationFactor() + " " + String.join(",", each.configs()
                         .stream().map(config -> config.name() + "=" + config.value()).sorted().toList())));
@@ -35,7 +34,8 @@ final class StreamsGroupRequests {
             case STREAMS_GROUP_DESCRIBE: {
                 var request = new StreamsGroupDescribeRequestData(in, version);
                 oracle.reply(ticket, new StreamsGroupDescribeResponseData()
-                    .setGroups(oracle.shard.streamsGroupDescribe(request.groupIds(), GroupOracle.LATEST)), version);
+                    .setGroups(oracle.shard.streamsGroupDescribe(request.groupIds(), GroupOracle.LATEST)
+                        .describedGroups()), version);
                 break;
             }
             default:

@@ -12,10 +12,11 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
-import org.apache.kafka.coordinator.group.streams.assignor.AssignmentMemberSpec;
+import org.apache.kafka.coordinator.group.api.streams.assignor.TopologyDescriber;
+import org.apache.kafka.coordinator.group.streams.assignor.AssignmentConfigsImpl;
 import org.apache.kafka.coordinator.group.streams.assignor.GroupSpecImpl;
+import org.apache.kafka.coordinator.group.streams.assignor.MemberMetadataAndStateImpl;
 import org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor;
-import org.apache.kafka.coordinator.group.streams.assignor.TopologyDescriber;
 
 /**
  * Apache Kafka's sticky task assignor, by lines of text. A line has, between tabs: the number of standby replicas, the
@@ -58,14 +59,14 @@ public class TaskAssignorOracle {
             String[] parts = each.split(" ");
             topology.put(parts[0], new Subtopology(Integer.parseInt(parts[1]), parts[2].equals("1")));
         }
-        Map<String, AssignmentMemberSpec> members = new HashMap<>();
+        Map<String, MemberMetadataAndStateImpl> members = new HashMap<>();
         for (String each : Arrays.copyOfRange(words, 2, words.length)) {
             String[] parts = each.split(" ");
-            members.put(parts[0], new AssignmentMemberSpec(Optional.empty(), Optional.empty(), read(parts[2]),
-                read(parts[3]), Map.of(), parts[1], Map.of(), Map.of(), Map.of()));
+            members.put(parts[0], new MemberMetadataAndStateImpl(Optional.empty(), Optional.empty(), parts[1], Map.of(),
+                read(parts[2]), read(parts[3]), Map.of(), Map.of(), Map.of()));
         }
         var assigned = new StickyTaskAssignor().assign(
-            new GroupSpecImpl(members, Map.of("num.standby.replicas", words[0])), new Topology(topology));
+            new GroupSpecImpl(members, new AssignmentConfigsImpl(Integer.parseInt(words[0]), List.of())), new Topology(topology));
         List<String> answers = new ArrayList<>();
         new TreeMap<>(assigned.members()).forEach((id, each) ->
             answers.add(id + " " + written(each.activeTasks()) + " " + written(each.standbyTasks())));

@@ -29,9 +29,10 @@ import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.requests.ProduceResponse.PartitionResponse;
 import org.apache.kafka.common.requests.TransactionResult;
-import org.apache.kafka.common.utils.LogContext;
-import org.apache.kafka.common.utils.ProducerIdAndEpoch;
+import org.apache.kafka.common.utils.internals.LogContext;
+import org.apache.kafka.common.utils.internals.ProducerIdAndEpoch;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.coordinator.transaction.TransactionConfig;
 import org.apache.kafka.coordinator.transaction.ProducerIdManager;
 import org.apache.kafka.coordinator.transaction.TransactionLog;
 import org.apache.kafka.coordinator.transaction.TransactionMetadata;
@@ -242,7 +243,7 @@ public class TransactionOracle {
         MetadataCache metadata = (MetadataCache) Proxy.newProxyInstance(TransactionOracle.class.getClassLoader(),
             new Class<?>[] {MetadataCache.class}, (proxy, method, arguments) -> {
                 if (method.getName().equals("features")) {
-                    return new FinalizedFeatures(MetadataVersion.latestProduction(),
+                    return FinalizedFeatures.of(MetadataVersion.latestProduction(),
                         Map.of(TransactionVersion.FEATURE_NAME, level), 0);
                 }
                 throw new UnsupportedOperationException(method.toString());

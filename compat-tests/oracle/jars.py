@@ -1,7 +1,7 @@
 """Apache Kafka's jars: where they are, and how to run a class of theirs or of ours with them.
 
 They are fetched once by Maven into ``build/kafka-<version>/libs`` of the checkout (56 MB). Comparisons use
-``KAFKA_VERSION``; the older release is there for the data directories it leaves.
+``KAFKA_VERSION``. The older releases are there for the data directories, the clusters and the clients of theirs.
 """
 
 import fcntl
@@ -11,10 +11,11 @@ from pathlib import Path
 
 from oracle.maven import copied
 
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION = "4.4.0"
+KAFKA_BEFORE = "4.3.1"
 KAFKA_BEFORE_4 = "3.9.2"
 HERE = Path(__file__).resolve().parent
-POMS = {KAFKA_VERSION: HERE / "pom.xml", KAFKA_BEFORE_4: HERE / "pom-3.9.xml"}
+POMS = {KAFKA_VERSION: HERE / "pom.xml", KAFKA_BEFORE: HERE / "pom-4.3.xml", KAFKA_BEFORE_4: HERE / "pom-3.9.xml"}
 BUILD = HERE.parent.parent / "build"
 COMPILED = ".compiled"
 KAFKA_LOG = HERE / "KafkaLog.java"
@@ -38,7 +39,7 @@ def compile_java(source: Path, *extra: Path, beside: Sequence[Path] = (), releas
 
     Who wants the same classes meanwhile, in another process, waits for them.
     """
-    target = BUILD / "java" / source.stem
+    target = BUILD / "java" / release / source.stem
     if not _is_compiled(target, source, *beside):
         target.mkdir(parents=True, exist_ok=True)
         with open(target / ".compiling", "w") as guard:

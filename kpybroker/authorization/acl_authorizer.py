@@ -2,6 +2,7 @@
 
 They are those of ``StandardAuthorizer``, but for the question whether somebody may do something with any resource of a
 type. No resource is probed for it, and with ``allow.everyone.if.no.acl.found`` only a DENY of everything denies it.
+Networks in ACLs mean nothing, as to Kafka 3.9, with which a cluster in ZooKeeper may share its ACLs.
 """
 
 from typing import Final
@@ -18,6 +19,9 @@ DENIED: Final = Rule(name="", allows=False)
 
 class AclAuthorizer(Authorizer):
     """The ACLs of ZooKeeper, with the super users of this node."""
+
+    def __init__(self, super_users: frozenset[Principal], *, allows_without_acl: bool) -> None:
+        super().__init__(super_users, allows_without_acl=allows_without_acl, reads_networks=False)
 
     def allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceType) -> bool:
         """Whether a principal at an address may do this with any resource of a type."""

@@ -1,8 +1,8 @@
 """The decisions of ``StandardAuthorizer``: may a principal at an address do this with a resource?
 
 Super users may do everything. Of the ACLs whose pattern covers the resource, those count that name the principal, the
-address and the operation. A DENY among them denies, else an ALLOW allows. Where no ACL covers the resource at all,
-``allow.everyone.if.no.acl.found`` decides.
+address or a network that holds it, and the operation. A DENY among them denies, else an ALLOW allows. Where no ACL
+covers the resource at all, ``allow.everyone.if.no.acl.found`` decides.
 
 Decisions are remembered until an ACL changes. Invariant: what is remembered is what would be decided now, and its size
 is bounded, whatever names clients ask for.
@@ -11,7 +11,8 @@ is bounded, whatever names clients ask for.
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kpybroker.authorization.index import NOBODYS, AclIndex, Who, who
+from kpybroker.authorization.index import AclIndex, Who, who
+from kpybroker.authorization.networks import Address, address_of
 from kpybroker.authorization.resources import IMPLIED_BY, WILDCARD, Operation, PatternType, Permission, ResourceType
 from kpybroker.calls.principal import EVERYONE, Principal
 from kpybroker.errors import AuthorizerNotReady
@@ -51,12 +52,19 @@ class Authorizer:
     """The ACLs of the committed metadata, with the super users of this node."""
 
     def __init__(
-        self, super_users: frozenset[Principal], *, allows_without_acl: bool, awaits_acls: bool = False
+        self,
+        super_users: frozenset[Principal],
+        *,
+        allows_without_acl: bool,
+        awaits_acls: bool = False,
+        reads_networks: bool = True,
     ) -> None:
         """``allows_without_acl``: ``allow.everyone.if.no.acl.found``. ``awaits_acls``: only super users are served
-        until `caught_up`."""
+        until `caught_up`. ``reads_networks``: whether an ACL that names a network counts for its addresses, as from
+        Kafka 4.4 on."""
         self.super_users = super_users
         self.allows_without_acl = allows_without_acl
+        self._reads_networks = reads_networks
         self.awaits_acls = awaits_acls
         """Whether the ACLs are still being loaded. Only super users are served then."""
         self.allowed_count = 0
@@ -132,16 +140,11 @@ class Authorizer:
         covering = [] if index is None else index.covering(name)
         if not covering:
             return DEFAULT_ALLOW if self.allows_without_acl else DEFAULT_DENY
-        principals = _principals(principal)
+        principals, address = _principals(principal), self._address(host)
         denying, allowing = (operation, Operation.ALL), (operation, Operation.ALL, *IMPLIED_BY.get(operation, ()))
         last: Acl | None = None  # the one that Kafka's log names
         for pattern in covering:
-            about = [
-                each
-                for one in principals
-                for each in pattern.get(one, NOBODYS).values()
-                if each.host == WILDCARD or each.host == host
-            ]
+            about = [each for one in principals if one in pattern for each in pattern[one].about(host, address)]
             for acl in sorted(about, key=_order) if len(about) > 1 else about:
                 if acl.permission_type == Permission.DENY:
                     if acl.operation in denying:
@@ -166,11 +169,13 @@ class Authorizer:
             return set()
         return {
             _pattern(acl)
-            for acl in index.of(_principals(principal))
-            if acl.host in (host, WILDCARD)
-            and acl.operation in (operation, Operation.ALL)
-            and acl.permission_type == permission
+            for acl in index.about(_principals(principal), host, self._address(host))
+            if acl.operation in (operation, Operation.ALL) and acl.permission_type == permission
         }
+
+    def _address(self, host: str) -> Address | None:
+        """The address that networks in ACLs are compared with; None if they count for nobody."""
+        return address_of(host) if self._reads_networks else None
 
     def _remember(self, asker: _Asker, name: str, rule: Rule) -> None:
         if len(name) > LONGEST_REMEMBERED:

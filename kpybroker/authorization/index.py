@@ -2,20 +2,19 @@
 
 A name is covered by the LITERAL pattern of its own, by every PREFIXED pattern that it begins with, and by the LITERAL
 pattern ``*``. Prefixes are found by their lengths: a name is cut at each length that any prefix has, so the cost does
-not depend on the number of ACLs. Each pattern keeps its ACLs by principal.
+not depend on the number of ACLs. Each pattern keeps its ACLs by principal, and those by host.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator
 
+from kpybroker.authorization.hosts import AclsByHost
+from kpybroker.authorization.networks import Address
 from kpybroker.authorization.resources import WILDCARD, PatternType
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord as Acl
 
 Who = tuple[str, str]
 """The type and the name of a principal."""
-_Acls = dict[bytes, Acl]
-
-NOBODYS: Final[Mapping[bytes, Acl]] = {}
+ByPrincipal = dict[Who, AclsByHost]
 
 
 def who(principal: str) -> Who:
@@ -30,11 +29,11 @@ class AclIndex:
     __slots__ = ("_by_principal", "_lengths", "_literals", "_prefixes")
 
     def __init__(self) -> None:
-        self._literals: dict[str, dict[Who, _Acls]] = {}
-        self._prefixes: dict[str, dict[Who, _Acls]] = {}
+        self._literals: dict[str, ByPrincipal] = {}
+        self._prefixes: dict[str, ByPrincipal] = {}
         self._lengths: dict[int, int] = {}
         """The number of prefixes of each length, the longest first."""
-        self._by_principal: dict[Who, _Acls] = {}
+        self._by_principal: ByPrincipal = {}
 
     def add(self, acl_id: bytes, acl: Acl) -> None:
         """Add an ACL whose id is new."""
@@ -44,8 +43,10 @@ class AclIndex:
             patterns[acl.resource_name] = {}
             if patterns is self._prefixes:
                 self._count(len(acl.resource_name), 1)
-        patterns[acl.resource_name].setdefault(principal, {})[acl_id] = acl
-        self._by_principal.setdefault(principal, {})[acl_id] = acl
+        for holder in (patterns[acl.resource_name], self._by_principal):
+            if principal not in holder:
+                holder[principal] = AclsByHost()
+            holder[principal].add(acl_id, acl)
 
     def remove(self, acl_id: bytes, acl: Acl) -> None:
         """Remove an ACL that was added."""
@@ -54,7 +55,7 @@ class AclIndex:
         pattern = patterns[acl.resource_name]
         for holder in (pattern, self._by_principal):
             acls = holder[principal]
-            del acls[acl_id]
+            acls.remove(acl_id, acl)
             if not acls:
                 del holder[principal]
         if not pattern:
@@ -62,7 +63,7 @@ class AclIndex:
             if patterns is self._prefixes:
                 self._count(len(acl.resource_name), -1)
 
-    def covering(self, name: str) -> list[dict[Who, _Acls]]:
+    def covering(self, name: str) -> list[ByPrincipal]:
         """The patterns that cover a name, the most specific first, each as its ACLs by principal."""
         found = []
         literal = self._literals.get(name)
@@ -79,12 +80,14 @@ class AclIndex:
                 found.append(wildcard)
         return found
 
-    def of(self, principals: Iterable[Who]) -> Iterator[Acl]:
-        """All ACLs that name one of these principals."""
+    def about(self, principals: Iterable[Who], host: str, address: Address | None) -> Iterator[Acl]:
+        """All ACLs that name one of these principals and count for a client at a host."""
         for principal in principals:
-            yield from self._by_principal.get(principal, NOBODYS).values()
+            acls = self._by_principal.get(principal)
+            if acls is not None:
+                yield from acls.about(host, address)
 
-    def _patterns(self, acl: Acl) -> dict[str, dict[Who, _Acls]]:
+    def _patterns(self, acl: Acl) -> dict[str, ByPrincipal]:
         return self._prefixes if acl.pattern_type == PatternType.PREFIXED else self._literals
 
     def _count(self, length: int, change: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from kpybroker.authorization.networks import InvalidNetwork, is_network, parse_network
 from kpybroker.authorization.resources import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
@@ -79,12 +80,28 @@ def principal_of(text: str) -> str:
 
 
 def host_of(text: str) -> str:
-    """A host as ACLs name it. click.BadParameter for a text that no client's address can be equal to."""
+    """The address of a client as ACLs name it, or ``*``. click.BadParameter for a text that is neither."""
     if text == WILDCARD:
         return text
     if not is_address(text):
-        raise click.BadParameter(f"{text!r} is no address; ACLs name single addresses, or * for all")
+        raise click.BadParameter(f"{text!r} is no address")
     return java_address(text)
+
+
+def host_pattern_of(text: str) -> str:
+    """A host as ACLs name it: an address, a network or ``*``. click.BadParameter for a text that no client's address
+    can belong to."""
+    if is_network(text):
+        try:
+            parse_network(text)
+        except InvalidNetwork as error:
+            raise click.BadParameter(f"{text!r} is no network: {error}") from None
+        return text
+    try:
+        return host_of(text)
+    except click.BadParameter:
+        text = f"{text!r} is no address; ACLs name addresses, networks such as 10.0.0.0/8, or * for all"
+        raise click.BadParameter(text) from None
 
 
 def operation_of(text: str) -> Operation:

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from kpybroker.authorization.authorizer import DEFAULT_DENY, Authorizer, Rule
+from kpybroker.authorization.networks import is_network
 from kpybroker.authorization.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
 from kpybroker.calls.principal import parse_principal
 from kpybroker.cli import Commands, completion
@@ -13,6 +14,7 @@ from kpybroker.cli.acl_options import (
     PATTERN_TYPES,
     Resource,
     host_of,
+    host_pattern_of,
     operation_of,
     principal_of,
     resource_of,
@@ -22,8 +24,10 @@ from kpybroker.cli.acl_options import (
 )
 from kpybroker.cli.options import Command, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, plural, printable, show_json
-from kpybroker.client import acl_requests
+from kpybroker.client import acl_requests, cluster_requests
 from kpybroker.client.acl_requests import Entry, Filter
+from kpybroker.client.client import Client
+from kpybroker.metadata import metadata_version
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 
 HEADINGS = ("RESOURCE", "PATTERN", "PRINCIPAL", "HOST", "OPERATION", "PERMISSION")
@@ -80,8 +84,8 @@ def acl_options(command: Command) -> Command:
     options: list[Callable[[Command], Command]] = [
         _repeatable("--allow-principal", "Allow somebody, such as User:alice.", "allow_principals", **principal),
         _repeatable("--deny-principal", "Deny somebody, such as User:alice.", "deny_principals", **principal),
-        _repeatable("--allow-host", "Allow from this address. [default: *]", "allow_hosts", **host),
-        _repeatable("--deny-host", "Deny from this address. [default: *]", "deny_hosts", **host),
+        _repeatable("--allow-host", "Allow from this address or network. [default: *]", "allow_hosts", **host),
+        _repeatable("--deny-host", "Deny from this address or network. [default: *]", "deny_hosts", **host),
         _repeatable(
             "-o",
             "An operation. [default: All]",
@@ -161,7 +165,7 @@ def _row(acl: Entry) -> tuple[Any, ...]:
 def add(pattern_type: str, server: str, **named: Any) -> None:
     """Add ACLs. Those that are there already stay as they are."""
     for option in ("allow_hosts", "deny_hosts"):
-        named[option] = [host_of(text) for text in named[option]]
+        named[option] = [host_pattern_of(text) for text in named[option]]
     wanted = wanted_acls(named, PATTERN_TYPES[pattern_type])
     with connected(server) as client:
         acl_requests.create(client, wanted)
@@ -221,7 +225,8 @@ def explain(principal: str, operation: Operation, resource: Resource, host: str,
     """
     with connected(server) as client:
         covering = acl_requests.describe(client, Filter(resource.kind, resource.name, PatternType.MATCH))
-    rule = decide(covering, principal, operation, resource, host)
+        networks = any(is_network(each.host) for each in covering) and reads_networks(client)
+    rule = decide(covering, principal, operation, resource, host, reads_networks=networks)
     acl = None if rule.acl is None else entry_of(rule.acl)
     if as_json:
         deciding = None if acl is None else as_dict(acl)
@@ -231,19 +236,33 @@ def explain(principal: str, operation: Operation, resource: Resource, host: str,
     click.echo(printable(f"{asked}: {reason(rule, acl, covering)}"))
 
 
-def decide(acls: Iterable[Entry], principal: str, operation: Operation, resource: Resource, host: str) -> Rule:
-    """The rule that decides, of a node without super users."""
+def decide(
+    acls: Iterable[Entry],
+    principal: str,
+    operation: Operation,
+    resource: Resource,
+    host: str,
+    *,
+    reads_networks: bool = True,
+) -> Rule:
+    """The rule that decides, of a node without super users. ``reads_networks``: whether ACLs may name networks."""
     try:
         asking = parse_principal(principal)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
-    authorizer = Authorizer(frozenset(), allows_without_acl=False)
+    authorizer = Authorizer(frozenset(), allows_without_acl=False, reads_networks=reads_networks)
     records = {
         number.to_bytes(16): AccessControlEntryRecord(id=number.to_bytes(16), **each._asdict())
         for number, each in enumerate(acls)
     }
     authorizer.acls_changed(records, records)
     return authorizer.decide(asking, host, operation, resource.kind, resource.name)
+
+
+def reads_networks(client: Client) -> bool:
+    """Whether the nodes of a cluster are sure to know networks in ACLs."""
+    levels = {each.name: each.finalized for each in cluster_requests.features(client)}
+    return (levels.get(metadata_version.FEATURE_NAME) or 0) >= metadata_version.NETWORKS_IN_ACLS
 
 
 def entry_of(acl: AccessControlEntryRecord) -> Entry:

@@ -5,6 +5,7 @@ segments are checked like those of any partition.
 """
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,12 +16,12 @@ from kpybroker.raft import control_records
 from kpybroker.raft.voters import Voters
 from kpystorage import names, quorum_state, scan, snapshot
 from kpystorage.checking.directory import Known
-from kpystorage.checking.findings import DAMAGE, Finding, Report
+from kpystorage.checking.findings import DAMAGE, NOTE, Finding, Report
 from kpystorage.checking.walking import pieces
 from kpystorage.disk import Disk
 from kpystorage.errors import CorruptFile
 from kpywire.batch import BatchHeader
-from kpywire.errors import Malformed
+from kpywire.errors import Malformed, OfNewerVersion
 from kpywire.metadata_records import decode_record
 from kpywire.record import read_batch
 from kpywire.uuid import ZERO_UUID, to_string
@@ -90,10 +91,12 @@ class MetadataCheck:
         return not wrong
 
     def _kinds(self, header: BatchHeader, data: bytes) -> list[int]:
-        """The kinds of control records in a batch. Other records must be decodable. Malformed if one is not."""
+        """The kinds of control records in a batch. Other records must be decodable, or of a newer version. Malformed if
+        one is not."""
         if not header.is_control:
             for record in read_batch(data, header):
-                decode_record(record.value or b"")
+                with suppress(OfNewerVersion):  # noted when the cluster's metadata is read
+                    decode_record(record.value or b"")
             return [-1]
         kinds = []
         for record in read_batch(data, header):
@@ -109,13 +112,16 @@ class MetadataCheck:
         delta = MetadataDelta(from_snapshot=True)
         start = 0
         try:
-            if newest is not None:
+            if newest is not None and newest != snapshot.BOOTSTRAP_ID:
                 start = newest.end_offset
                 self._apply(image, delta, f"{self.path}/{snapshot.snapshot_name(newest)}", 0)
             for name in sorted(self.disk.list_directory(self.path)):
                 parsed = names.parse_segment_file(name)
                 if parsed is not None and parsed[1] == names.LOG:
                     self._apply(image, delta, f"{self.path}/{name}", start)
+        except OfNewerVersion as error:
+            self.report(Finding(NOTE, self.path, f"{error}: the cluster's metadata cannot be compared with the rest"))
+            return Known()
         except (Malformed, InvalidMetadata) as error:
             self.damage(self.path, f"the cluster's metadata cannot be read: {error}")
             return Known()

@@ -1,20 +1,24 @@
 """``kpybroker cluster``: brokers, features, log directories, the quorum."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 
 from kpybroker.cli import Commands
-from kpybroker.cli.options import bootstrap_server, connected, json_output
+from kpybroker.cli.options import Command, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import bytes_text, columns, duration_text, plural, show_json
 from kpybroker.client import cluster_requests
+from kpybroker.metadata.features import SUPPORTED, default_level
+from kpybroker.metadata.image import KRAFT_VERSION
+from kpybroker.quorum.formatter import FormatRefused, level_of_release, parse_levels
 from kpywire import error_codes
 from kpywire.uuid import to_string
 
 
 @click.group(name="cluster", cls=Commands)
 def command() -> None:
-    """Show brokers, features, log directories and the controllers' quorum."""
+    """Show brokers, features, log directories and the controllers' quorum; raise and lower the levels of features."""
 
 
 @command.command()
@@ -103,6 +107,76 @@ def features(as_json: bool, server: str) -> None:
         return
     rows = [(each.name, each.finalized or "off", f"{each.first_supported}-{each.last_supported}") for each in found]
     click.echo(columns(("FEATURE", "FINALIZED", "SUPPORTED"), rows))
+
+
+def feature_options(command: Command) -> Command:
+    """The options that name levels of features, as kafka-features has them."""
+    options: list[Callable[[Command], Command]] = [
+        click.option(
+            "--release-version", "release", metavar="VERSION", help="The levels that this release begins with: 4.4."
+        ),
+        click.option(
+            "-f", "--feature", "texts", multiple=True, metavar="NAME=LEVEL", help="One level of a feature. Repeatable."
+        ),
+        click.option("--dry-run", is_flag=True, help="Ask whether it is possible, and change nothing."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@command.command()
+@feature_options
+@bootstrap_server
+def upgrade(release: str | None, texts: tuple[str, ...], dry_run: bool, server: str) -> None:
+    """Raise the levels of features, when all nodes run the version that has them.
+
+    Nodes of earlier versions cannot come back then, and levels of metadata.version are mostly never lowered.
+    """
+    _change(server, release, texts, lower=False, dry_run=dry_run)
+
+
+@command.command()
+@feature_options
+@bootstrap_server
+def downgrade(release: str | None, texts: tuple[str, ...], dry_run: bool, server: str) -> None:
+    """Lower the levels of features. Refused where it would lose metadata."""
+    _change(server, release, texts, lower=True, dry_run=dry_run)
+
+
+def _change(server: str, release: str | None, texts: Sequence[str], *, lower: bool, dry_run: bool) -> None:
+    with connected(server) as client:
+        finalized = {each.name: each.finalized for each in cluster_requests.features(client)}
+        levels = wanted_levels(finalized, release, texts, lower=lower)
+        if levels:
+            cluster_requests.change_features(client, levels, lower=lower, validate_only=dry_run)
+    if not levels:
+        click.echo("All features are at these levels already.")
+    for name, level in levels.items():
+        click.echo(f"{name} {'can be' if dry_run else 'is'} {level}{'' if dry_run else ' now'}")
+
+
+def wanted_levels(
+    finalized: Mapping[str, int], release: str | None, texts: Sequence[str], *, lower: bool
+) -> dict[str, int]:
+    """The levels to change: those that options name, and those of a release that are higher, or lower, than the
+    finalised ones. click.UsageError for none, and for what is no level."""
+    if release is None and not texts:
+        raise click.UsageError("name a release with --release-version, or levels with --feature")
+    try:
+        chosen = parse_levels(texts)
+        level = None if release is None else level_of_release(release)
+    except FormatRefused as refused:
+        raise click.UsageError(str(refused)) from None
+    if level is None:
+        return chosen
+    of_release = {name: default_level(name, level) for name in finalized.keys() & SUPPORTED.keys() - {KRAFT_VERSION}}
+    changing = {
+        name: wanted
+        for name, wanted in sorted(of_release.items())
+        if (wanted < finalized[name] if lower else wanted > finalized[name])
+    }
+    return {**changing, **chosen}
 
 
 @command.command("log-dirs")

@@ -6,6 +6,7 @@ Each function takes the facts about one subject and yields findings, at least on
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kpybroker.authorization.networks import InvalidNetwork, is_network, parse_network
 from kpybroker.authorization.resources import WILDCARD, Permission
 from kpybroker.calls.address import is_address, java_address
 from kpybroker.cli.tables import bytes_text, duration_text, plural
@@ -205,23 +206,52 @@ def replication_factors(settings: Mapping[str, int], brokers: int) -> Iterator[F
             )
 
 
-def acls(found: Sequence[Entry]) -> Iterator[Finding]:
-    """ACLs that hold for nobody, since their host cannot be the text of any client's address."""
+def acls(found: Sequence[Entry], *, reads_networks: bool) -> Iterator[Finding]:
+    """ACLs that hold for nobody, since no client's address is or belongs to their host. ``reads_networks``: whether all
+    nodes of the cluster know networks (KIP-1276)."""
     idle = [each for each in found if each.host != WILDCARD and not _is_hosts_text(each.host)]
+    of_networks = [each for each in idle if _is_network(each.host)]
+    idle = [each for each in idle if each not in of_networks]
+    if of_networks and not reads_networks:
+        yield Finding(
+            "ACLs",
+            WARNING,
+            f"{plural(len(of_networks), 'ACL')} with a network{_denying(of_networks)}, which no Kafka before 4.4 "
+            f"knows: {_some(_named_acls(of_networks))}",
+            "Raise metadata.version to 4.4-IV1 or higher (kpybroker cluster upgrade), so that every node knows "
+            "networks. Nodes of earlier versions compare them as text with an address: they match nobody there.",
+        )
+    elif not idle:
+        yield Finding("ACLs", GOOD, f"the hosts of all {plural(len(found), 'ACL')} are addresses, networks or *")
     if not idle:
-        yield Finding("ACLs", GOOD, f"the hosts of all {plural(len(found), 'ACL')} are addresses, or *")
         return
-    named = [f"{each.principal} from {each.host!r} on {each.resource_name}" for each in idle]
-    denials = sum(each.permission_type == Permission.DENY for each in idle)
-    deny_too = f", {denials} of them meant to deny" if denials else ""
     yield Finding(
         "ACLs",
         WARNING,
-        f"{plural(len(idle), 'ACL')} can match nobody{deny_too}: {_some(named)}",
-        "A host is compared as text with one address: 10.0.0.7, or IPv6 as 0:0:0:0:0:0:0:1. Networks such as "
-        "10.0.0.0/8 and names mean nothing to Kafka 4.3. Remove these (kpybroker acls remove), and add one for each "
-        "address, or one for all with *.",
+        f"{plural(len(idle), 'ACL')} can match nobody{_denying(idle)}: {_some(_named_acls(idle))}",
+        "A host is compared as text with one address: 10.0.0.7, or IPv6 as 0:0:0:0:0:0:0:1; or it is a network, such "
+        "as 10.0.0.0/8. Names mean nothing. Remove these (kpybroker acls remove), and add one for each address or "
+        "network, or one for all with *.",
     )
+
+
+def _named_acls(acls: Sequence[Entry]) -> list[str]:
+    return [f"{each.principal} from {each.host!r} on {each.resource_name}" for each in acls]
+
+
+def _denying(acls: Sequence[Entry]) -> str:
+    denials = sum(each.permission_type == Permission.DENY for each in acls)
+    return f", {denials} of them meant to deny" if denials else ""
+
+
+def _is_network(host: str) -> bool:
+    if not is_network(host):
+        return False
+    try:
+        parse_network(host)
+    except InvalidNetwork:
+        return False
+    return True
 
 
 def _is_hosts_text(host: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kpybroker.cli import diagnoses, scrape
+from kpybroker.cli.acls import reads_networks
 from kpybroker.cli.diagnoses import PROBLEM, UNKNOWN, Address, Finding, PartitionHealth
 from kpybroker.cli.options import said
 from kpybroker.cli.scrape import Way
@@ -311,7 +312,7 @@ def acls(client: Client) -> Iterator[Finding]:
         if error.code == error_codes.SECURITY_DISABLED:
             return
         raise
-    yield from diagnoses.acls(found)
+    yield from diagnoses.acls(found, reads_networks=reads_networks(client))
 
 
 def away(client: Client) -> tuple[set[int], set[int]]:

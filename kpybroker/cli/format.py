@@ -60,7 +60,7 @@ from kpywire import uuid
     help="The voters of the first quorum: id@host:port:directory-id,...",
 )
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are formatted.")
-@click.option("-r", "--release-version", metavar="VERSION", help="Finalise the features of this release, such as 4.3.")
+@click.option("-r", "--release-version", metavar="VERSION", help="Finalise the features of this release, such as 4.4.")
 @click.option(
     "-f", "--feature", "feature_levels", multiple=True, metavar="NAME=LEVEL", help="Finalise this level of a feature."
 )
@@ -124,6 +124,7 @@ def command(
             levels,
             voters,
             parse_scram(scram_arguments, levels[metadata_version.FEATURE_NAME], rng),
+            config.is_controller,
         )
         now_ms = time.time_ns() // 1_000_000
         for line in format_directories(disk, formatting, rng, now_ms, ignore_formatted=ignore_formatted):

@@ -50,7 +50,7 @@ def _read_image(disk: Disk, path: Path) -> MetadataImage:
     properties = meta_properties.read(disk, str(directory.parent))
     image = MetadataImage((properties.cluster_id if properties else None) or "")
     start = 0
-    if snapshots:
+    if snapshots and snapshots[-1] != snapshot.BOOTSTRAP_ID:
         start = snapshots[-1].end_offset
         _apply(image, _records_of_file(disk, directory / snapshot.snapshot_name(snapshots[-1])), from_offset=0)
         image.next_offset = start

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kpywire import control_record, group_records, metadata_records, share_records, transaction_records
 from kpywire.codec import decode
-from kpywire.errors import Malformed
+from kpywire.errors import Malformed, OfNewerVersion
 from kpywire.group_records import table as group_types
 from kpywire.message_json import as_json
 from kpywire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
@@ -143,4 +143,4 @@ def as_line(found: Any) -> str:
 
 
 def _unreadable(error: Malformed) -> str:
-    return f"<unreadable: {error}>"
+    return f"<{error}>" if isinstance(error, OfNewerVersion) else f"<unreadable: {error}>"

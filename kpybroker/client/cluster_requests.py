@@ -16,8 +16,10 @@ from kpywire.messages.describe_quorum import (
     DescribeQuorumResponse,
     DescribeQuorumResponsePartitionData,
 )
+from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
 METADATA_TOPIC = "__cluster_metadata"
+UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 
 class Feature(NamedTuple):
@@ -66,6 +68,21 @@ def features(client: Client) -> list[Feature]:
     return [
         Feature(name, *supported.get(name, (0, 0)), finalized.get(name, 0)) for name in sorted({*supported, *finalized})
     ]
+
+
+def change_features(client: Client, levels: Mapping[str, int], *, lower: bool, validate_only: bool) -> None:
+    """Raise the finalised levels of features, or lower them; all or none. Raises KafkaError."""
+    request = UpdateFeaturesRequest(
+        feature_updates=[
+            FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=SAFE_DOWNGRADE if lower else UPGRADE)
+            for name, level in levels.items()
+        ],
+        validate_only=validate_only,
+    )
+    answer: UpdateFeaturesResponse = client.call(request)
+    raise_for(answer.error_code, "features", answer.error_message)
+    for each in answer.results:
+        raise_for(each.error_code, each.feature, each.error_message)
 
 
 def log_directories(client: Client, *brokers: int) -> list[LogDirectory]:

@@ -5,6 +5,7 @@ no controller listener; everything else is as in Kafka's ``KafkaConfig``, ``Grou
 ``ShareGroupConfig``.
 """
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -22,9 +23,12 @@ _NO_QUORUM: Final = (
     "or controller.quorum.voters must contain a parseable set of controllers."
 )
 _ASSIGNOR_PACKAGE: Final = "org.apache.kafka.coordinator.group.assignor."
+STICKY_TASKS: Final = "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor"
+"""Kafka's class of the assignor ``sticky``."""
 _ASSIGNORS: Final = {
     "consumer": ("uniform", "range", _ASSIGNOR_PACKAGE + "UniformAssignor", _ASSIGNOR_PACKAGE + "RangeAssignor"),
     "share": ("simple", _ASSIGNOR_PACKAGE + "SimpleAssignor"),
+    "streams": ("sticky", STICKY_TASKS),
 }
 # Configs of each kind of group that have a smallest and a largest value of their own.
 _BOUNDED = {
@@ -41,10 +45,19 @@ _BOUNDED = {
 }
 
 
+def has_duplicates(text: str) -> bool:
+    """Whether a list names something twice. Lists that are parsed name nothing twice."""
+    names = re.split(r"\s*,\s*", text.strip())
+    return len(set(names)) < len(names)
+
+
 def check(config: "BrokerConfig") -> None:
     """Raise ConfigError for the first configs that do not fit together."""
     if config.node_id != config["broker.id"] and not config.is_in_zookeeper_mode:
-        raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
+        raise ConfigError(
+            "`node.id` and `broker.id` must be set to the same value. "
+            "`broker.id` is deprecated, please use `node.id` instead."
+        )
     _check_early_listeners(config)
     _check_log(config)
     _check_replication(config)
@@ -253,11 +266,23 @@ def _check_groups(config: "BrokerConfig") -> None:
         _must(config[heartbeat] < config[session], f"{heartbeat} must be less than {session}")
     standby, most = "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
     _must(config[standby] <= config[most], f"{standby} must be less than or equal to {most}")
+    warmup, most = "group.streams.num.warmup.replicas", "group.streams.max.warmup.replicas"
+    _must(config[warmup] <= config[most], f"{warmup} must be less than or equal to {most}")
+    interval, least = "group.streams.task.offset.interval.ms", "group.streams.min.task.offset.interval.ms"
+    _must(config[interval] >= config[least], f"{interval} must be greater than or equal to {least}")
+    tags = "group.streams.rack.aware.assignment.tags"
+    _must(not has_duplicates(config.static.get(tags, "")), f"{tags} must not contain duplicate tag keys.")
+    plugin = "group.streams.topology.description.plugin.class"
+    _must(
+        not config[plugin],
+        f"Invalid value {config[plugin]} for configuration {plugin}: Class {config[plugin]} could not be found.",
+    )
     sessions, members = "group.share.max.share.sessions", "group.share.max.size"
     _must(config[sessions] >= config[members], f"{sessions} must be greater than or equal to {members}")
     for kind, known in _ASSIGNORS.items():
-        for assignor in config[f"group.{kind}.assignors"]:
-            _must(assignor in known, f"Class {assignor} cannot be found")
+        name = f"group.{kind}.assignors"
+        for assignor in config[name]:
+            _must(assignor in known, f"Invalid value {assignor} for configuration {name}: Class cannot be found")
     assignors = config["group.share.assignors"]
     _must(
         len(assignors) == 1,

@@ -217,6 +217,8 @@ def _topic(name: str, view: View, document: Document) -> Entries:
 def _group(overrides: Mapping[str, str], config: BrokerConfig, document: Document) -> Entries:
     values = group.effective(overrides, config)
     for key in GROUP_CONFIGS.values():
+        if key.internal and key.name not in overrides:
+            continue
         text = to_text(values[key.name])
         if key.name in GROUP_SYNONYMS:
             synonyms = _broker_synonyms(GROUP_SYNONYMS[key.name], config)

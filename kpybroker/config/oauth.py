@@ -96,6 +96,13 @@ def _key_source(config: "BrokerConfig", listener: str, entry: Entry) -> KeySourc
     return KeySource(endpoint, refresh_ms, backoff_ms, backoff_max_ms, tls)
 
 
+_DEMANDED: Final = (
+    'The OAuth validator for the broker requires "sasl.oauthbearer.expected.{0}" to be configured so that the token\'s '
+    '{0} ("{1}") claim can be verified, but it was not set. Set "sasl.oauthbearer.expected.{0}" to {2}, or set '
+    '"sasl.oauthbearer.allow.unverified.{0}" to true to accept tokens regardless of their {0}.'
+)
+
+
 def _claim_rules(config: "BrokerConfig", listener: str) -> ClaimRules:
     def value(key: str) -> object:
         return config.of_listener(listener, f"sasl.oauthbearer.{key}", NAME)
@@ -107,7 +114,14 @@ def _claim_rules(config: "BrokerConfig", listener: str) -> ClaimRules:
     if not all(names):
         raise ValueError("sasl.oauthbearer.scope.claim.name and sasl.oauthbearer.sub.claim.name must not be empty")
     issuer = str(value("expected.issuer") or "").strip() or None
-    return ClaimRules(audiences, issuer, skew_s, names[0], names[1])
+    if config.is_in_zookeeper_mode:  # Kafka 3.9 demands neither
+        return ClaimRules(audiences, issuer, skew_s, names[0], names[1])
+    if not audiences and not value("allow.unverified.audience"):
+        raise ValueError(_DEMANDED.format("audience", "aud", "the audience(s) that identify this cluster"))
+    if issuer is None and not value("allow.unverified.issuer"):
+        url = "the issuer URL of the OAuth/OIDC provider that signs the tokens"
+        raise ValueError(_DEMANDED.format("issuer", "iss", url))
+    return ClaimRules(audiences, issuer, skew_s, names[0], names[1], not audiences)
 
 
 def token_login(config: "BrokerConfig", listener: str, entry: Entry) -> TokenLogin:
@@ -136,8 +150,8 @@ def warnings(listener: Listener, advertised: Listener, rules: TokenRules) -> lis
     found = []
     if not rules.claims.audiences:
         found.append(
-            f"listener {name}: sasl.oauthbearer.expected.audience is not set, so tokens without an audience are "
-            "accepted and all others are refused, as on Apache Kafka"
+            f"listener {name}: sasl.oauthbearer.expected.audience is not set, so "
+            + ("tokens of any audience are accepted" if rules.claims.any_audience else "tokens with one are refused")
         )
     if rules.claims.issuer is None:
         found.append(

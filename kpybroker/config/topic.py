@@ -57,6 +57,7 @@ class TopicConfig:
         "leader_throttled_replicas",
         "log_append_time",
         "max_compaction_lag_ms",
+        "max_decompressed_message_bytes",
         "max_message_bytes",
         "message_timestamp_after_max_ms",
         "message_timestamp_before_max_ms",
@@ -97,6 +98,7 @@ class TopicConfig:
         self.index_interval_bytes: int = values["index.interval.bytes"]
         self.log_append_time: bool = values["message.timestamp.type"] == "LogAppendTime"
         self.max_compaction_lag_ms: int = values["max.compaction.lag.ms"]
+        self.max_decompressed_message_bytes: int = values["max.decompressed.message.bytes"]
         self.max_message_bytes: int = values["max.message.bytes"]
         self.message_timestamp_after_max_ms: int = values["message.timestamp.after.max.ms"]
         self.message_timestamp_before_max_ms: int = values["message.timestamp.before.max.ms"]
@@ -171,6 +173,7 @@ class TopicConfig:
             compression_type=self.compression_type,
             compression_level=self.compression_level,
             segment_bytes=self.segment_bytes,
+            max_decompressed_message_bytes=self.max_decompressed_message_bytes,
             max_inflated_bytes=max(BYTES_AT_ONCE, self.max_message_bytes) if is_internal else None,
         )
 

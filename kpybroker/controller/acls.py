@@ -1,16 +1,18 @@
 """CreateAcls and DeleteAcls (Kafka's ``AclControlManager``, and ``AclApis`` in front of it).
 
-An ACL that exists already is created with success, and nothing is written. Hosts and principals are not examined, as in
-Kafka: an ACL may name what nobody can be.
+An ACL that exists already is created with success, and nothing is written. A host with a slash must be a network
+(KIP-1276). Other hosts and principals are not examined, as in Kafka: an ACL may name what nobody can be.
 """
 
 from typing import Final
 
 from kpybroker.authorization.filters import AclFilter, filter_of, only_filters_have
+from kpybroker.authorization.networks import InvalidNetwork, is_network, parse_network
 from kpybroker.authorization.resources import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from kpybroker.controller.existing_acls import AclContent
 from kpybroker.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.errors import KafkaError
+from kpybroker.metadata import metadata_version
 from kpywire import error_codes
 from kpywire.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kpywire.messages.delete_acls import (
@@ -38,7 +40,7 @@ def create_acls(state: ControllerState, request: ControllerRequest, _now_ms: int
         if number % STEP == LAST_OF_STEP:
             yield
         try:
-            content = _checked(creation)
+            content = _checked(creation, state.image.level)
         except KafkaError as error:
             results.append(AclCreationResult(error_code=error.code, error_message=error.message))
             continue
@@ -80,8 +82,8 @@ def delete_acls(state: ControllerState, request: ControllerRequest, _now_ms: int
     return list(removed.values()), DeleteAclsResponse(throttle_time_ms=0, filter_results=results)
 
 
-def _checked(creation: AclCreation) -> AclContent:
-    """The ACL to create. Raises INVALID_REQUEST."""
+def _checked(creation: AclCreation, level: int) -> AclContent:
+    """The ACL to create at a level of ``metadata.version``. Raises INVALID_REQUEST, UNSUPPORTED_VERSION."""
     name, principal = creation.resource_name, creation.principal
     kind, pattern_type = ResourceType.of(creation.resource_type), PatternType.of(creation.resource_pattern_type)
     operation, permission_type = Operation.of(creation.operation), Permission.of(creation.permission_type)
@@ -103,7 +105,22 @@ def _checked(creation: AclCreation) -> AclContent:
             f"Could not parse principal from `{principal}` (no colon is present separating the principal type from the "
             "principal name)"
         )
+    _check_host(creation.host, level)
     return AclContent(kind, name, pattern_type, principal, creation.host, operation, permission_type)
+
+
+def _check_host(host: str, level: int) -> None:
+    if not host:
+        raise _invalid("Host pattern cannot be null or empty")
+    if not is_network(host):
+        return
+    if level < metadata_version.NETWORKS_IN_ACLS:
+        text = "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher."
+        raise KafkaError(error_codes.UNSUPPORTED_VERSION, text)
+    try:
+        parse_network(host)
+    except InvalidNetwork as error:
+        raise _invalid(f"Invalid CIDR notation '{host}': {error}") from None
 
 
 def _invalid(message: str) -> KafkaError:

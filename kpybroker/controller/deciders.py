@@ -36,6 +36,7 @@ DECIDERS: Final = {
     "ListPartitionReassignmentsRequest": "reassignments.list_partition_reassignments",
     "RenewDelegationTokenRequest": "delegation_tokens.renew_delegation_token",
     "UnregisterBrokerRequest": "brokers.unregister_broker",
+    "UnregisterControllerRequest": "controllers.unregister_controller",
     "UpdateFeaturesRequest": "features.update_features",
 }
 """The module and function for each request, by the name of its class. ``Copied`` never comes over the network."""

@@ -51,6 +51,7 @@ from kpywire.messages.list_partition_reassignments import (
 from kpywire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kpywire.messages.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
 from kpywire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 InSteps = Generator[None, None, Any]
@@ -213,6 +214,9 @@ _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
         throttle_time_ms=0, error_code=code, error_message=message
     ),
     UnregisterBrokerRequest: lambda _, code, message: UnregisterBrokerResponse(
+        throttle_time_ms=0, error_code=code, error_message=message
+    ),
+    UnregisterControllerRequest: lambda _, code, message: UnregisterControllerResponse(
         throttle_time_ms=0, error_code=code, error_message=message
     ),
     AddRaftVoterRequest: lambda _, code, message: AddRaftVoterResponse(

@@ -12,6 +12,8 @@ from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.group import SINCE_COMMIT, Group, Membership
 from kpywire import error_codes
 
+NEVER_MS: Final = 0
+"""The time of a target that nobody made: that of a group without members."""
 _EPOCHS_FROM: Final = 9
 """The first version of OffsetCommit whose epoch may be that of a member (KIP-848)."""
 
@@ -54,7 +56,7 @@ class EpochMembers(Membership):
     def check_transactional_commit(
         self, _group: Group, request: GroupRequest, generation_id: int, decision: Decision
     ) -> int:
-        """Check the epoch of a producer's member. Here a stale epoch is ILLEGAL_GENERATION, which producers know."""
+        """Check the epoch of a producer's member."""
         message = request.message
         if generation_id < 0 and not self.members:
             return error_codes.NONE
@@ -63,8 +65,7 @@ class EpochMembers(Membership):
         member = self.members.get(message.member_id)
         if member is None:
             return error_codes.UNKNOWN_MEMBER_ID
-        error = self._check_epoch(member, generation_id, message.topics, decision)
-        return error_codes.ILLEGAL_GENERATION if error else error_codes.NONE
+        return self._check_epoch(member, generation_id, message.topics, decision)
 
     def _check_epoch(self, member: Any, epoch: int, topics: Iterable[Any], decision: Decision) -> int:
         if epoch == member.member_epoch:

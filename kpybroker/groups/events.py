@@ -73,6 +73,8 @@ class DescribeStreamsGroup(NamedTuple):
     """Describe one streams group. It is answered by a ``DescribedGroup`` of StreamsGroupDescribe."""
 
     group_id: str
+    with_description: bool = False
+    """Whether the description of its topology is wanted (KIP-1331)."""
 
 
 class DeleteGroup(NamedTuple):

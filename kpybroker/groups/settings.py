@@ -48,6 +48,10 @@ class GroupSettings(NamedTuple):
     streams_session_timeout_ms: int = 45_000
     streams_heartbeat_interval_ms: int = 5_000
     streams_num_standby_replicas: int = 0
+    streams_rack_aware_assignment_tags: tuple[str, ...] = ()
+    streams_task_offset_interval_ms: int = 60_000
+    streams_acceptable_recovery_lag: int = 10_000
+    streams_assignor_name: str = "sticky"
     streams_initial_rebalance_delay_ms: int = 3_000
     streams_assignment_interval_ms: int = 1_000
     overrides_of: Callable[[str], Overrides] = _no_overrides

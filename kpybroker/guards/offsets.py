@@ -32,6 +32,7 @@ from kpywire.messages.offset_fetch import (
 from kpywire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _COMMIT_IDS_FROM = 10
+_TXN_COMMIT_IDS_FROM = 6
 _SEVERAL_GROUPS_FROM = 8
 _NO_OFFSET = -1
 _DENIED = error_codes.TOPIC_AUTHORIZATION_FAILED
@@ -49,11 +50,14 @@ def offset_commit(node: GuardedImage, request: OffsetCommitRequest, call: Call) 
 
 
 def txn_offset_commit(node: GuardedImage, request: TxnOffsetCommitRequest, call: Call) -> Verdict | InSteps:
-    """TxnOffsetCommit: WRITE on the transactional id, READ on the group, then READ on each topic."""
+    """TxnOffsetCommit: WRITE on the transactional id, READ on the group, then READ on each topic. An unknown topic
+    id is left to the handler."""
     if not may(node, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return refused(request, call, error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
         return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
+    if call.api_version >= _TXN_COMMIT_IDS_FROM:
+        return _by_id(node, request, call)
     return _by_name(node, request, call)
 
 

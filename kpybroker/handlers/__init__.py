@@ -4,8 +4,9 @@ Two modules serve many keys: `forwarded` passes requests to the active controlle
 metadata quorum. `SERVED` lists what ApiVersions advertises. A module is imported when its first request arrives.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from kpywire import api
 
@@ -94,12 +95,27 @@ SERVED = (
     "sync_group",
     "txn_offset_commit",
     "unregister_broker",
+    "unregister_controller",
     "update_features",
     "update_raft_voter",
     "vote",
     "write_share_group_state",
     "write_txn_markers",
 )
+
+
+class NotYet(NamedTuple):
+    """The newest version of an API that is served; None if none is. ``reason`` says what the newer ones need."""
+
+    newest: int | None
+    reason: str
+
+
+NOT_YET: Final[Mapping[str, NotYet]] = {
+    "streams_group_topology_description_update": NotYet(None, "topologies are not kept"),
+}
+"""The APIs whose newest versions Kafka serves and this broker does not. All others are advertised at Kafka's versions:
+the messages of another Kafka bring a row for each version that they raise, and it goes when the version is served."""
 
 NOT_ADVERTISED: tuple[str, ...] = ()
 """Handlers of features that no cluster can finalise yet. They join `SERVED` together with their feature."""
@@ -113,8 +129,14 @@ ON_BROKER = "broker"
 
 
 def _served() -> list[api.ApiKey]:
+    """The served APIs, with the newest versions that are served."""
     modules = {entry.module: entry for entry in api.API_KEYS.values()}
-    return [modules[name] for name in SERVED]
+    return [_capped(modules[name]) for name in SERVED]
+
+
+def _capped(entry: api.ApiKey) -> api.ApiKey:
+    cap = NOT_YET.get(entry.module)
+    return entry if cap is None or cap.newest is None else entry._replace(max_version=cap.newest)
 
 
 def served_versions() -> dict[int, tuple[int, int]]:
@@ -160,6 +182,7 @@ CONTROLLER_SERVED = frozenset(
         "sasl_authenticate",
         "sasl_handshake",
         "unregister_broker",
+        "unregister_controller",
         "update_features",
     }
 )

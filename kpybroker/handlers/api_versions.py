@@ -1,4 +1,4 @@
-"""ApiVersions (18), versions 0-4: the APIs and versions that this broker serves, and the finalised features.
+"""ApiVersions (18), versions 0-5: the APIs and versions that this broker serves, and the finalised features.
 
 - An unknown version is answered in version 0, with error 35 and the range of this key only (KIP-511). The dispatcher
   calls `unsupported_version` for that.
@@ -7,15 +7,20 @@
 - The APIs of client metrics are listed once the cluster has a subscription to them (KIP-714). Kafka lists them where a
   receiver is loaded: clients that find them ask for their subscription, and librdkafka logs a line about it.
 - v4: lists features whose lowest level is 0. Earlier versions leave them out: old clients would fail (KAFKA-17011).
+- v5: a client says which cluster and which node it means. It needs both, else INVALID_REQUEST; if it means another
+  node, the answer is REBOOTSTRAP_REQUIRED, and it begins again at its bootstrap servers (KIP-1242). The listeners of a
+  controller do not compare, and neither does a listener before the login.
 """
 
 import re
 from functools import lru_cache
 
 from kpybroker.calls.call import Call
+from kpybroker.calls.client import Client
+from kpybroker.calls.principal import ANONYMOUS
 from kpybroker.handlers import ADVERTISED_FROM_ZERO, OF_CLIENT_METRICS
 from kpybroker.metadata.image import KRAFT_VERSION
-from kpybroker.serving.context import Context
+from kpybroker.serving.context import Context, is_asked_as_controller
 from kpywire import error_codes
 from kpywire.codec import EncodedStructs, encode_struct
 from kpywire.messages.api_versions import (
@@ -27,6 +32,7 @@ from kpywire.messages.api_versions import (
 )
 
 API_VERSIONS = 18
+ANY_NODE = -1
 Served = tuple[int, tuple[int, int]]
 """An API key with its first and last version."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -36,8 +42,11 @@ def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersi
     """Answer with every served key, and remember the client's software name and version."""
     if call.api_version >= 3:
         name, version = request.client_software_name, request.client_software_version
-        if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
+        names_half = (request.cluster_id is None) != (request.node_id == ANY_NODE)
+        if names_half or not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
             return ApiVersionsResponse(error_code=error_codes.INVALID_REQUEST, api_keys=[])
+        if _means_another(broker, request, call):
+            return ApiVersionsResponse(error_code=error_codes.REBOOTSTRAP_REQUIRED, api_keys=[])
         call.client.introduced((name, version))
     image = broker.image
     features = {**image.finalized_features, KRAFT_VERSION: broker.controller.kraft_version}
@@ -61,6 +70,18 @@ def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersi
             for name, level in finalized.items()
         ],
     )
+
+
+def _means_another(broker: Context, request: ApiVersionsRequest, call: Call) -> bool:
+    """Whether the client means another cluster or node than the one that it reached."""
+    if request.cluster_id is None or is_asked_as_controller(broker, call) or _has_to_log_in(call.client):
+        return False
+    return request.cluster_id != broker.image.cluster_id or request.node_id != broker.node_id
+
+
+def _has_to_log_in(client: Client) -> bool:
+    """Whether the client is not known yet, on a listener where it has to log in by SASL."""
+    return client.principal is ANONYMOUS and client.security_protocol.startswith("SASL_")
 
 
 def _offers_metrics(broker: Context) -> bool:

@@ -1,6 +1,8 @@
-"""DeleteGroups (42), versions 0-2: delete groups without members, and their committed offsets (KIP-229).
+"""DeleteGroups (42), versions 0-3: delete groups without members, and their committed offsets (KIP-229).
 
 - The delivery states of a share group are deleted before it (KIP-932); if that fails, its error is the answer.
+- v3: an error message for each group. Kafka fills it if the plug-in of topology descriptions fails, and there is none
+  here (KIP-1331).
 - Each group is answered once, in the order of the request. A group with members is NON_EMPTY_GROUP, an unknown one
   GROUP_ID_NOT_FOUND. The empty group id is treated like any other.
 """

@@ -49,6 +49,7 @@ FORWARDABLE: Final = frozenset(
         api.DESCRIBE_QUORUM,
         api.UPDATE_FEATURES,
         api.UNREGISTER_BROKER,
+        api.UNREGISTER_CONTROLLER,
         api.ALLOCATE_PRODUCER_IDS,
         api.ADD_RAFT_VOTER,
         api.REMOVE_RAFT_VOTER,

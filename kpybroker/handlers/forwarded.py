@@ -76,6 +76,10 @@ FORWARDED: Final = {
         - A broker that is alive is forgotten too, and its partitions lose their leaders. It registers again at once;
           Apache Kafka's has to be restarted.
         - Decided in `kpybroker.controller.brokers`.""",
+    "unregister_controller": """UnregisterController (94), version 0: forget a controller that will not come back
+        (KIP-1312), from metadata.version 4.4-IV2 on.
+        - A controller that is alive registers again; the active one cannot be unregistered. Voters stay voters.
+        - Decided in `kpybroker.controller.controllers`.""",
     "update_features": """UpdateFeatures (57), versions 0-2: raise or lower the finalised level of a feature (KIP-584,
         KIP-778).
         - All updates of a request take effect, or none. v1 adds downgrades and validation only; v0's own flag for a

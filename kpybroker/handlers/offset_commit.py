@@ -75,7 +75,7 @@ def _refuse_unknown_in_steps(
         for part in _parts(topic):
             answers, some = _refuse_unknown(broker, [part], call, answers)
             for each in some:
-                topic.name = each.name
+                topic.name, topic.topic_id = each.name, each.topic_id
                 kept += each.partitions
             walked += 1 + len(part.partitions)
             if walked >= STEP_ELEMENTS:
@@ -141,6 +141,8 @@ def _refuse_unknown(
                 topic.name = known.name
         else:
             known = broker.image.topics.get(topic.name)
+            if known is not None:
+                topic.topic_id = known.id
         if known is None:
             code = error_codes.UNKNOWN_TOPIC_ID if by_id else error_codes.UNKNOWN_TOPIC_OR_PARTITION
             answers = answers or _Answers(by_id=by_id)

@@ -1,9 +1,13 @@
-"""StreamsGroupDescribe (89), version 0: the topology, members and tasks of streams groups (KIP-1071).
+"""StreamsGroupDescribe (89), versions 0-1: the topology, members and tasks of streams groups (KIP-1071).
 
 - Answered UNSUPPORTED_VERSION for each group while ``streams.version`` is below 1.
 - A group that does not exist, or is of another kind, is GROUP_ID_NOT_FOUND with a message.
 - A group whose topology has a topic that the sender may not describe is TOPIC_AUTHORIZATION_FAILED.
+- v1: the assignor of the next assignment (KIP-1357), and the status of the topology's description: none is stored,
+  since there is no plug-in for them (KIP-1331).
 """
+
+from functools import partial
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.steps import Work
@@ -23,7 +27,8 @@ DENIED = "The described group uses topics that the client is not authorized to d
 
 def handle(broker: Context, request: StreamsGroupDescribeRequest, call: Call) -> Work:
     """Ask the coordinator of each group."""
-    return (yield from described_groups(broker, request, call, _KIND))
+    kind = _WITH_DESCRIPTION if request.include_topology_description else _KIND
+    return (yield from described_groups(broker, request, call, kind))
 
 
 def _topics(group: DescribedGroup) -> list[str]:
@@ -42,3 +47,4 @@ def _topics(group: DescribedGroup) -> list[str]:
 _KIND = DescribedKind(
     StreamsGroupDescribeResponse, serves_streams_groups, DescribeStreamsGroup, not_described, _topics, DENIED
 )
+_WITH_DESCRIPTION = _KIND._replace(event=partial(DescribeStreamsGroup, with_description=True))

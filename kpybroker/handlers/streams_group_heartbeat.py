@@ -1,8 +1,10 @@
-"""StreamsGroupHeartbeat (88), version 0: be a member of a group of the streams protocol (KIP-1071).
+"""StreamsGroupHeartbeat (88), versions 0-1: be a member of a group of the streams protocol (KIP-1071).
 
 - Answered UNSUPPORTED_VERSION while ``streams.version`` is below 1.
 - A topology with invalid or internal topics is STREAMS_INVALID_TOPOLOGY; its topics need DESCRIBE.
-- What Kafka 4.3 does not support, or what cannot be right, is INVALID_REQUEST with Kafka's words.
+- What Kafka 4.4 does not support, or what cannot be right, is INVALID_REQUEST with Kafka's words.
+- v1: the recovery lag that is acceptable, and the status of members without the client tags that standby tasks are
+  spread over. The broker asks for no topology description, since it has no plug-in for them (KIP-1331).
 - Internal topics that are missing are created in the name of the client, which needs CREATE. The answer does not wait
   for them; refusals are in the status of later answers.
 """
@@ -15,7 +17,7 @@ from kpybroker.calls.call import Call
 from kpybroker.calls.steps import STEP_ELEMENTS, at_once, distinct
 from kpybroker.groups.streams.configured import InternalTopic
 from kpybroker.groups.streams.heartbeat import HeartbeatAnswer, heartbeat_error
-from kpybroker.groups.streams.member import JOINING_EPOCH
+from kpybroker.groups.streams.member import AWAY_EPOCH, JOINING_EPOCH
 from kpybroker.groups.streams.partition_counts import MISSING_INTERNAL_TOPICS
 from kpybroker.metadata.topic_name import INTERNAL, reason_invalid
 from kpybroker.serving.consumer_protocol import serves_streams_groups
@@ -31,7 +33,6 @@ from kpywire.messages.streams_group_heartbeat import (
     Topology,
 )
 
-AWAY_EPOCH = -2
 BROKERS_DEFAULT = -1
 REFUSALS_SHOWN = 3
 
@@ -106,21 +107,18 @@ def _why_names_are_wrong(names: Collection[str]) -> Generator[None, None, str | 
 
 
 def _what_is_not_supported(request: StreamsGroupHeartbeatRequest) -> str | None:
-    if request.instance_id is not None:
-        return "Static membership is not yet supported."
-    if request.task_offsets is not None:
-        return "TaskOffsets are not supported yet."
-    if request.task_end_offsets is not None:
-        return "TaskEndOffsets are not supported yet."
-    if request.warmup_tasks:
-        return "WarmupTasks are not supported yet."
     if request.topology is not None and any(each.source_topic_regex for each in request.topology.subtopologies):
         return "Regular expressions for source topics are not supported yet."
     return None
 
 
 def _what_is_wrong(request: StreamsGroupHeartbeatRequest) -> str | None:
-    for name, value in (("MemberId", request.member_id), ("GroupId", request.group_id), ("RackId", request.rack_id)):
+    for name, value in (
+        ("MemberId", request.member_id),
+        ("GroupId", request.group_id),
+        ("InstanceId", request.instance_id),
+        ("RackId", request.rack_id),
+    ):
         if value is not None and all(character <= " " for character in value):
             return f"{name} can't be empty."
     epoch = request.member_epoch
@@ -136,7 +134,7 @@ def _what_is_wrong(request: StreamsGroupHeartbeatRequest) -> str | None:
             if listed is None or listed:
                 return f"{name} must be empty when (re-)joining."
         return "Topology must be non-null when (re-)joining." if request.topology is None else None
-    if epoch == AWAY_EPOCH:
+    if epoch == AWAY_EPOCH and request.instance_id is None:
         return "InstanceId can't be null."
     if epoch < AWAY_EPOCH:
         return f"MemberEpoch is {epoch}, but must be greater than or equal to -2."

@@ -1,7 +1,9 @@
-"""TxnOffsetCommit (28), versions 0-5: store offsets of a group, which become valid when the transaction commits.
+"""TxnOffsetCommit (28), versions 0-6: store offsets of a group, which become valid when the transaction commits.
 
 - v3: member, generation and static member are checked (KIP-447). v4: TRANSACTION_ABORTABLE. v5: this request adds the
   group's partition to the transaction (KIP-890); in earlier versions it is only looked up.
+- v6: topics by id; an unknown one is UNKNOWN_TOPIC_ID. A group that does not exist is GROUP_ID_NOT_FOUND and an old
+  epoch STALE_MEMBER_EPOCH, both ILLEGAL_GENERATION before (KIP-1319).
 - Before v2 the answer is COORDINATOR_NOT_AVAILABLE instead of COORDINATOR_LOAD_IN_PROGRESS, which those clients do not
   know.
 - Partitions that do not exist are refused first, each by UNKNOWN_TOPIC_OR_PARTITION. If no others are left, the
@@ -38,6 +40,7 @@ from kpywire.messages.txn_offset_commit import (
 LOADING_FROM = 2
 ABORTABLE_FROM = 4
 ADDS_FROM = 5
+IDS_FROM = 6
 WRITTEN_TOGETHER = 2_048
 """The most offsets of a large commit that are written together."""
 
@@ -93,7 +96,8 @@ def _parts(topic: TxnOffsetCommitRequestTopic) -> Iterator[TxnOffsetCommitReques
     """The topic, or topics of the same name with a few of its partitions each."""
     partitions = topic.partitions
     for start in range(0, len(partitions) or 1, STEP_ELEMENTS):
-        yield TxnOffsetCommitRequestTopic(name=topic.name, partitions=partitions[start : start + STEP_ELEMENTS])
+        some = partitions[start : start + STEP_ELEMENTS]
+        yield TxnOffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=some)
 
 
 def _together(
@@ -122,7 +126,7 @@ def _alike(
     for topic in topics:
         for each in topic.partitions:
             of_each = error_codes.OFFSET_METADATA_TOO_LARGE if place in refused else code
-            answers.add(topic.name, each.partition_index, of_each)
+            answers.add(topic, each.partition_index, of_each)
             place += 1
             if place % STEP_ELEMENTS == 0:
                 yield
@@ -149,15 +153,22 @@ def _existing(
     """The topics with those of their partitions that exist. The others are refused."""
     existing = []
     for topic in asked:
-        known = broker.image.topics.get(topic.name)
+        if answers.by_id:
+            known, unknown = broker.image.topics_by_id.get(topic.topic_id), error_codes.UNKNOWN_TOPIC_ID
+        else:
+            known = broker.image.topics.get(topic.name)
+            unknown = error_codes.UNKNOWN_TOPIC_OR_PARTITION
         if known is None:
-            answers.partitions_of(topic.name)
-        found = [each for each in topic.partitions if known is not None and each.partition_index in known.partitions]
+            answers.refuse_all(topic, unknown)
+            continue
+        named = TxnOffsetCommitRequestTopic(name=known.name, topic_id=known.id, partitions=[])
         for each in topic.partitions:
-            if known is None or each.partition_index not in known.partitions:
-                answers.add(topic.name, each.partition_index, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
-        if found:
-            existing.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=found))
+            if each.partition_index in known.partitions:
+                named.partitions.append(each)
+            else:
+                answers.add(named, each.partition_index, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+        if named.partitions:
+            existing.append(named)
     return existing
 
 
@@ -220,39 +231,52 @@ def _commit(broker: Context, request: TxnOffsetCommitRequest, call: Call, answer
     )
 
 
+_Topic = TxnOffsetCommitRequestTopic | TxnOffsetCommitResponseTopic
+
+
 class _Answers:
     """The refusals and the coordinator's answers, each topic once (``TxnOffsetCommitResponse.Builder``)."""
 
     def __init__(self, version: int) -> None:
         self._version = version
-        self._topics: dict[str, TxnOffsetCommitResponseTopic] = {}
+        self.by_id = version >= IDS_FROM
+        """Whether requests and responses have topics by their ids."""
+        self._topics: dict[str | bytes, TxnOffsetCommitResponseTopic] = {}
 
-    def add(self, topic: str, index: int, code: int) -> None:
+    def add(self, topic: _Topic, index: int, code: int) -> None:
         """Add the answer of one partition."""
         if code == error_codes.COORDINATOR_LOAD_IN_PROGRESS and self._version < LOADING_FROM:
             code = error_codes.COORDINATOR_NOT_AVAILABLE
         answer = TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
-        self.partitions_of(topic).append(answer)
+        self._of(topic).partitions.append(answer)
 
-    def partitions_of(self, topic: str) -> list[TxnOffsetCommitResponsePartition]:
+    def _of(self, topic: _Topic) -> TxnOffsetCommitResponseTopic:
         """The answers for a topic. The topic is in the response from now on, even if there are none."""
-        found = self._topics.get(topic)
+        key = topic.topic_id if self.by_id else topic.name
+        found = self._topics.get(key)
         if found is None:
-            found = self._topics[topic] = TxnOffsetCommitResponseTopic(name=topic, partitions=[])
-        return found.partitions
+            found = TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=[])
+            self._topics[key] = found
+        return found
+
+    def refuse_all(self, topic: TxnOffsetCommitRequestTopic, code: int) -> None:
+        """Add one error for all partitions of a topic, which is in the response even if it has none."""
+        self._of(topic)
+        for each in topic.partitions:
+            self.add(topic, each.partition_index, code)
 
     def refuse(self, topics: list[TxnOffsetCommitRequestTopic], code: int) -> TxnOffsetCommitResponse:
         """The response with one error for all partitions of these topics."""
         for topic in topics:
             for each in topic.partitions:
-                self.add(topic.name, each.partition_index, code)
+                self.add(topic, each.partition_index, code)
         return self.response()
 
     def merge(self, response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
         """The refusals, followed by the coordinator's answers."""
         for topic in response.topics:
             for each in topic.partitions:
-                self.add(topic.name, each.partition_index, each.error_code)
+                self.add(topic, each.partition_index, each.error_code)
         return self.response()
 
     def response(self) -> TxnOffsetCommitResponse:

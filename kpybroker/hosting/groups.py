@@ -33,6 +33,10 @@ _OF_A_GROUP: Final = {
     "streams_heartbeat_interval_ms": "streams.heartbeat.interval.ms",
     "streams_assignment_interval_ms": "streams.assignment.interval.ms",
     "streams_num_standby_replicas": "streams.num.standby.replicas",
+    "streams_rack_aware_assignment_tags": "streams.rack.aware.assignment.tags",
+    "streams_task_offset_interval_ms": "streams.task.offset.interval.ms",
+    "streams_acceptable_recovery_lag": "streams.acceptable.recovery.lag",
+    "streams_assignor_name": "streams.assignor.name",
     "streams_initial_rebalance_delay_ms": "streams.initial.rebalance.delay.ms",
 }
 """The settings that a group may have of its own, with the names of their configs."""
@@ -91,7 +95,7 @@ def _kind(
 
 
 def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
-    from kpybroker.config.group import effective, within
+    from kpybroker.config.group import effective, registered_assignors, within
     from kpybroker.groups.settings import GroupSettings, assignor_names
 
     def overrides_of(group_id: str) -> Mapping[str, Any]:
@@ -127,6 +131,10 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         streams_heartbeat_interval_ms=config["group.streams.heartbeat.interval.ms"],
         streams_assignment_interval_ms=config["group.streams.assignment.interval.ms"],
         streams_num_standby_replicas=config["group.streams.num.standby.replicas"],
+        streams_rack_aware_assignment_tags=tuple(config["group.streams.rack.aware.assignment.tags"]),
+        streams_task_offset_interval_ms=config["group.streams.task.offset.interval.ms"],
+        streams_acceptable_recovery_lag=config["group.streams.acceptable.recovery.lag"],
+        streams_assignor_name=registered_assignors(config)[0],
         streams_initial_rebalance_delay_ms=config["group.streams.initial.rebalance.delay.ms"],
         overrides_of=overrides_of,
     )

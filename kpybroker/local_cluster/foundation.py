@@ -151,5 +151,13 @@ def _format_late_comers(nodes: Sequence[Node], foundation: Foundation) -> None:
 def _format(node: Node, cluster_id: str, voters: Sequence[Voter], rng: random.Random) -> None:
     data = str(node.data.absolute())
     levels = choose_levels(None, {}, dynamic_quorum=True)
-    formatting = Formatting(cluster_id, node.id, [data], data, levels, voter_set(voters) if voters else None)
+    formatting = Formatting(
+        cluster_id,
+        node.id,
+        [data],
+        data,
+        levels,
+        voter_set(voters) if voters else None,
+        is_controller=node.controller is not None,
+    )
     format_directories(RealDisk(), formatting, rng, time.time_ns() // 1_000_000)

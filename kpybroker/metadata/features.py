@@ -42,6 +42,9 @@ DEPENDENCIES: Mapping[tuple[str, int], Mapping[str, int]] = {
 }
 """The lowest levels of other features that a level of a feature needs (``FeatureVersion.dependencies``)."""
 
+NEVER_LOWERED = frozenset((metadata_version.FEATURE_NAME, KRAFT_VERSION))
+"""The features that Kafka does not lower once a level has changed what the metadata log holds."""
+
 
 def default_level(name: str, level: int) -> int:
     """The level at which ``format`` finalises a feature when ``metadata.version`` is ``level``."""
@@ -84,7 +87,14 @@ def refusal(finalized: Mapping[str, int]) -> str | None:
 
 
 def remedy(finalized: Mapping[str, int]) -> str:
-    """One sentence: how a cluster of Apache Kafka disables the finalised features that are missing here."""
-    levels = {name: SUPPORTED.get(name, FeatureRange(0, 0)).highest for name in unsupported(finalized)}
+    """One sentence: how a cluster of Apache Kafka lowers the finalised features that are missing here, if it can."""
+    missing = unsupported(finalized)
+    final = sorted(NEVER_LOWERED & missing.keys())
+    if final:
+        return (
+            f"Apache Kafka never lowers {' and '.join(final)} as far, with --unsafe neither: this cluster stays with "
+            "Apache Kafka, or with a version of kpybroker that has these levels"
+        )
+    levels = {name: SUPPORTED.get(name, FeatureRange(0, 0)).highest for name in missing}
     options = " ".join(f"--feature {name}={level}" for name, level in sorted(levels.items()))
-    return f"Turn them off with Apache Kafka first: kafka-features.sh --bootstrap-server HOST:PORT downgrade {options}"
+    return f"Lower them with Apache Kafka first: kafka-features.sh --bootstrap-server HOST:PORT downgrade {options}"

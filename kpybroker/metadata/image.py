@@ -40,6 +40,7 @@ from kpywire.metadata_records.remove_user_scram_credential_record import RemoveU
 from kpywire.metadata_records.topic_record import TopicRecord
 from kpywire.metadata_records.unfence_broker_record import UnfenceBrokerRecord
 from kpywire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
+from kpywire.metadata_records.unregister_controller_record import UnregisterControllerRecord
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 from kpywire.metadata_records.zk_migration_state_record import ZkMigrationStateRecord
 
@@ -256,6 +257,13 @@ class MetadataImage:
         self.controllers[record.controller_id] = Controller.from_record(record)
         changes.controller_changed(record.controller_id)
 
+    def _apply_unregister_controller(self, record: UnregisterControllerRecord, _offset: int, changes: Changes) -> None:
+        if self.controllers.pop(record.controller_id, None) is None:
+            raise InvalidMetadata(
+                f"UnregisterControllerRecord names controller {record.controller_id}, which is not there"
+            )
+        changes.controller_changed(record.controller_id)
+
     def _apply_config(self, record: ConfigRecord, _offset: int, changes: Changes) -> None:
         resource = (record.resource_type, record.resource_name)
         configs = self.configs.setdefault(resource, {})
@@ -382,6 +390,7 @@ _APPLY: dict[type, Callable[[MetadataImage, Any, int, Changes], None]] = {
     AbortTransactionRecord: MetadataImage._abort_transaction,
     RemoveDelegationTokenRecord: MetadataImage._apply_remove_token,
     RegisterControllerRecord: MetadataImage._apply_register_controller,
+    UnregisterControllerRecord: MetadataImage._apply_unregister_controller,
     ClearElrRecord: MetadataImage._apply_clear_elr,
 }
 

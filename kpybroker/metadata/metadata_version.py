@@ -1,6 +1,6 @@
 """The levels of the feature ``metadata.version``, and what each one allows in the metadata log.
 
-Facts of Kafka 4.3.1's ``MetadataVersion``: the level of each release, whether the format of the records changed with
+Facts of Kafka 4.4.0's ``MetadataVersion``: the level of each release, whether the format of the records changed with
 it, and which versions of the records a controller at that level writes. The list of supported levels is not here but in
 ``kpybroker.metadata.features``.
 """
@@ -19,7 +19,7 @@ class MetadataVersion(NamedTuple):
 
 
 VERSIONS = tuple(
-    MetadataVersion(level, version, level in {7, 8, 11, 13, 14, 15, 17, 23, 30})
+    MetadataVersion(level, version, level in {7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
     for level, version in enumerate(
         [
             "3.3-IV3",
@@ -46,6 +46,9 @@ VERSIONS = tuple(
             "4.2-IV0",
             "4.2-IV1",
             "4.3-IV0",
+            "4.4-IV0",
+            "4.4-IV1",
+            "4.4-IV2",
         ],
         start=7,
     )
@@ -62,17 +65,21 @@ CONTROLLER_REGISTRATION: Final = 15
 DIRECTORY_ASSIGNMENT: Final = 17
 ELIGIBLE_LEADER_REPLICAS = 23
 CORDONED_LOG_DIRS = 30
+ONE_BOOTSTRAP: Final = 31
+"""From this level on no Kafka before 4.4 opens a directory, so that it is formatted as by 4.4 (KIP-1170)."""
+NETWORKS_IN_ACLS: Final = 32
+UNREGISTERED_CONTROLLERS: Final = 33
 
 
 def name_of(level: int) -> str:
-    """Kafka's name of a level, such as ``4.3-IV0``. Raises KeyError for a level that has no name."""
+    """Kafka's name of a level, such as ``4.4-IV2``. Raises KeyError for a level that has no name."""
     if not MINIMUM <= level <= LATEST:
         raise KeyError(level)
     return VERSIONS[level - MINIMUM].version
 
 
 def level_of(text: str) -> int:
-    """The level of a release (``4.3``, ``4.3.1``) or a version (``4.3-IV0``). Raises ValueError in Kafka's words."""
+    """The level of a release (``4.4``, ``4.4.0``) or a version (``4.4-IV2``). Raises ValueError in Kafka's words."""
     release = ".".join(text.split(".")[:2])
     named = {version.version: version.level for version in VERSIONS}
     named.update({version.version.split("-")[0]: version.level for version in VERSIONS})

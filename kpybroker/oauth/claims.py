@@ -19,12 +19,14 @@ class ClaimRules(NamedTuple):
     """The ``sasl.oauthbearer.*`` configs about claims."""
 
     audiences: tuple[str, ...] = ()
-    """``expected.audience``. Without any, a token that names an audience is refused, as in Kafka."""
+    """``expected.audience``. Without any, a token that names an audience is refused, as in Kafka before 4.4."""
     issuer: str | None = None
     clock_skew_s: int = 30
     scope_claim: str = "scope"
     principal_claim: str = "sub"
     """``sub.claim.name``."""
+    any_audience: bool = False
+    """``allow.unverified.audience``, if no audience is expected."""
 
 
 class Claims:
@@ -40,7 +42,7 @@ class Claims:
         for name in ("iss", "sub", "jti"):
             if not isinstance(self._claims.get(name), (str, type(None))):
                 raise self._refused(f"its {name} is not a text")
-        self._check_audience(rules.audiences)
+        self._check_audience(rules.audiences, any_audience=rules.any_audience)
         if rules.issuer is not None and self._claims.get("iss") != rules.issuer:
             raise self._refused("its issuer (iss) is not the one in sasl.oauthbearer.expected.issuer")
         self._check_scope(rules.scope_claim)
@@ -75,8 +77,10 @@ class Claims:
             raise self._refused(f"its {name} is not a number of seconds")
         return value
 
-    def _check_audience(self, expected: Sequence[str]) -> None:
+    def _check_audience(self, expected: Sequence[str], *, any_audience: bool) -> None:
         found = self._claims.get("aud")
+        if any_audience and not expected:
+            return
         if found is None:
             if expected:
                 raise self._refused("it has no audience (aud), and sasl.oauthbearer.expected.audience is set")

@@ -64,7 +64,7 @@ from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 from kpywire.record import assemble, encode_record, read_batch
 from kpywire.skim import skim_section
-from kpywire.varint import Buffer, as_int64
+from kpywire.varint import Buffer, as_int64, decode_varint
 from kpywire.walk import MOST_AT_ONCE, MOST_STEPS, Frame, InvalidRecord, TooLaborious, frames, walk
 
 _SMALLEST_BATCH_LENGTH: Final = 14
@@ -119,6 +119,7 @@ class ValidationConfig:
         "compressed_at_once_bytes",
         "level",
         "log_append_time",
+        "max_decompressed_message_bytes",
         "max_inflated_bytes",
         "max_message_bytes",
         "rules",
@@ -139,6 +140,7 @@ class ValidationConfig:
         compression_level: int | None = None,
         segment_bytes: int = 1 << 30,
         max_inflated_bytes: int | None = None,
+        max_decompressed_message_bytes: int = (1 << 31) - 9,
     ) -> None:
         """``compression_type`` is ``producer``, ``uncompressed`` or a codec; ``compression_level`` is that codec's.
 
@@ -155,6 +157,7 @@ class ValidationConfig:
             "compression_level": compression_level,
             "segment_bytes": segment_bytes,
             "max_inflated_bytes": max_inflated_bytes,
+            "max_decompressed_message_bytes": max_decompressed_message_bytes,
         }
         """The arguments, from which another process makes the same config."""
         self.max_message_bytes = max_message_bytes
@@ -171,6 +174,7 @@ class ValidationConfig:
         self.level = compression_level
         self.segment_bytes = segment_bytes
         self.max_inflated_bytes = max_inflated_bytes or max(_INFLATED_BYTES, 8 * max_message_bytes)
+        self.max_decompressed_message_bytes = max_decompressed_message_bytes
         self.compressed_at_once_bytes = _compressed_at_once_bytes(self.codec, compression_level)
         """The largest section that is compressed again at once."""
 
@@ -275,7 +279,7 @@ def validate(
     ):
         _refuse_header(records, BatchHeader._make(fields), config)
     target = codec if config.codec is None else config.codec
-    section: Buffer = _inflate(codec, records, config.max_inflated_bytes, at_once=at_once) if codec else records
+    section: Buffer = _inflate(codec, records, config, at_once=at_once) if codec else records
     start, steps = 0 if codec else HEADER_BYTES, MOST_AT_ONCE if at_once else MOST_STEPS
     try:
         lowest, highest, in_order, keyed = skim_section(section, count, fields[BASE_TIMESTAMP], start, steps)
@@ -345,21 +349,43 @@ def restamp(batch: bytearray | memoryview, partition_leader_epoch: int, base_off
     _stamp(batch, 0, base_offset, len(batch) - LENGTH_END, partition_leader_epoch)
 
 
-def _inflate(codec: int, records: bytes | memoryview, max_bytes: int, *, at_once: bool) -> bytes:
+def _inflate(codec: int, records: bytes | memoryview, config: ValidationConfig, *, at_once: bool) -> bytes:
     section = records[HEADER_BYTES:]
-    most_parts = ANY_PARTS
+    max_bytes, most_parts = config.max_inflated_bytes, ANY_PARTS
     if at_once:
         if len(section) > BYTES_AT_ONCE:
             raise Laborious
         max_bytes, most_parts = min(max_bytes, BYTES_AT_ONCE), PARTS_AT_ONCE
     try:
-        return decompress(codec, section, max_bytes, most_parts)
+        inflated = decompress(codec, section, max_bytes, most_parts)
+        if len(inflated) > config.max_decompressed_message_bytes:
+            _check_sizes(inflated, config.max_decompressed_message_bytes, at_once=at_once)
+        return inflated
     except TooLarge as error:
         if at_once:
             raise Laborious from None
         raise Refused(error_codes.MESSAGE_TOO_LARGE, str(error)) from None
     except Malformed as error:
         raise Refused(error_codes.UNKNOWN_SERVER_ERROR, str(error)) from None
+
+
+def _check_sizes(section: bytes, most_bytes: int, *, at_once: bool) -> None:
+    """Refuse a batch with a record of more bytes than may be (``max.decompressed.message.bytes``). What is wrong
+    with its records otherwise is found later."""
+    position = count = 0
+    while position < len(section):
+        try:
+            size, position = decode_varint(section, position)
+        except Malformed:
+            return
+        count += 1
+        _check_labour(count, at_once=at_once)
+        if size > most_bytes:
+            text = f"Invalid record size: {size} exceeds the configured maximum record size of {most_bytes}."
+            raise Refused(error_codes.INVALID_RECORD, text)
+        if size < 0 or count > MOST_STEPS:
+            return
+        position += size
 
 
 def _bad_record(error: InvalidRecord | TooLaborious, section: Buffer, count: int, *, at_once: bool) -> Exception:

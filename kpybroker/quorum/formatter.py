@@ -1,10 +1,13 @@
 """The files that ``format`` and the first start write into empty log directories (Kafka's ``Formatter`` and
 ``StorageTool``).
 
-Every directory gets its ``meta.properties`` and ``bootstrap.checkpoint``; the metadata directory of a quorum with
-initial controllers also gets the snapshot that names its voters. A directory is formatted once its ``meta.properties``
-is there, which is written last. The metadata directory is formatted after all others. A formatted directory is never
-formatted again: a voter that forgot its vote could vote twice.
+Every directory gets its ``meta.properties``, and the metadata directory of a controller a snapshot that names its
+voters and holds the records that the first leader writes to the log (KIP-1170). At levels that Kafka 4.3 has, these
+records are in the ``bootstrap.checkpoint`` of every directory instead, where 4.3 reads them; 4.4 does, too.
+
+A directory is formatted once its ``meta.properties`` is there, which is written last. The metadata directory is
+formatted after all others. A formatted directory is never formatted again: a voter that forgot its vote could vote
+twice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,24 +15,32 @@ from random import Random
 from typing import NamedTuple
 
 from kpybroker.config.endpoints import HIGHEST_PORT
+from kpybroker.controller.activation import bootstrap_levels
 from kpybroker.metadata import features, metadata_version
 from kpybroker.metadata.image import KRAFT_VERSION
 from kpybroker.metadata.topic import directory_is_reserved
 from kpybroker.quorum.metadata_log import metadata_log_path, read_checkpoint
 from kpybroker.quorum.recovery import StartRefused
-from kpybroker.raft.control_records import control_batch, kraft_version, kraft_voters, snapshot_footer, snapshot_header
+from kpybroker.raft.control_records import (
+    ControlRecord,
+    control_batch,
+    kraft_version,
+    kraft_voters,
+    snapshot_footer,
+    snapshot_header,
+)
 from kpybroker.raft.voters import Voter, VoterEndpoint, Voters, voter_set
 from kpystorage import meta_properties, snapshot
 from kpystorage.disk import Disk
 from kpystorage.meta_properties import MetaProperties
-from kpystorage.snapshot import SnapshotId
+from kpystorage.snapshot import BOOTSTRAP_ID
 from kpywire import uuid
+from kpywire.errors import Malformed
 from kpywire.metadata_records import decode_record, encode_record
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 from kpywire.record import Record, build_batch, read_batch
 
-BOOTSTRAP_SNAPSHOT = SnapshotId(0, 0)
 _MOST_DIGITS = 10
 _INT_MAX = 2**31 - 1
 _LEFT_BY_ANYBODY = frozenset(("lost+found",))
@@ -55,6 +66,8 @@ class Formatting(NamedTuple):
     """The initial controllers of a dynamic quorum; None if the configuration or another node names them."""
     users: Sequence[UserScramCredentialRecord] = ()
     """The users that the cluster begins with."""
+    is_controller: bool = True
+    """Whether the node may lead; a broker alone needs none of the records."""
 
 
 # What to finalise.
@@ -276,19 +289,34 @@ def is_empty(disk: Disk, directory: str, *, or_formatted: bool = False) -> bool:
         return False
     log_path = metadata_log_path(directory)
     left = set(disk.list_directory(log_path)) if disk.status(log_path) else set()
-    name = snapshot.snapshot_name(BOOTSTRAP_SNAPSHOT)
+    name = snapshot.snapshot_name(BOOTSTRAP_ID)
     return left <= {name, name + snapshot.PARTIAL}
 
 
 def read_bootstrap_records(disk: Disk, metadata_directory: str) -> list[object]:
-    """The records of ``bootstrap.checkpoint``, or those of the newest features if there is none. Raises Malformed."""
+    """The records that the first leader of the cluster writes to the log.
+
+    Kafka 4.4 keeps them in the snapshot that formatting writes (KIP-1170), earlier versions in
+    ``bootstrap.checkpoint``. If neither has any, they are those of the newest features. Raises Malformed.
+    """
+    name = snapshot.snapshot_name(BOOTSTRAP_ID)
+    for path in (f"{metadata_log_path(metadata_directory)}/{name}", f"{metadata_directory}/{snapshot.BOOTSTRAP}"):
+        records = _records_of(disk, path)
+        if records:
+            if metadata_version.FEATURE_NAME not in bootstrap_levels(records):
+                raise Malformed(f"{path}: no level of {metadata_version.FEATURE_NAME} is among its records")
+            return records
+    return list(bootstrap_records({metadata_version.FEATURE_NAME: metadata_version.LATEST}))
+
+
+def _records_of(disk: Disk, path: str) -> list[object]:
     try:
-        data = disk.read(f"{metadata_directory}/{snapshot.BOOTSTRAP}")
+        data = disk.read(path)
     except FileNotFoundError:
-        return list(bootstrap_records({metadata_version.FEATURE_NAME: metadata_version.LATEST}))
+        return []
     return [
         decode_record(record.value or b"")
-        for header, batch in read_checkpoint(data, snapshot.BOOTSTRAP)
+        for header, batch in read_checkpoint(data, path.rpartition("/")[2])
         if not header.is_control
         for record in read_batch(batch, header)
     ]
@@ -351,27 +379,32 @@ def new_uuid(rng: Random, taken: "set[bytes | None] | frozenset[bytes | None]" =
 
 def _format(disk: Disk, formatting: Formatting, directory: str, directory_id: bytes, now_ms: int) -> None:
     make_directories(disk, directory)
-    records = [
-        Record(timestamp=now_ms, value=encode_record(record, 0))
-        for record in (*bootstrap_records(formatting.levels), *formatting.users)
-    ]
-    batches = [
-        control_batch([snapshot_header(0)], 0, 0, now_ms),
-        build_batch(records, base_offset=1, partition_leader_epoch=0),
-        control_batch([snapshot_footer()], 1 + len(records), 0, now_ms),
-    ]
-    snapshot.write_batches(disk, f"{directory}/{snapshot.BOOTSTRAP}", batches)
-    if directory == formatting.metadata_directory and formatting.voters is not None:
-        header = [
-            snapshot_header(now_ms),
-            kraft_version(formatting.levels[KRAFT_VERSION]),
-            kraft_voters(formatting.voters),
-        ]
+    records = [encode_record(record, 0) for record in (*bootstrap_records(formatting.levels), *formatting.users)]
+    as_kafka_4_3 = formatting.levels[metadata_version.FEATURE_NAME] < metadata_version.ONE_BOOTSTRAP
+    if as_kafka_4_3:
+        batches = _checkpoint([snapshot_header(0)], records, now_ms)
+        snapshot.write_batches(disk, f"{directory}/{snapshot.BOOTSTRAP}", batches)
+        records = []
+    needs_snapshot = formatting.voters is not None if as_kafka_4_3 else formatting.is_controller
+    if directory == formatting.metadata_directory and needs_snapshot:
+        header = [snapshot_header(now_ms)]
+        if formatting.levels[KRAFT_VERSION] > 0:
+            header.append(kraft_version(formatting.levels[KRAFT_VERSION]))
+        if formatting.voters is not None:
+            header.append(kraft_voters(formatting.voters))
         log_path = metadata_log_path(directory)
         make_directories(disk, log_path)
-        footer = control_batch([snapshot_footer()], len(header), 0, now_ms)
-        snapshot.write(disk, log_path, BOOTSTRAP_SNAPSHOT, [control_batch(header, 0, 0, now_ms), footer])
+        snapshot.write(disk, log_path, BOOTSTRAP_ID, _checkpoint(header, records, now_ms))
     meta_properties.write(disk, directory, MetaProperties(formatting.cluster_id, formatting.node_id, directory_id))
+
+
+def _checkpoint(header: Sequence[ControlRecord], records: Sequence[bytes], now_ms: int) -> list[bytes]:
+    """The batches of a snapshot at offset 0."""
+    batches = [control_batch(header, 0, 0, now_ms)]
+    if records:
+        values = [Record(timestamp=now_ms, value=value) for value in records]
+        batches.append(build_batch(values, base_offset=len(header), partition_leader_epoch=0))
+    return [*batches, control_batch([snapshot_footer()], len(header) + len(records), 0, now_ms)]
 
 
 def make_directories(disk: Disk, path: str) -> None:

@@ -16,7 +16,7 @@ from kpybroker.quorum.metadata_log import MetadataLog
 from kpybroker.raft import control_records
 from kpybroker.raft.roles import ElectionState
 from kpybroker.raft.voters import Voter, VoterHistory
-from kpystorage.snapshot import SnapshotId, snapshot_name
+from kpystorage.snapshot import BOOTSTRAP_ID, SnapshotId, snapshot_name
 from kpywire.batch import BatchHeader
 from kpywire.errors import Malformed
 from kpywire.metadata_records import decode_record
@@ -131,7 +131,7 @@ def _load_snapshot(log: MetadataLog, snapshot: SnapshotId, loader: Loader, histo
     for header, batch in log.read_snapshot(snapshot):
         if header.is_control:
             complete = control_records.read_control_batch(header, batch, history, snapshot.end_offset - 1)
-        else:
+        elif snapshot != BOOTSTRAP_ID:  # its records are not in the log before the first leader writes them there
             records += _records(header, batch)
     if not complete:
         raise Malformed(f"{snapshot_name(snapshot)} has no footer")

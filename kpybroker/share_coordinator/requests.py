@@ -1,7 +1,7 @@
 """The decisions on requests about one share partition, with Kafka's checks in Kafka's order.
 
-- INVALID_REQUEST: a negative partition, or a share partition that was not initialised.
-- FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH: an epoch below the newest one; -1 is not compared.
+- INVALID_REQUEST: a negative partition or epoch, or a share partition that was not initialised.
+- FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH: an epoch below the newest one.
 - UNKNOWN_TOPIC_OR_PARTITION: the topic is not in the metadata.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kpybroker.share_coordinator.record import Deletion, Record, Snapshot, Update
-from kpybroker.share_coordinator.shard import NO_EPOCH, ShareShard, ShareState
+from kpybroker.share_coordinator.shard import ShareShard, ShareState
 from kpybroker.share_coordinator.state_batches import UNCHANGED, StateBatch, combine
 from kpywire import error_codes
 from kpywire.messages import (
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from kpybroker.share_coordinator.events import StateRequest
 
 NEGATIVE_PARTITION = "The partition id cannot be a negative number."
+NEGATIVE_LEADER_EPOCH = "The leader epoch cannot be a negative number."
+NEGATIVE_STATE_EPOCH = "The state epoch cannot be a negative number."
 WRITE_UNINITIALIZED = "Write operation on uninitialized share partition not allowed."
 READ_UNINITIALIZED = "Read operation on uninitialized share partition not allowed."
 
@@ -40,7 +42,7 @@ def initialize(shard: ShareShard, request: StateRequest, decision: Decision) -> 
     key, part = request.key, request.part
     state = shard.states.get(key)
     refusal = (
-        _negative(request)
+        _negative(request, state_epoch=part.state_epoch)
         or _fenced(
             part.state_epoch, None if state is None else state.newest_state_epoch, error_codes.FENCED_STATE_EPOCH
         )
@@ -71,7 +73,7 @@ def write(shard: ShareShard, request: StateRequest, decision: Decision) -> Any:
 def read(shard: ShareShard, request: StateRequest, decision: Decision) -> Any:
     """Answer with the state, and note the leader epoch of the reader if it is newer."""
     part = request.part
-    state, refusal = _initialized(shard, request, decision, READ_UNINITIALIZED, NO_EPOCH)
+    state, refusal = _initialized(shard, request, decision, READ_UNINITIALIZED, None)
     result = _result(part, refusal)
     if state is None:
         return result
@@ -83,7 +85,7 @@ def read(shard: ShareShard, request: StateRequest, decision: Decision) -> Any:
         )
         for first, last, count, delivery_state in current.batches
     ]
-    if part.leader_epoch not in (NO_EPOCH, state.newest_leader_epoch):
+    if part.leader_epoch != state.newest_leader_epoch:
         complete = current.delivery_complete_count
         decision.write(_change(state, decision, current.start_offset, complete, part.leader_epoch, ()))
     return result
@@ -121,12 +123,16 @@ def _change(
     leader_epoch: int,
     batches: Sequence[StateBatch],
 ) -> Record:
-    """The record of a change: mostly an update, and a snapshot after a number of updates."""
+    """The record of a change: mostly an update, and a snapshot after a number of updates. The start never goes back."""
     current = state.current
+    if start_offset == current.start_offset:
+        delivery_complete_count = max(delivery_complete_count, current.delivery_complete_count)
+    elif start_offset < current.start_offset:
+        delivery_complete_count = current.delivery_complete_count
+    start_offset = max(start_offset, current.start_offset)
     if state.updates < decision.settings.updates_per_snapshot:
         new = combine((), batches, start_offset)
         return Update(current.key, current.snapshot_epoch, leader_epoch, start_offset, delivery_complete_count, new)
-    start_offset = current.start_offset if start_offset == UNCHANGED else start_offset
     return current._replace(
         snapshot_epoch=current.snapshot_epoch + 1,
         leader_epoch=leader_epoch,
@@ -139,12 +145,12 @@ def _change(
 
 
 def _initialized(
-    shard: ShareShard, request: StateRequest, decision: Decision, uninitialized: str, state_epoch: int
+    shard: ShareShard, request: StateRequest, decision: Decision, uninitialized: str, state_epoch: int | None
 ) -> tuple[ShareState | None, Refusal | None]:
     """The state that a leader may read or write, or the reason why it may not. ``uninitialized`` says that there is
-    none."""
+    none. Who reads has no ``state_epoch``."""
     state = shard.states.get(request.key)
-    refusal = _negative(request)
+    refusal = _negative(request, request.part.leader_epoch, state_epoch)
     if refusal is None and state is None:
         refusal = (error_codes.INVALID_REQUEST, uninitialized)
     if state is None or refusal is not None:
@@ -157,12 +163,19 @@ def _initialized(
     return (state, None) if refusal is None else (None, refusal)
 
 
-def _negative(request: StateRequest) -> Refusal | None:
-    return (error_codes.INVALID_REQUEST, NEGATIVE_PARTITION) if request.key.partition < 0 else None
+def _negative(request: StateRequest, leader_epoch: int | None = None, state_epoch: int | None = None) -> Refusal | None:
+    for number, text in (
+        (request.key.partition, NEGATIVE_PARTITION),
+        (leader_epoch, NEGATIVE_LEADER_EPOCH),
+        (state_epoch, NEGATIVE_STATE_EPOCH),
+    ):
+        if number is not None and number < 0:
+            return error_codes.INVALID_REQUEST, text
+    return None
 
 
-def _fenced(epoch: int, newest: int | None, code: int) -> Refusal | None:
-    if newest is None or epoch in (NO_EPOCH, newest) or epoch > newest:
+def _fenced(epoch: int | None, newest: int | None, code: int) -> Refusal | None:
+    if newest is None or epoch is None or epoch >= newest:
         return None
     return code, error_codes.message(code)
 

@@ -1,20 +1,23 @@
 """Merging the delivery states of ranges of offsets (Kafka: ``PersisterStateBatchCombiner``).
 
 Where two ranges overlap, the newer state counts: that with the higher delivery count, then that with the higher state.
-Ranges next to each other with equal states become one where the merge meets them; like Kafka's, it does not look back
-at ranges that it has left behind, so equal neighbours can remain.
+Ranges next to each other with equal states become one.
 
-A range that ends before it begins is left out: a merge with one might never end, as in Kafka.
+A range that ends before it begins is left out.
 
 Invariant: each offset has the newest of the states that were given for it, and ranges do not overlap.
 """
 
 from collections.abc import Iterable, Sequence
-from heapq import heapify, heappop, heappush
+from operator import itemgetter
 from typing import NamedTuple
 
 UNCHANGED = -1
 """A start offset that stands for the one before."""
+
+
+Newness = tuple[int, int]
+"""The order in which states of one offset follow each other: delivery count and state."""
 
 
 class StateBatch(NamedTuple):
@@ -26,7 +29,7 @@ class StateBatch(NamedTuple):
     delivery_state: int
 
     @property
-    def newness(self) -> tuple[int, int]:
+    def newness(self) -> Newness:
         """The order in which states of one offset follow each other."""
         return self.delivery_count, self.delivery_state
 
@@ -34,28 +37,33 @@ class StateBatch(NamedTuple):
 def combine(before: Sequence[StateBatch], new: Sequence[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
     """Merge new batches into those before. Offsets below ``start_offset`` are left out, unless it is `UNCHANGED`."""
     batches = _from(start_offset, (*before, *new))
-    if not batches:
-        return ()
-    heapify(batches)
-    combined = []
-    batch = heappop(batches)
-    while batches:
-        following = batches[0]
-        if following == batch:
-            heappop(batches)
-        elif following.first_offset <= batch.last_offset:
-            heappop(batches)
-            for piece in _merged(batch, following):
-                heappush(batches, piece)
-            batch = heappop(batches)
-        elif following.first_offset == batch.last_offset + 1 and following.newness == batch.newness:
-            heappop(batches)
-            batch = batch._replace(last_offset=max(following.last_offset, batch.last_offset))
+    if len(batches) < 2:
+        return tuple(batches)
+    edges = [(batch.first_offset, 1, batch.newness) for batch in batches]
+    edges += [(batch.last_offset + 1, -1, batch.newness) for batch in batches]
+    edges.sort(key=itemgetter(0))
+    combined: list[StateBatch] = []
+    covering: dict[Newness, int] = {}
+    since = edges[0][0]
+    for offset, step, newness in edges:
+        if offset > since and covering:
+            _append(combined, StateBatch(since, offset - 1, *max(covering)))
+        since = offset
+        left = covering.get(newness, 0) + step
+        if left:
+            covering[newness] = left
         else:
-            combined.append(batch)
-            batch = heappop(batches)
-    combined.append(batch)
+            del covering[newness]
     return tuple(combined)
+
+
+def _append(combined: list[StateBatch], batch: StateBatch) -> None:
+    """Add the next range. Neighbours with equal states become one."""
+    last = combined[-1] if combined else None
+    if last is not None and last.last_offset + 1 == batch.first_offset and last.newness == batch.newness:
+        combined[-1] = last._replace(last_offset=batch.last_offset)
+    else:
+        combined.append(batch)
 
 
 def _from(start_offset: int, batches: Iterable[StateBatch]) -> list[StateBatch]:
@@ -64,19 +72,3 @@ def _from(start_offset: int, batches: Iterable[StateBatch]) -> list[StateBatch]:
         for batch in batches
         if start_offset <= batch.last_offset >= batch.first_offset
     ]
-
-
-def _merged(batch: StateBatch, following: StateBatch) -> Iterable[StateBatch]:
-    """The pieces that two overlapping batches are replaced by. ``following`` does not begin before ``batch``."""
-    if following.newness == batch.newness:
-        yield batch._replace(last_offset=max(batch.last_offset, following.last_offset))
-    elif following.newness < batch.newness:
-        yield batch
-        if following.last_offset > batch.last_offset:
-            yield following._replace(first_offset=batch.last_offset + 1)
-    else:
-        if batch.first_offset < following.first_offset:
-            yield batch._replace(last_offset=following.first_offset - 1)
-        yield following
-        if batch.last_offset > following.last_offset:
-            yield batch._replace(first_offset=following.last_offset + 1)

@@ -140,6 +140,7 @@ class OidcProvider:
             f"{prefix}.oauthbearer.sasl.server.callback.handler.class": handler,
             f"{prefix}.sasl.oauthbearer.jwks.endpoint.url": self.jwks_url,
             f"{prefix}.sasl.oauthbearer.expected.audience": self.audience or "",
+            f"{prefix}.sasl.oauthbearer.allow.unverified.audience": "false" if self.audience else "true",
             f"{prefix}.sasl.oauthbearer.expected.issuer": self.issuer,
             "kpybroker.oauthbearer.allowed.urls": f"{self.jwks_url},{self.token_url}",
         }

@@ -19,7 +19,7 @@ _HEAD = """\
 
 Written by `make tables`; edit `kpybroker/config/honoured.py` instead.
 
-kpybroker knows every config of Apache Kafka 4.3 by name, type, default and valid values: it checks them, shows them in
+kpybroker knows every config of Apache Kafka 4.4 by name, type, default and valid values: it checks them, shows them in
 DescribeConfigs with their sources and synonyms, and stores what AlterConfigs sets. What they do here is in the last
 column:
 

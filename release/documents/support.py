@@ -1,9 +1,9 @@
 """docs/support.md: the APIs and features of Kafka that are served, from the tables that serve them.
 
-A test compares the file with it, and demands that every API of Kafka is served.
+A test compares the file with it, and demands that every API of Kafka is served, or is in the table of what is not yet.
 """
 
-from kpybroker.handlers import OF_ZOOKEEPER_MODE, controller_versions, home_of, served_versions
+from kpybroker.handlers import NOT_YET, OF_ZOOKEEPER_MODE, NotYet, controller_versions, home_of, served_versions
 from kpybroker.metadata.features import SUPPORTED
 from kpywire.api import API_KEYS
 from release.documents import kips
@@ -18,7 +18,7 @@ _HEAD = """\
 
 Written by `make tables` from the code; edit `release/documents/support.py` or the handlers instead.
 
-ApiVersions advertises exactly what is in this table, so clients know it too. The reference is Apache Kafka 4.3.
+ApiVersions advertises exactly what is in this table, so clients know it too. The reference is Apache Kafka 4.4.
 """
 
 
@@ -44,8 +44,14 @@ def _served() -> str:
 
 
 def _missing() -> str:
+    apis = {api.module: api.name for api in API_KEYS.values()}
     rows = [f"| {name} | {means} |\n" for name, means in MISSING]
+    rows += [f"| {apis[name]}{_newer_than(each)} | {each.reason} |\n" for name, each in NOT_YET.items()]
     return "".join(["\n## What is not there yet\n\n| | what it means today |\n|---|---|\n", *rows])
+
+
+def _newer_than(each: NotYet) -> str:
+    return "" if each.newest is None else f", versions above {each.newest}"
 
 
 def _features() -> str:

@@ -30,6 +30,11 @@ class SnapshotId(NamedTuple):
     epoch: int
 
 
+BOOTSTRAP_ID = SnapshotId(0, 0)
+"""The snapshot that formatting writes. It names the voters, and from Kafka 4.4 on it holds the records that the first
+leader writes to the log (KIP-1170). It stands for no part of the log."""
+
+
 def snapshot_name(snapshot: SnapshotId) -> str:
     return f"{snapshot.end_offset:020d}-{snapshot.epoch:010d}{SUFFIX}"
 

@@ -49,7 +49,8 @@ def authorizer(*acls: AccessControlEntryRecord, allows_without_acl: bool = False
         ([acl("*", Operation.WRITE, pattern=PatternType.PREFIXED)], set(), {Operation.WRITE}),
         ([acl("", Operation.WRITE, pattern=PatternType.PREFIXED)], {Operation.WRITE}, set()),
         ([acl("t", Operation.WRITE, host=HOST)], {Operation.WRITE}, set()),
-        ([acl("t", Operation.WRITE, host="10.0.0.0/8")], set(), {Operation.WRITE}),
+        ([acl("t", Operation.WRITE, host="10.0.0.0/8")], {Operation.WRITE}, set()),
+        ([acl("t", Operation.WRITE, host="10.1.0.0/16")], set(), {Operation.WRITE}),
         ([acl("t", Operation.WRITE, principal="User:*")], {Operation.WRITE}, set()),
         (
             [acl("t", Operation.ALL), acl("t", Operation.READ, Permission.DENY)],

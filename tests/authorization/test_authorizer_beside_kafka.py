@@ -24,7 +24,21 @@ PRINCIPALS: Final = ("User:a", "User:b", "User:*", "User:a:b", "Team:a", "Team:*
 # Kafka fails for a user whose name is an asterisk: it builds a set of that principal and the wildcard, which are equal.
 PEOPLE: Final = tuple(each.partition(":") for each in (*PRINCIPALS, "User:super", "Super:super") if each != "User:*")
 HOSTS: Final = ("10.0.0.7", "10.0.0.8", "::1", "::ffff:10.0.0.7", "fe80::1")
-ACL_HOSTS: Final = ("*", "*", "10.0.0.7", "0:0:0:0:0:0:0:1", "::1", "10.0.0.0/8", "nonsense!", "")
+ACL_HOSTS: Final = (
+    "*",
+    "*",
+    "10.0.0.7",
+    "0:0:0:0:0:0:0:1",
+    "::1",
+    "10.0.0.0/8",
+    "10.0.0.8/31",
+    "0.0.0.0/0",
+    "::/1",
+    "fe80::/10",
+    "/8",
+    "nonsense!",
+    "",
+)
 NAMES: Final = ("a", "b", "aa", "ab", "ba", "aab", "abb", "abc", "*", "*a", "a*", "hardcode", "h", "é", "aé", "😀")
 ASKED_NAMES: Final = tuple(each for each in NAMES if each != "*a")
 TYPES: Final = tuple(ResourceType)[2:]

@@ -1,6 +1,7 @@
 """The authorizer while ACLs change: what it has remembered, how much of it, and before anything is known."""
 
 import logging
+import sys
 from collections.abc import Mapping
 from random import Random
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from kpybroker.authorization import authorizer as module
 from kpybroker.authorization.audit import LONGEST_NAME, MOST_LINES, log
 from kpybroker.authorization.authorizer import SUPER_USER, Authorizer
+from kpybroker.authorization.networks import address_of, holds
 from kpybroker.authorization.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
 from kpybroker.calls.call import Call
 from kpybroker.calls.client import Client
@@ -34,7 +36,7 @@ ACLS = st.builds(
     resource_name=st.sampled_from(NAMES),
     pattern_type=st.sampled_from((PatternType.LITERAL, PatternType.PREFIXED)),
     principal=st.sampled_from(("User:alice", "User:*", "User:bob")),
-    host=st.sampled_from(("*", HOST, "10.0.0.8")),
+    host=st.sampled_from(("*", HOST, "10.0.0.8", "10.0.0.0/8", "10.0.0.7/32", "10.0.0.8/30", "11.0.0.0/8")),
     operation=st.sampled_from((Operation.READ, Operation.ALL, Operation.DESCRIBE)),
     permission_type=st.sampled_from((Permission.ALLOW, Permission.ALLOW, Permission.DENY)),
 )
@@ -67,7 +69,11 @@ def plainly(acls: list[Acl], operation: Operation, name: str) -> bool:
             else each.resource_name in (name, WILDCARD)
         )
     ]
-    about = [each for each in covering if each.principal != "User:bob" and each.host in (HOST, "*")]
+    about = [
+        each
+        for each in covering
+        if each.principal != "User:bob" and (each.host in (HOST, "*") or holds(each.host, HOST))
+    ]
     if any(each.permission_type == Permission.DENY and each.operation in (operation, Operation.ALL) for each in about):
         return False
     enough = {operation, Operation.ALL, *((Operation.READ,) if operation == Operation.DESCRIBE else ())}
@@ -206,3 +212,33 @@ def test_without_an_authorizer_everybody_may_do_everything() -> None:
     assert may_with_any(Node(None), call(ALICE), Operation.WRITE, TOPIC)
     assert may_with_any(Node(authorizer(acl(operation=Operation.WRITE))), call(ALICE), Operation.WRITE, TOPIC)
     assert not may_with_any(Node(authorizer()), call(ALICE), Operation.WRITE, TOPIC)
+
+
+def work_of_a_decision(count: int) -> int:
+    """The calls of a decision that is not remembered, among ACLs that each name a network."""
+    acls = {
+        number.to_bytes(16): acl(host=f"10.{number >> 8}.{number & 255}.0/{24 + number % 9}", number=number & 255)
+        for number in range(count)
+    }
+    judge = Authorizer(frozenset(), allows_without_acl=False)
+    change(judge, acls)
+    calls = 0
+
+    def count_calls(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    address_of.cache_clear()
+    before = sys.getprofile()
+    sys.setprofile(count_calls)
+    try:
+        assert judge.allows(ALICE, "10.0.9.0", Operation.READ, TOPIC, "t")
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_a_decision_costs_the_same_among_a_hundred_networks_and_ten_thousand() -> None:
+    few, many = work_of_a_decision(100), work_of_a_decision(10_000)
+    assert abs(many - few) <= 5, (few, many)
+    assert many < 150

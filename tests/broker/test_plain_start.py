@@ -20,7 +20,7 @@ start.command(["--data", sys.argv[1], "--port", "0", "--http", "127.0.0.1:0", "-
 """
 ROOMS = {
     "kpybroker.assembly": 16,
-    "kpybroker.authorization": 4,
+    "kpybroker.authorization": 6,
     "kpybroker.calls": 11,
     "kpybroker.cli": 4,
     "kpybroker.config": 27,
@@ -47,12 +47,12 @@ ROOMS = {
     "kpybroker.transactions": 2,
     "kpystorage.compaction": 4,
     "kpywire.messages": 28,
-    "kpywire.metadata_records": 28,
+    "kpywire.metadata_records": 29,
 }
 """The number of modules that a start may import of each package, itself included. Of others it imports none.
 
 Where one more is worth its time and memory, the number grows with it."""
-MOST = 407
+MOST = 410
 """The number of all modules of ours."""
 NOT_OF_A_START = {
     "_hashlib": "the digests of OpenSSL",

@@ -285,7 +285,7 @@ def test_kafka_delegation_tokens_and_kafka_configs_work(broker: Broker) -> None:
         return done.stdout
 
     config = broker.file("alice", "alice-secret")
-    tokens, configs = "org.apache.kafka.tools.DelegationTokenCommand", "kafka.admin.ConfigCommand"
+    tokens, configs = "org.apache.kafka.tools.DelegationTokenCommand", "org.apache.kafka.tools.ConfigCommand"
     made = tool(tokens, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
     token_id, hmac, *rest = made.strip().splitlines()[-1].split()
     assert rest[:3] == ["User:alice", "User:alice", "[User:bob]"]

@@ -41,11 +41,24 @@ def test_acls_that_hold_for_no_address_are_named() -> None:
         return Entry(2, "orders", 3, "User:alice", host, 3, permission)
 
     good = [acl("*"), acl("10.0.0.7"), acl("0:0:0:0:0:0:0:1"), acl("fe80:0:0:0:0:0:0:1%eth0")]
-    assert levels(diagnoses.acls(good)) == [GOOD]
-    assert levels(diagnoses.acls([])) == [GOOD]
-    (finding,) = diagnoses.acls([*good, acl("10.0.0.0/8", 2), acl("::1"), acl("")])
+    networks = [acl("10.0.0.0/8", 2), acl("2001:db8::/32")]
+    assert levels(diagnoses.acls(good, reads_networks=False)) == [GOOD]
+    assert levels(diagnoses.acls([], reads_networks=False)) == [GOOD]
+    assert levels(diagnoses.acls([*good, *networks], reads_networks=True)) == [GOOD]
+    (finding,) = diagnoses.acls([*good, acl("10.0.0.0/40", 2), acl("::1"), acl("")], reads_networks=True)
     assert levels([finding]) == [WARNING]
-    assert "3 ACLs can match nobody, 1 of them meant to deny: User:alice from '10.0.0.0/8' on orders" in finding.message
+    text = "3 ACLs can match nobody, 1 of them meant to deny: User:alice from '10.0.0.0/40' on orders"
+    assert text in finding.message
+
+
+def test_acls_with_networks_are_named_where_nodes_may_not_know_them() -> None:
+    networks = [Entry(2, "orders", 3, "User:alice", host, 3, 2) for host in ("10.0.0.0/8", "::/0")]
+    (finding,) = diagnoses.acls(networks, reads_networks=False)
+    assert levels([finding]) == [WARNING]
+    assert "2 ACLs with a network, 2 of them meant to deny, which no Kafka before 4.4 knows" in finding.message
+    both = list(diagnoses.acls([*networks, networks[0]._replace(host="")], reads_networks=False))
+    assert levels(both) == [WARNING, WARNING]
+    assert "1 ACL can match nobody" in both[1].message
 
 
 @pytest.mark.parametrize(

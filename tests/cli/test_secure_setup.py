@@ -35,12 +35,14 @@ def test_everything_is_for_this_user_alone_and_a_second_start_keeps_it(tmp_path:
     }
     assert (directory / secure_files.JAVA).stat().st_mode & 0o777 == 0o600
     assert (directory / "meta.properties").exists()
-    formatted = (directory / "bootstrap.checkpoint").read_bytes()
+    (checkpoint,) = (directory / "__cluster_metadata-0").glob("*.checkpoint")
+    assert checkpoint.stat().st_mode & 0o077 == 0  # it holds the administrator's stored key
+    formatted = checkpoint.read_bytes()
     second = lay_out(directory, "127.0.0.1", 9093, {})
     assert second.password == first.password
     assert first.password not in repr(first)
     assert {name: (directory / name).read_bytes() for name in ours} == ours
-    assert (directory / "bootstrap.checkpoint").read_bytes() == formatted
+    assert checkpoint.read_bytes() == formatted
     assert first.settings["num.partitions"] == "3"
     entry = jaas.parse(first.settings["listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config"])
     assert entry.options == {"username": "admin", "password": first.password}

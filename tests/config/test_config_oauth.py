@@ -26,6 +26,8 @@ BASE = {
     f"{PREFIX}sasl.jaas.config": JAAS,
     f"{PREFIX}{HANDLER}": SECURED_HANDLER,
     KEYS_URL: URL,
+    "sasl.oauthbearer.expected.audience": "kafka",
+    "sasl.oauthbearer.expected.issuer": "everybody",
     "kpybroker.oauthbearer.allowed.urls": f"{URL},{TOKENS}",
 }
 NODES = {
@@ -58,7 +60,6 @@ def rules(config: BrokerConfig) -> TokenRules:
 def test_configs_are_read_with_the_prefixes_of_the_listener_and_of_the_mechanism() -> None:
     config = configured(
         **{
-            "sasl.oauthbearer.expected.issuer": "everybody",
             "listener.name.secured.sasl.oauthbearer.expected.issuer": "listener",
             f"{PREFIX}sasl.oauthbearer.expected.issuer": "mechanism",
             "listener.name.secured.sasl.oauthbearer.expected.audience": "a,b",
@@ -85,8 +86,15 @@ def test_tokens_without_a_signature_are_accepted_only_where_that_is_asked_for() 
     assert any("DANGER: listener SECURED accepts tokens without a signature" in each for each in everywhere.warnings)
 
 
-def test_missing_checks_are_warned_of() -> None:
-    warnings = configured().warnings
+NO_CHECKS = {f"sasl.oauthbearer.expected.{claim}": None for claim in ("audience", "issuer")}
+"""Neither an audience nor an issuer is expected."""
+UNVERIFIED = {f"sasl.oauthbearer.allow.unverified.{claim}": "true" for claim in ("audience", "issuer")}
+
+
+def test_checks_that_are_not_wanted_are_warned_of() -> None:
+    config = configured(**NO_CHECKS, **UNVERIFIED)
+    assert rules(config).claims == ClaimRules(any_audience=True)
+    warnings = config.warnings
     assert [each.partition(" is not set")[0] for each in warnings] == [
         "listener SECURED: sasl.oauthbearer.expected.audience",
         "listener SECURED: sasl.oauthbearer.expected.issuer",
@@ -96,6 +104,8 @@ def test_missing_checks_are_warned_of() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        (NO_CHECKS, 'requires "sasl.oauthbearer.expected.audience" to be configured'),
+        ({"sasl.oauthbearer.expected.issuer": None}, 'set "sasl.oauthbearer.allow.unverified.issuer" to true'),
         ({f"{PREFIX}{HANDLER}": None}, f"{PREFIX}{HANDLER} is missing: set it to {SECURED_HANDLER}"),
         ({f"{PREFIX}{HANDLER}": "org.example.Mine"}, "is a Java class, which cannot be loaded"),
         ({HANDLER: SECURED_HANDLER}, "for OAUTHBEARER set listener.name.LISTENER.oauthbearer."),

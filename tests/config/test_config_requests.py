@@ -305,6 +305,12 @@ def test_changes_of_a_broker_are_refused_in_kafkas_words(kafka):
         (GROUP, "g", [(SET, "share.delivery.count.limit", "11")]),
         (GROUP, "g", [(SET, "share.partition.max.record.locks", "4001")]),
         (GROUP, "g", [(SET, "streams.num.standby.replicas", "3")]),
+        (GROUP, "g", [(SET, "streams.num.warmup.replicas", "21")]),
+        (GROUP, "g", [(SET, "streams.task.offset.interval.ms", "14999")]),
+        (GROUP, "g", [(SET, "streams.assignor.name", "nobody")]),
+        (GROUP, "g", [(SET, "streams.rack.aware.assignment.tags", "zone , zone")]),
+        (GROUP, "g", [(SET, "errors.deadletterqueue.topic.name", "__dead")]),
+        (GROUP, "g", [(SET, "consumer.heartbeat.interval.ms", "15000"), (SET, "consumer.session.timeout.ms", "45000")]),
         (GROUP, "g", [(SET, "share.isolation.level", "x")]),
         (GROUP, "g", [(SET, "share.auto.offset.reset", "sometime")]),
         (GROUP, "g", [(SET, "share.auto.offset.reset", "by_duration:PT-1S")]),
@@ -364,6 +370,7 @@ def test_what_was_changed_is_described_as_by_kafka(kafka):
         (BROKER, "", {"no.such.either": "y", "log.roll.ms": "100000"}),
         (TOPIC, "t", {"cleanup.policy": " compact , delete ", "internal.segment.bytes": "5000"}),
         (GROUP, "g", {"consumer.session.timeout.ms": "50000", "share.auto.offset.reset": "earliest"}),
+        (GROUP, "g", {"streams.num.warmup.replicas": "3", "streams.rack.aware.assignment.tags": "zone , row"}),
         (CLIENT_METRICS, "s", {"interval.ms": "5000", "metrics": "org.apache., x", "match": "client_id=a"}),
     ]
     for kind, name, configs in changes:

@@ -170,7 +170,7 @@ def cluster(known: Known) -> Any:
     return {
         "cluster_id": known.node.node.image.cluster_id,
         "node_id": 1,
-        "metadata_version": "4.3-IV0",
+        "metadata_version": "4.4-IV2",
         "quorum_leader": 1,
         "health": {"state": "good", "line": "5 partitions are all led and in sync; 1 broker is alive"},
         "nodes": [

@@ -25,6 +25,7 @@ from kpywire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
+from kpywire.messages.unregister_controller import UnregisterControllerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kpywire.uuid import ZERO_UUID
 
@@ -142,6 +143,7 @@ REQUESTS: list[tuple[Any, int]] = [
     (elect(5, ("x1", [0])), 2),
     *((update("metadata.version", 29, kind), 2) for kind in (1, 2, 3)),
     (update("metadata.version", 31, 1), 2),
+    (update("metadata.version", 34, 1), 2),
     (update("nope", 1, 1), 2),
     (update("metadata.version", 30, 1), 1),
     (update("metadata.version", -1, 1), 1),
@@ -149,6 +151,8 @@ REQUESTS: list[tuple[Any, int]] = [
     (update("kraft.version", 0, 2), 1),
     (update("kraft.version", 1, 1), 1),
     (UnregisterBrokerRequest(broker_id=44), 0),
+    (UnregisterControllerRequest(controller_id=44), 0),
+    (UnregisterControllerRequest(controller_id=1), 0),
     (delete("x1", "none"), 5),
     (delete("x2", "x2"), 5),
     (delete(states=[("x3", ZERO_UUID), (None, ZERO_UUID), ("x2", UNKNOWN), (None, UNKNOWN)]), 6),

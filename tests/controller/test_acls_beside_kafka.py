@@ -19,7 +19,9 @@ from oracle.asked import AskedOracle
 from oracle.recorded import Asked, Play
 
 PRINCIPALS: Final = ("User:a", "User:b", "User:*", "User:CN=a,O=b")
-HOSTS: Final = ("*", "10.0.0.7", "10.0.0.0/8", "")
+HOSTS: Final = (*("*", "10.0.0.7") * 3, "10.0.0.0/8", "2001:db8::/32", "10.0.0.0/40", "some/thing", "::1/x", "")
+LEVELS: Final = (33, 31, 32, 30, 33, 7)
+"""The levels of `metadata.version`, for each seed."""
 NAMES: Final = ("a", "aa", "ab", "*", "é")
 TYPES: Final = tuple(ResourceType)[2:]
 OPERATIONS: Final = tuple(Operation)[2:]
@@ -94,7 +96,7 @@ def encoded(request: Any) -> str:
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(len(LEVELS)))
 def test_both_controllers_decide_the_same(kafka: AskedOracle, seed: int) -> None:
     compare(kafka, seed)
 
@@ -106,7 +108,7 @@ def test_decisions_are_those_that_kafka_made(recorded: Play, seed: int) -> None:
 
 def compare(kafka: Asked, seed: int) -> None:
     rng = Random(seed)
-    world = ControllerWorld()
+    world = ControllerWorld(LEVELS[seed])
     kafka.ask_for_line("begin", "", "false")
     for _ in range(40):
         before = len(world.log)
@@ -116,7 +118,7 @@ def compare(kafka: Asked, seed: int) -> None:
             answers = world.send(creation).results
             ours = ";".join(outcome(each.error_code, each.error_message, "0") for each in answers)
             written = ";".join(content_text(each) for each in world.log[before:])
-            assert kafka.ask_for_line("create", encoded(creation)) == f"{ours}\t{written}", creation
+            assert kafka.ask_for_line("create", LEVELS[seed], encoded(creation)) == f"{ours}\t{written}", creation
         else:
             deletion = DeleteAclsRequest(filters=[a_filter(rng) for _ in range(rng.choice((0, 1, 3)))])
             results = world.send(deletion).filter_results

@@ -230,9 +230,9 @@ FAILED = "The update failed for all features since the following feature had an 
         ),
         (
             "metadata.version",
-            31,
+            34,
             UPGRADE,
-            "Invalid update version 31 for feature metadata.version. Local controller 1 only supports versions 7-30",
+            "Invalid update version 34 for feature metadata.version. Local controller 1 only supports versions 7-33",
         ),
         (
             "nope",

@@ -45,8 +45,8 @@ STEPS: Final = 80
 IDS: Final = (1, 2, 3, 4, 5)
 UNKNOWN_ID: Final = 9
 SESSION_MS: Final = 9_000
-LEVELS: Final = (30, 30, 30, 17, 9)
-"""The levels of ``metadata.version``: the last one, with log directories, without them."""
+LEVELS: Final = (33, 33, 30, 17, 9)
+"""The levels of ``metadata.version``: the last one, that of Kafka 4.3, with log directories, without them."""
 
 
 def started() -> AskedOracle:
@@ -67,7 +67,7 @@ class Twins:
         self.kafka, self.rng = kafka, rng
         self.events: list[str] = []
         self.with_elr = rng.random() < 0.4
-        level = 30 if self.with_elr else rng.choice(LEVELS)
+        level = rng.choice((30, 33)) if self.with_elr else rng.choice(LEVELS)
         self.world = ControllerWorld(level, {ELR_VERSION: 1} if self.with_elr else None)
         kafka.ask_for_line("begin", CLUSTER_ID)
         self.replay(0, f"level {level}{' with ELR' * self.with_elr}")

@@ -75,6 +75,14 @@ class ConsumerTwins:
         self.then: list[ResolveRegexes] = []
         self.topics: dict[str, Topic] = {}
 
+    def with_ids(self, topics: Iterable[Any]) -> bool:
+        """Give topics of a commit their ids, as handlers do for all versions. Return whether all have one."""
+        for each in topics:
+            known = self.topics.get(each.name)
+            if known is not None:
+                each.topic_id = known.id
+        return all(each.name in self.topics for each in topics)
+
     def choose(self, candidates: Iterable[str]) -> str:
         """The choice of Kafka: its leader, if it is a choice, or the protocol that its hash table has first."""
         among = list(candidates)

@@ -378,7 +378,7 @@ class GroupWorld:
             group_id=group_id,
             producer_id=producer_id,
             producer_epoch=0,
-            generation_id=generation_id,
+            generation_id_or_member_epoch=generation_id,
             member_id=member_id,
             topics=[
                 TxnOffsetCommitRequestTopic(

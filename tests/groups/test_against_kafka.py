@@ -318,7 +318,7 @@ class History:
             group_id=GROUP,
             producer_id=self.rng.randrange(2),
             producer_epoch=0,
-            generation_id=self.generation_id() if is_member else -1,
+            generation_id_or_member_epoch=self.generation_id() if is_member else -1,
             member_id=member_id if is_member else "",
             group_instance_id=self.instance_of(member_id) if is_member else None,
             topics=[

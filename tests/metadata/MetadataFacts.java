@@ -30,7 +30,8 @@ public class MetadataFacts {
                 "" + !version.isLeaderEpochBumpRequiredOnIsrShrink(), "" + version.isMetadataTransactionSupported(),
                 "" + version.isDelegationTokenSupported(), "" + version.isControllerRegistrationSupported(),
                 "" + version.isDirectoryAssignmentSupported(), "" + version.isElrSupported(),
-                "" + version.isCordonedLogDirsSupported()));
+                "" + version.isCordonedLogDirsSupported(), "" + version.isCidrAclSupported(),
+                "" + version.isControllerUnregistrationSupported()));
         }
         for (Feature feature : Feature.PRODUCTION_FEATURES) {
             for (FeatureVersion version : feature.featureVersions()) {

@@ -34,6 +34,7 @@ from kpywire.metadata_records.remove_user_scram_credential_record import RemoveU
 from kpywire.metadata_records.topic_record import TopicRecord
 from kpywire.metadata_records.unfence_broker_record import UnfenceBrokerRecord
 from kpywire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
+from kpywire.metadata_records.unregister_controller_record import UnregisterControllerRecord
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 from kpywire.metadata_records.zk_migration_state_record import ZkMigrationStateRecord
 
@@ -54,7 +55,7 @@ def apply_all(records: list[Any], cluster_id: str = "cluster") -> MetadataImage:
 
 
 @st.composite
-def histories(draw: st.DrawFn, level: int = 30, max_size: int = 30) -> list[Any]:
+def histories(draw: st.DrawFn, level: int = 33, max_size: int = 30) -> list[Any]:
     """Records from an empty log on; the first one sets ``metadata.version``."""
     image = MetadataImage("cluster")
     records: list[Any] = []
@@ -77,6 +78,8 @@ def _next_record(image: MetadataImage, level: int) -> st.SearchStrategy[Any]:
     choices = [_topics(image, level), _brokers(image, level), _small(image)]
     if level >= 15:
         choices.append(_controllers())
+    if level >= 33 and image.controllers:
+        choices.append(st.builds(UnregisterControllerRecord, controller_id=st.sampled_from(sorted(image.controllers))))
     choices.append(_kept(image, level))
     if image.transaction_offset >= 0:
         # What is held back has not changed the image: only records that need nothing of it may follow.

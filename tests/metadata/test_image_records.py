@@ -15,8 +15,8 @@ from kpywire.metadata_records.partition_change_record import PartitionChangeReco
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.register_broker_record import RegisterBrokerRecord
 
-VERSION = ("metadata.version", 30)
-LEVELS = [7, 8, 11, 14, 15, 17, 23, 29, 30]
+VERSION = ("metadata.version", 33)
+LEVELS = [7, 8, 11, 14, 15, 17, 23, 29, 30, 33]
 
 
 def through_bytes(records: list[Any], level: int) -> list[Any]:

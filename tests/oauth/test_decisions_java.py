@@ -213,7 +213,7 @@ def agree(ours: str, theirs: str) -> bool:
 RULES = [
     ClaimRules(("kafka",), "me"),
     ClaimRules(("x", "kafka"), None, 0),
-    ClaimRules((), "me", 30, "scp", "client_id"),
+    ClaimRules((), "me", 30, "scp", "client_id", any_audience=True),
 ]
 
 

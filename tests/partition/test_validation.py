@@ -244,6 +244,18 @@ def test_a_batch_that_inflates_beyond_the_cap_is_too_large(codec: int) -> None:
     assert accept(batch, ValidationConfig(max_inflated_bytes=6000)).header.codec == codec
 
 
+@pytest.mark.parametrize("codec", range(1, 5))
+def test_a_record_that_is_too_large_without_its_compression_is_invalid(codec: int) -> None:
+    """The size of a record is that of its body, as in Kafka. Batches without compression are not measured."""
+    batch = batch_of(b"a", bytes(5000), codec=codec)
+    most = 5008
+    assert accept(batch, ValidationConfig(max_decompressed_message_bytes=most)).header.codec == codec
+    refused = refusal(batch, ValidationConfig(max_decompressed_message_bytes=most - 1))
+    assert refused.code == error_codes.INVALID_RECORD
+    assert refused.args[0] == f"Invalid record size: {most} exceeds the configured maximum record size of {most - 1}."
+    assert accept(batch_of(bytes(5000)), ValidationConfig(max_decompressed_message_bytes=9)).header.codec == 0
+
+
 def test_the_cap_on_inflating_grows_with_the_batches_that_are_allowed() -> None:
     assert ValidationConfig().max_inflated_bytes == 64 << 20
     assert ValidationConfig(max_message_bytes=100 << 20).max_inflated_bytes == 800 << 20

@@ -37,4 +37,4 @@ def test_the_page_has_each_key_that_decides(key: int) -> None:
 
 
 def test_the_level_that_kafka_ui_shows_is_the_release() -> None:
-    assert SUPPORTED[metadata_version.FEATURE_NAME].highest == metadata_version.LATEST == 30
+    assert SUPPORTED[metadata_version.FEATURE_NAME].highest == metadata_version.LATEST == 33

@@ -245,7 +245,7 @@ def test_a_handler_says_at_its_top_which_versions_it_serves(name: str) -> None:
         tree_of(ROOT / "kpybroker" / "handlers" / f"{name}.py")
     )
     assert text
-    first, last = entry.min_version, entry.max_version
+    first, last = {**handlers.controller_versions(), **handlers.served_versions()}[entry.key]
     versions = f"version {first}" if first == last else f"versions {first}-{last}"
     assert text.startswith(f"{entry.name} ({entry.key}), {versions}")
 

@@ -13,7 +13,8 @@ from kpybroker.controller.state import Settings
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
-from kpybroker.quorum.first_start import NodeIdentity, identify
+from kpybroker.quorum.first_start import NodeIdentity, identify, standalone_voters
+from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
 from kpybroker.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
 from kpybroker.quorum.membership import Membership
 from kpybroker.quorum.metadata_log import MetadataLog
@@ -61,7 +62,9 @@ class HostWorld:
         policy: SnapshotPolicy = SnapshotPolicy(),  # noqa: B008
         segment_bytes: int = 1 << 30,
         seed: int = 1,
+        release: str | None = None,
     ) -> None:
+        """``release``: the one whose levels a new disk is formatted with, if it is not the newest."""
         self.disk: Any = SimDisk(Random(seed)) if disk is None else disk
         self.path = path
         self.scheduler = ManualScheduler() if scheduler is None else scheduler
@@ -78,6 +81,10 @@ class HostWorld:
         self.news: list[MetadataDelta] = []
         self.answers: list[Any] = []
         now_ms = self.scheduler.now_ms()
+        if release is not None:
+            levels, voters = choose_levels(release, {}, dynamic_quorum=True), standalone_voters(self.config, self.rng)
+            formatting = Formatting("c" * 22, self.config.node_id, [path], path, levels, voters)
+            format_directories(self.disk, formatting, self.rng, now_ms)
         self.identity: NodeIdentity = identify(self.config, self.disk, [path], path, self.rng, now_ms)
         self.directory = LogDirectory(path, self.disk, self.rng, self.failures.append, LogConfig())
         self.directory.open(now_ms)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -32,7 +33,9 @@ from kpystorage.errors import CorruptFile
 from kpystorage.memory_disk import MemoryDisk
 from kpystorage.meta_properties import MetaProperties
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
+from kpystorage.snapshot import BOOTSTRAP, BOOTSTRAP_ID, snapshot_name
 from kpywire import uuid
+from kpywire.metadata_records import decode_record
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 from kpywire.record import read_records
 
@@ -57,36 +60,49 @@ def formatting(levels: Mapping[str, int] | None = None, **fields: object) -> For
 
 
 def snapshot_of(disk: MemoryDisk, directory: str) -> list[object]:
-    path = f"{metadata_log_path(directory)}/00000000000000000000-0000000000.checkpoint"
-    return [read_control_record(record) for record in read_records(disk.read(path))]
-
-
-def test_every_directory_gets_its_identity_and_the_bootstrap_records() -> None:
-    disk = MemoryDisk()
-    lines = format_directories(disk, formatting(), Random(1), NOW_MS)
-    assert lines == [
-        "Formatting data directory /data/two with metadata.version 4.3-IV0.",
-        "Formatting dynamic metadata voter directory /data/one with metadata.version 4.3-IV0.",
+    path = f"{metadata_log_path(directory)}/{snapshot_name(BOOTSTRAP_ID)}"
+    return [
+        read_control_record(record) if record.key is not None else decode_record(record.value or b"")
+        for record in read_records(disk.read(path))
     ]
+
+
+def begun_with(level: int) -> list[FeatureLevelRecord]:
+    return [
+        FeatureLevelRecord(name="metadata.version", feature_level=level),
+        FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
+        FeatureLevelRecord(name="group.version", feature_level=1),
+        FeatureLevelRecord(name="share.version", feature_level=1),
+        FeatureLevelRecord(name="streams.version", feature_level=1),
+        FeatureLevelRecord(name="transaction.version", feature_level=2),
+    ]
+
+
+@pytest.mark.parametrize(("release", "level"), [("4.3-IV0", 30), ("4.4-IV2", 33)])
+def test_every_directory_gets_its_identity_and_the_node_the_bootstrap_records(release: str, level: int) -> None:
+    disk = MemoryDisk()
+    levels = choose_levels(release, {}, dynamic_quorum=True)
+    lines = format_directories(disk, formatting(levels), Random(1), NOW_MS)
+    assert lines == [
+        f"Formatting data directory /data/two with metadata.version {release}.",
+        f"Formatting dynamic metadata voter directory /data/one with metadata.version {release}.",
+    ]
+    for directory in (ONE, TWO):
+        assert (disk.status(f"{directory}/{BOOTSTRAP}") is not None) is (level == 30)
     found = read_identities(disk, [ONE, TWO], 1)
     assert {properties.cluster_id for properties in found.values()} == {CLUSTER_ID}
     assert found[ONE].directory_id == VOTER.directory_id
     assert uuid.usable(found[TWO].directory_id or b"")
-    for directory in (ONE, TWO):
-        assert read_bootstrap_records(disk, directory) == [
-            FeatureLevelRecord(name="metadata.version", feature_level=30),
-            FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
-            FeatureLevelRecord(name="group.version", feature_level=1),
-            FeatureLevelRecord(name="share.version", feature_level=1),
-            FeatureLevelRecord(name="streams.version", feature_level=1),
-            FeatureLevelRecord(name="transaction.version", feature_level=2),
-        ]
+    assert read_bootstrap_records(disk, ONE) == begun_with(level)
 
 
-def test_the_snapshot_of_a_new_quorum_names_its_voters() -> None:
+@pytest.mark.parametrize(("release", "within"), [("4.3", []), ("4.4", begun_with(33))])
+def test_the_snapshot_of_a_new_quorum_names_its_voters(release: str, within: list[object]) -> None:
     disk = MemoryDisk()
-    format_directories(disk, formatting(), Random(1), NOW_MS)
-    _, version, voters, footer = snapshot_of(disk, ONE)
+    levels = choose_levels(release, {}, dynamic_quorum=True)
+    format_directories(disk, formatting(levels), Random(1), NOW_MS)
+    _, version, voters, *records, footer = snapshot_of(disk, ONE)
+    assert records == within
     assert version.type == KRAFT_VERSION  # type: ignore[attr-defined]
     assert version.message.kraft_version == 1  # type: ignore[attr-defined]
     assert voters.type == KRAFT_VOTERS  # type: ignore[attr-defined]
@@ -95,13 +111,25 @@ def test_the_snapshot_of_a_new_quorum_names_its_voters() -> None:
     assert disk.status(metadata_log_path(TWO)) is None
 
 
-def test_a_quorum_named_elsewhere_gets_no_snapshot() -> None:
+def test_a_quorum_named_elsewhere_gets_no_voters() -> None:
     disk = MemoryDisk()
-    levels = choose_levels(None, {}, dynamic_quorum=False)
+    levels = choose_levels("4.4", {}, dynamic_quorum=False)
+    format_directories(disk, formatting(levels, voters=None), Random(1), NOW_MS)
+    _, *records, _ = snapshot_of(disk, ONE)
+    assert records == begun_with(33)
+    disk = MemoryDisk()
+    levels = choose_levels("4.3", {}, dynamic_quorum=False)
     lines = format_directories(disk, formatting(levels, voters=None), Random(1), NOW_MS)
     assert lines[-1].startswith("Formatting metadata directory /data/one")
     assert levels["kraft.version"] == 0
     assert disk.status(metadata_log_path(ONE)) is None
+
+
+def test_a_broker_alone_gets_its_identity_and_no_more() -> None:
+    disk = MemoryDisk()
+    levels = choose_levels("4.4", {}, dynamic_quorum=False)
+    format_directories(disk, formatting(levels, voters=None, is_controller=False), Random(1), NOW_MS)
+    assert disk.list_directory(ONE) == disk.list_directory(TWO) == ["meta.properties"]
 
 
 def test_what_is_formatted_is_never_formatted_again() -> None:
@@ -140,8 +168,8 @@ def test_directory_ids_are_real_and_different() -> None:
 
 @pytest.mark.parametrize("crash", ["power failure", "process death"])
 def test_a_format_that_was_interrupted_is_undone_or_whole(crash: str) -> None:
-    def crashed(at: int) -> SimDisk:
-        disk = SimDisk(Random(at))
+    def crashed(at: int, luck: int) -> SimDisk:
+        disk = SimDisk(Random(luck))
         disk.crash_at = at
         with suppress(SimulatedCrash):
             format_directories(disk, formatting(directories=[ONE]), Random(1), NOW_MS)
@@ -150,13 +178,13 @@ def test_a_format_that_was_interrupted_is_undone_or_whole(crash: str) -> None:
     whole = SimDisk(Random(0))
     format_directories(whole, formatting(directories=[ONE]), Random(1), NOW_MS)
     outcomes = set()
-    for at in range(1, whole.calls + 1):
-        disk = crashed(at)
+    for at, luck in product(range(1, whole.calls + 1), range(5)):
+        disk = crashed(at, luck)
         formatted = bool(read_identities(disk, [ONE], 1))
         outcomes.add(formatted)
         if formatted:
             assert read_bootstrap_records(disk, ONE)
-            assert len(snapshot_of(disk, ONE)) == 4
+            assert len(snapshot_of(disk, ONE)) == 4 + len(begun_with(33))
         else:
             assert is_empty(disk, ONE)
             format_directories(disk, formatting(directories=[ONE]), Random(2), NOW_MS)
@@ -355,8 +383,10 @@ def test_the_command_formats_a_standalone_node(properties: str, tmp_path: Path) 
     assert code == 0
     assert f"Formatting dynamic metadata voter directory {tmp_path / 'one'}" in output
     assert f"cluster.id={CLUSTER_ID}" in (tmp_path / "one" / "meta.properties").read_text()
-    data = (tmp_path / "one" / "bootstrap.checkpoint").read_bytes()
-    assert len(list(read_checkpoint(data, "bootstrap"))) == 3
+    name = snapshot_name(BOOTSTRAP_ID)
+    data = (tmp_path / "one" / "__cluster_metadata-0" / name).read_bytes()
+    assert len(list(read_checkpoint(data, name))) == 3
+    assert not (tmp_path / "one" / "bootstrap.checkpoint").exists()
     assert run("-t", CLUSTER_ID, "-c", properties, "--standalone")[0] == 1
     assert run("-t", CLUSTER_ID, "-c", properties, "--standalone", "-g") == (
         0,

@@ -32,7 +32,7 @@ def test_a_new_node_formats_leads_and_finalises_its_features() -> None:
     world.scheduler.run()
     assert activated == [True]
     assert world.image.finalized_features == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "share.version": 1,
@@ -389,7 +389,7 @@ def test_a_log_with_features_that_are_missing_here_is_refused_in_one_line() -> N
     record = FeatureLevelRecord(name="later.version", feature_level=1)
     reign._append([record], None, 0)
     world.scheduler.run()
-    with pytest.raises(StartRefused, match=r"^kpybroker does not have .*: later.version=1\. Turn them off with "):
+    with pytest.raises(StartRefused, match=r"^kpybroker does not have .*: later.version=1\. Lower them with "):
         world.again()
 
 
@@ -402,7 +402,7 @@ def formatted(levels: dict[str, int], voters: Mapping[int, Voter] | None) -> Sim
 
 def test_an_empty_log_that_will_begin_with_features_that_are_missing_here_is_refused() -> None:
     disk = formatted({"metadata.version": 30, "transaction.version": 2, "later.version": 1}, None)
-    with pytest.raises(StartRefused, match=r"features: later.version=1\. Turn them off with "):
+    with pytest.raises(StartRefused, match=r"features: later.version=1\. Lower them with "):
         HostWorld(disk, overrides=STATIC)
 
 

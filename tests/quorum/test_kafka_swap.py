@@ -95,7 +95,7 @@ def test_ours_goes_on_where_kafka_stopped(swapped: Swapped) -> None:
     assert {name: topic.id for name, topic in world.image.topics.items()} == swapped.kafkas_topics
     assert world.image.configs_of(TOPIC_RESOURCE, "ours") == {"retention.ms": "123456789"}
     assert world.image.finalized_features == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "share.version": 1,

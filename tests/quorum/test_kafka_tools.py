@@ -19,8 +19,10 @@ from kpywire.control_record import KRAFT_VOTERS, SNAPSHOT_HEADER
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest
 from kpywire.metadata_records import decode_record
+from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 from kpywire.record import read_records
 from oracle import compile_java, java
+from oracle.jars import KAFKA_BEFORE, KAFKA_VERSION
 
 pytestmark = pytest.mark.java
 
@@ -32,10 +34,11 @@ PORTS = {"listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"}
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> HostWorld:
-    """A node that lived a little on a real disk, with a snapshot in the middle of its log."""
+    """A node that lived a little on a real disk, with a snapshot in the middle of its log. Its levels are those of
+    Kafka 4.3, the last one whose metadata shell can be had."""
     path = str(tmp_path_factory.mktemp("node") / "data")
     policy = SnapshotPolicy(max_new_record_bytes=1_500, delay_ms=0)
-    world = HostWorld(RealDisk(), path=path, overrides=PORTS, policy=policy).start().with_broker()
+    world = HostWorld(RealDisk(), path=path, overrides=PORTS, policy=policy, release="4.3").start().with_broker()
     world.create("orders", "payments", configs={"retention.ms": "1234"})
     world.create("gone")
     world.ask(DeleteTopicsRequest(topics=[], topic_names=["gone"], timeout_ms=1_000))
@@ -93,7 +96,7 @@ def test_the_metadata_shell_reads_a_snapshot(node: HostWorld) -> None:
     snapshot = sorted((Path(node.path) / "__cluster_metadata-0").glob("*.checkpoint"))[-1]
     arguments = ("--snapshot", str(snapshot), "cat", "/image/topics/byName/orders/0")
     for _ in range(10):
-        finished = java("org.apache.kafka.shell.MetadataShell", *arguments)
+        finished = java("org.apache.kafka.shell.MetadataShell", *arguments, release=KAFKA_BEFORE)
         if "No such file" not in finished.stdout:  # which it also says while it has not read the snapshot yet
             break
     assert finished.returncode == 0, finished.stdout + finished.stderr
@@ -123,6 +126,10 @@ FORMATS: list[tuple[str, ...]] = [
     ("-N", "-f", "kraft.version=0"),
     ("-s", "-r", "3.9"),
     ("-N", "-r", "4.0"),
+    ("-s", "-r", "4.3"),
+    ("-r", "4.4"),
+    ("-s", "-r", "4.4-IV0", "-S", "SCRAM-SHA-256=[name=ann,saltedpassword=QUFB,salt=QUFB]"),
+    ("-N", "-f", "metadata.version=32"),
     ("-N", "-r", "3.8"),
     ("-s", "-f", "transaction.version=1"),
     ("-r", "3.2"),
@@ -157,6 +164,11 @@ WRONG_CONTROLLERS = [
 ]
 
 
+def is_level_of_4_3(options: tuple[str, ...]) -> bool:
+    """Whether options choose a level that Kafka 4.3 has. Directories are formatted as it does then."""
+    return bool({"3.8", "3.9", "4.0", "4.3", "metadata.version=25"} & {*options})
+
+
 def test_format_says_and_writes_what_kafka_storage_does(tmp_path: Path) -> None:
     cases = [(node, quorum, options) for node in NODES for quorum in QUORUMS for options in FORMATS]
     cases += [("both", "dynamic", (f"--initial-controllers={wrong}",)) for wrong in WRONG_CONTROLLERS]
@@ -170,8 +182,16 @@ def test_format_says_and_writes_what_kafka_storage_does(tmp_path: Path) -> None:
             (directory / "server.properties").write_text(text)
         commands.append(["format", "-t", CLUSTER_ID, "-c", str(tmp_path / str(number) / "kafka/server.properties")])
         commands[-1] += options
+    of_4_3 = [is_level_of_4_3(case[2]) for case in cases]
+    answers = {
+        is_old: iter(
+            kafka_storage([each for each, old in zip(commands, of_4_3, strict=True) if old is is_old], release)
+        )
+        for is_old, release in ((True, KAFKA_BEFORE), (False, KAFKA_VERSION))
+    }
     differing = {}
-    for number, (case, kafka) in enumerate(zip(cases, kafka_storage(commands), strict=True)):
+    for number, (case, is_old) in enumerate(zip(cases, of_4_3, strict=True)):
+        kafka = next(answers[is_old])
         ours = CliRunner().invoke(command, [part.replace("/kafka/", "/kpybroker/") for part in commands[number][1:]])
         said = ours.output.replace("kpybroker format: ", "").replace("/kpybroker/", "/kafka/")
         found = outcome(ours.exit_code, said, tmp_path / str(number) / "kpybroker")
@@ -181,18 +201,18 @@ def test_format_says_and_writes_what_kafka_storage_does(tmp_path: Path) -> None:
     assert differing == {}
 
 
-def kafka_storage(commands: list[list[str]]) -> list[dict[str, Any]]:
+def kafka_storage(commands: list[list[str]], release: str) -> list[dict[str, Any]]:
     lines = "".join(json.dumps(each) + "\n" for each in commands)
     source = Path(oracle.__file__).with_name("StorageOracle.java")
-    finished = java("StorageOracle", classes=[compile_java(source)], stdin=lines)
+    finished = java("StorageOracle", classes=[compile_java(source)], stdin=lines, release=release)
     answers = [json.loads(line) for line in finished.stdout.splitlines() if line.startswith("{")]
     assert len(answers) == len(commands), finished.stderr
     return answers
 
 
 def outcome(code: int, said: str, directory: Path) -> tuple[int, list[str], dict[str, Any]]:
-    """The exit code, what was said, in any order, and what is in the files: without times, ids made by chance, and the
-    features that are not there yet."""
+    """The exit code, what was said, in any order, and what is in the files: without times, ids made by chance, and
+    levels that are not there yet."""
     lines = sorted(line for line in said.splitlines() if line and not line.startswith("Bootstrap metadata"))
     files = [path for path in directory.rglob("*") if path.is_file() and path.name != "server.properties"]
     return code, lines, {str(path.relative_to(directory)): contents(path) for path in sorted(files)}
@@ -208,7 +228,10 @@ def contents(path: Path) -> Any:
         assert record.value is not None
         if record.key is None:
             level = decode_record(record.value)
-            found += [(level.name, level.feature_level)] if level.name in features.SUPPORTED else []
+            if not isinstance(level, FeatureLevelRecord):
+                found.append(level)
+                continue
+            found.append((level.name, min(level.feature_level, features.SUPPORTED[level.name].highest)))
             continue
         kind, value = int.from_bytes(record.key[2:]), record.value
         if kind == SNAPSHOT_HEADER:

@@ -11,6 +11,7 @@ from kpybroker.cli import main
 from kpybroker.quorum.snapshotting import SnapshotPolicy
 from kpystorage.real_disk import RealDisk
 from oracle import java
+from oracle.jars import KAFKA_BEFORE
 
 PORTS = {"listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"}
 
@@ -26,7 +27,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> HostWorld:
     """A node with a snapshot in the middle of its metadata log, and topics on both sides of it."""
     path = str(tmp_path_factory.mktemp("node") / "data")
     policy = SnapshotPolicy(max_new_record_bytes=1_500, delay_ms=0)
-    world = HostWorld(RealDisk(), path=path, overrides=PORTS, policy=policy).start().with_broker()
+    world = HostWorld(RealDisk(), path=path, overrides=PORTS, policy=policy, release="4.3").start().with_broker()
     world.create("orders", configs={"retention.ms": "1234"})
     for number in range(12):
         world.create(f"topic-{number}")
@@ -58,7 +59,9 @@ def test_one_snapshot_is_read_alone(node: HostWorld, log: Path) -> None:
 def paths_of_kafkas_shell(snapshot: Path) -> list[str]:
     """Kafka's shell may answer before it has read the snapshot, with an empty image; then it is asked again."""
     for _ in range(10):
-        finished = java("org.apache.kafka.shell.MetadataShell", "--snapshot", str(snapshot), "find", "/")
+        finished = java(
+            "org.apache.kafka.shell.MetadataShell", "--snapshot", str(snapshot), "find", "/", release=KAFKA_BEFORE
+        )
         assert finished.returncode == 0, finished.stderr
         paths = finished.stdout.split()
         if "/image/topics/byName/orders" in paths:

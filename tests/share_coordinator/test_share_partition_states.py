@@ -43,7 +43,7 @@ def test_a_state_that_began_again_fences_the_writer_of_the_one_before(world: Sha
     world.initialize(state_epoch=5, start_offset=100)
     assert world.write((4, 5, 2, 1), state_epoch=4).error_code == error_codes.FENCED_STATE_EPOCH
     assert world.initialize(state_epoch=4).error_code == error_codes.FENCED_STATE_EPOCH
-    found = world.read(leader_epoch=-1)
+    found = world.read(leader_epoch=0)
     assert (found.start_offset, found.state_batches) == (100, [])
 
 
@@ -53,7 +53,7 @@ def test_after_a_number_of_updates_there_is_a_snapshot() -> None:
     for offset in range(5):
         world.write((offset, offset, 2, 1))
     assert [type(each) for each in world.records] == [Snapshot, Update, Update, Snapshot, Update, Update]
-    assert world.read(leader_epoch=-1).state_batches[0].last_offset == 4
+    assert world.read(leader_epoch=0).state_batches[0].last_offset == 4
 
 
 def test_the_log_can_be_cut_below_the_oldest_snapshot() -> None:

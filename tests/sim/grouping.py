@@ -369,7 +369,7 @@ class Member:
             group_id=NAME,
             producer_id=identity.producer_id,
             producer_epoch=identity.epoch,
-            generation_id=generation,
+            generation_id_or_member_epoch=generation,
             member_id=self._id,
             topics=[
                 TxnOffsetCommitRequestTopic(name=topic, partitions=partitions) for topic, partitions in by_topic.items()

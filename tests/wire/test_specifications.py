@@ -21,8 +21,8 @@ from kpywire.uuid import ZERO_UUID
 pytestmark = pytest.mark.java
 
 PACKAGES = {
-    "kafka-clients": ("messages", 198),
-    "kafka-metadata": ("metadata_records", 26),
+    "kafka-clients": ("messages", 203),
+    "kafka-metadata": ("metadata_records", 27),
     "kafka-group-coordinator": ("group_records", 44),
     "kafka-transaction-coordinator": ("transaction_records", 2),
     "kafka-share-coordinator": ("share_records", 4),

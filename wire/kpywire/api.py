@@ -100,6 +100,8 @@ STREAMS_GROUP_DESCRIBE: Final = 89
 DESCRIBE_SHARE_GROUP_OFFSETS: Final = 90
 ALTER_SHARE_GROUP_OFFSETS: Final = 91
 DELETE_SHARE_GROUP_OFFSETS: Final = 92
+STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Final = 93
+UNREGISTER_CONTROLLER: Final = 94
 
 PRODUCE_ADVERTISED_MIN_VERSION: Final = 0
 """ApiVersions says so for the sake of old librdkafka; requests below 3 are refused."""
@@ -144,7 +146,7 @@ API_KEYS: dict[int, ApiKey] = {
         (15, "DescribeGroups", 0, 6, 5, "describe_groups", _BROKER),
         (16, "ListGroups", 0, 5, 3, "list_groups", _BROKER),
         (17, "SaslHandshake", 0, 1, NEVER_FLEXIBLE, "sasl_handshake", _BROKER_AND_CONTROLLER),
-        (18, "ApiVersions", 0, 4, 3, "api_versions", _BROKER_AND_CONTROLLER),
+        (18, "ApiVersions", 0, 5, 3, "api_versions", _BROKER_AND_CONTROLLER),
         (19, "CreateTopics", 2, 7, 5, "create_topics", _BROKER_AND_CONTROLLER),
         (20, "DeleteTopics", 1, 6, 4, "delete_topics", _BROKER_AND_CONTROLLER),
         (21, "DeleteRecords", 0, 2, 2, "delete_records", _BROKER),
@@ -154,7 +156,7 @@ API_KEYS: dict[int, ApiKey] = {
         (25, "AddOffsetsToTxn", 0, 4, 3, "add_offsets_to_txn", _BROKER),
         (26, "EndTxn", 0, 5, 3, "end_txn", _BROKER),
         (27, "WriteTxnMarkers", 1, 2, 1, "write_txn_markers", _BROKER),
-        (28, "TxnOffsetCommit", 0, 5, 3, "txn_offset_commit", _BROKER),
+        (28, "TxnOffsetCommit", 0, 6, 3, "txn_offset_commit", _BROKER),
         (29, "DescribeAcls", 1, 3, 2, "describe_acls", _BROKER_AND_CONTROLLER),
         (30, "CreateAcls", 1, 3, 2, "create_acls", _BROKER_AND_CONTROLLER),
         (31, "DeleteAcls", 1, 3, 2, "delete_acls", _BROKER_AND_CONTROLLER),
@@ -168,7 +170,7 @@ API_KEYS: dict[int, ApiKey] = {
         (39, "RenewDelegationToken", 1, 2, 2, "renew_delegation_token", _BROKER_AND_CONTROLLER),
         (40, "ExpireDelegationToken", 1, 2, 2, "expire_delegation_token", _BROKER_AND_CONTROLLER),
         (41, "DescribeDelegationToken", 1, 3, 2, "describe_delegation_token", _BROKER_AND_CONTROLLER),
-        (42, "DeleteGroups", 0, 2, 2, "delete_groups", _BROKER),
+        (42, "DeleteGroups", 0, 3, 2, "delete_groups", _BROKER),
         (43, "ElectLeaders", 0, 2, 2, "elect_leaders", _BROKER_AND_CONTROLLER),
         (44, "IncrementalAlterConfigs", 0, 1, 1, "incremental_alter_configs", _BROKER_AND_CONTROLLER),
         (45, "AlterPartitionReassignments", 0, 1, 0, "alter_partition_reassignments", _BROKER_AND_CONTROLLER),
@@ -214,11 +216,13 @@ API_KEYS: dict[int, ApiKey] = {
         (85, "WriteShareGroupState", 0, 1, 0, "write_share_group_state", _BROKER),
         (86, "DeleteShareGroupState", 0, 0, 0, "delete_share_group_state", _BROKER),
         (87, "ReadShareGroupStateSummary", 0, 1, 0, "read_share_group_state_summary", _BROKER),
-        (88, "StreamsGroupHeartbeat", 0, 0, 0, "streams_group_heartbeat", _BROKER),
-        (89, "StreamsGroupDescribe", 0, 0, 0, "streams_group_describe", _BROKER),
+        (88, "StreamsGroupHeartbeat", 0, 1, 0, "streams_group_heartbeat", _BROKER),
+        (89, "StreamsGroupDescribe", 0, 1, 0, "streams_group_describe", _BROKER),
         (90, "DescribeShareGroupOffsets", 0, 1, 0, "describe_share_group_offsets", _BROKER),
         (91, "AlterShareGroupOffsets", 0, 0, 0, "alter_share_group_offsets", _BROKER),
         (92, "DeleteShareGroupOffsets", 0, 0, 0, "delete_share_group_offsets", _BROKER),
+        (93, "StreamsGroupTopologyDescriptionUpdate", 0, 0, 0, "streams_group_topology_description_update", _BROKER),
+        (94, "UnregisterController", 0, 0, 0, "unregister_controller", _BROKER_AND_CONTROLLER),
     )
 }
 

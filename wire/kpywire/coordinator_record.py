@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any
 
 from kpywire.codec import decode, encode
-from kpywire.errors import Malformed
+from kpywire.errors import Malformed, OfNewerVersion
 from kpywire.varint import Buffer
 
 _NUMBER = Struct(">h")
@@ -49,14 +49,18 @@ class RecordFormat:
         version = _number(buffer)
         cls = self.classes(record_type)[1]
         if version not in cls.VERSIONS:
-            raise Malformed(f"version {version} of {cls.__name__}")
+            text = f"version {version} of {cls.__name__}"
+            raise OfNewerVersion(f"{text} is of a newer version") if version > cls.VERSIONS[-1] else Malformed(text)
         return decode(cls, version, buffer, 2)
 
     def record_type(self, buffer: Buffer) -> int:
         """The type in a key. Malformed if there is none or Kafka 4.3 does not have it."""
         record_type = _number(buffer)
         if record_type not in self.modules:
-            raise Malformed(f"a record key of type {record_type}")
+            text = f"a record key of type {record_type}"
+            raise (
+                OfNewerVersion(f"{text} is of a newer version") if record_type > max(self.modules) else Malformed(text)
+            )
         return record_type
 
 

@@ -140,6 +140,9 @@ STREAMS_INVALID_TOPOLOGY: Final = 130
 STREAMS_INVALID_TOPOLOGY_EPOCH: Final = 131
 STREAMS_TOPOLOGY_FENCED: Final = 132
 SHARE_SESSION_LIMIT_REACHED: Final = 133
+GROUP_DELETION_FAILED: Final = 134
+STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED: Final = 135
+CONTROLLER_ID_NOT_REGISTERED: Final = 136
 
 _NAMES = {code: name for name, code in globals().items() if name.isupper() and isinstance(code, int)}
 
@@ -377,7 +380,7 @@ _MESSAGES = {
     INVALID_RECORD_STATE: "The record state is invalid. The acknowledgement of delivery could not be completed.",
     SHARE_SESSION_NOT_FOUND: "The share session was not found.",
     INVALID_SHARE_SESSION_EPOCH: "The share session epoch is invalid.",
-    FENCED_STATE_EPOCH: "The share coordinator rejected the request because the share-group state epoch did not match.",
+    FENCED_STATE_EPOCH: "The coordinator rejected the request because the state epoch did not match.",
     INVALID_VOTER_KEY: "The voter key doesn't match the receiving replica's key.",
     DUPLICATE_VOTER: "The voter is already part of the set of voters.",
     VOTER_NOT_FOUND: "The voter is not part of the set of voters.",
@@ -387,6 +390,13 @@ _MESSAGES = {
     STREAMS_INVALID_TOPOLOGY_EPOCH: "The supplied topology epoch is invalid.",
     STREAMS_TOPOLOGY_FENCED: "The supplied topology epoch is outdated.",
     SHARE_SESSION_LIMIT_REACHED: "The limit of share sessions has been reached.",
+    GROUP_DELETION_FAILED: (
+        "DeleteGroups could not complete; see the error message on the per-group result for details."
+    ),
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED: (
+        "The broker could not process the topology description update; see the error message for details."
+    ),
+    CONTROLLER_ID_NOT_REGISTERED: "The given controller ID was not registered.",
 }
 
 

@@ -5,6 +5,11 @@ class Malformed(ValueError):
     """These bytes are not what they claim to be. The one error that decoding raises, whatever the bytes."""
 
 
+class OfNewerVersion(Malformed):
+    """A record of a type or version that only a newer version of Kafka has: it is not damaged, but nobody here can read
+    it."""
+
+
 class UnsupportedVersion(ValueError):
     """A version that a message does not have, or a value that the version cannot carry (UNSUPPORTED_VERSION, 35)."""
 

@@ -22,7 +22,7 @@ from kpybroker.groups.consumer.records import (
 )
 from kpybroker.groups.consumer.refused import Refused, tell_refusal
 from kpybroker.groups.consumer.regexes import Change, update_regex
-from kpybroker.groups.consumer.target import MemberTarget, assign, last_target, may_assign
+from kpybroker.groups.consumer.target import MemberTarget, assign, changes_assignor, last_target, may_assign
 from kpybroker.groups.consumer.timeouts import SESSION, fence, limit_rebalance, renew_session
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
@@ -115,7 +115,7 @@ def _stay(
     message = request.message
     records: list[Record] = []
     group = _enter(shard, message, records, decision, upgrade)
-    throw_if_full(group, message.member_id, decision)
+    throw_if_full(group, message.member_id, message.instance_id, decision)
     member_id = message.member_id or new_member_id(decision)
     if message.instance_id is None:
         member = _dynamic_member(group, member_id, message)
@@ -125,7 +125,8 @@ def _stay(
     changes_names, change = write_subscription(shard, group, member, updated, records, request, decision)
     if member.member_epoch == 0 and message.member_epoch == JOINING_EPOCH:
         decision.tell(group.group_id, JOINED, updated)
-    target = advance(group, member, updated, records, decision, bumps=changes_names or change is Change.RESOLVED)
+    bumps = changes_names or change is Change.RESOLVED or changes_assignor(group, member, updated, decision)
+    target = advance(group, member, updated, records, decision, bumps=bumps)
     owned = message.topic_partitions
     has_changed = changes_names or change is not Change.NONE
     updated = reconcile(shard, group, updated, target, owned, records, decision, subscription_changed=has_changed)
@@ -201,9 +202,11 @@ def _enter(
     raise Refused(error_codes.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a consumer group.")
 
 
-def throw_if_full(group: ConsumerGroup, member_id: str, decision: Decision) -> None:
-    """Raise Refused if a member that is not in the group finds it full."""
+def throw_if_full(group: ConsumerGroup, member_id: str, instance_id: str | None, decision: Decision) -> None:
+    """Raise Refused if a member that is not in the group finds it full. A static member may come back."""
     most = decision.settings.consumer_max_size
+    if instance_id in group.static_members:
+        return
     if len(group.members) >= most and member_id not in group.members:
         text = f"The consumer group has reached its maximum capacity of {most} members."
         raise Refused(error_codes.GROUP_MAX_SIZE_REACHED, text)

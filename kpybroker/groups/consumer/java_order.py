@@ -44,11 +44,27 @@ def in_hash_order(keys: Sequence[_K], hash_of: Callable[[_K], int], *, capacity:
     """The keys of a ``HashMap`` or ``HashSet`` to which they were added in this order. It begins with a capacity."""
     while len(keys) > 0.75 * capacity:
         capacity *= 2
-    mask = capacity - 1
+    return _by_bucket(keys, hash_of, capacity)
 
+
+def in_computed_order(calls: Iterable[_K], hash_of: Callable[[_K], int], *, capacity: int) -> list[_K]:
+    """The keys of a ``HashMap`` to which ``computeIfAbsent`` was called with these keys, in this order. It puts a new
+    key before the others of its bucket, and grows at the next call, whatever its key."""
+    found: list[_K] = []
+    known = set()
+    for key in calls:
+        if len(found) > 0.75 * capacity:
+            capacity *= 2
+        if key not in known:
+            known.add(key)
+            found.append(key)
+    return _by_bucket(found[::-1], hash_of, capacity)
+
+
+def _by_bucket(keys: Sequence[_K], hash_of: Callable[[_K], int], capacity: int) -> list[_K]:
     def bucket(key: _K) -> int:
         hashed = hash_of(key)
-        return (hashed ^ hashed >> 16) & mask
+        return (hashed ^ hashed >> 16) & capacity - 1
 
     return sorted(keys, key=bucket)
 

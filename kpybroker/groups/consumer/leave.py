@@ -5,13 +5,21 @@ from collections.abc import Sequence
 from kpybroker.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.groups.consumer.java_order import in_hash_order, string_hash
 from kpybroker.groups.consumer.member import AWAY_EPOCH, NOTHING, ConsumerMember
-from kpybroker.groups.consumer.records import current_record, epoch_record, member_tombstones, regex_tombstone
+from kpybroker.groups.consumer.records import (
+    current_record,
+    epoch_record,
+    member_tombstones,
+    regex_tombstone,
+    target_epoch_record,
+)
 from kpybroker.groups.decision import Decision
+from kpybroker.groups.epoch_members import NEVER_MS
 from kpybroker.groups.record import Record
 
 
 def fence_members(group: ConsumerGroup, members: Sequence[ConsumerMember], decision: Decision) -> None:
-    """Remove members for good. The group goes on at the next epoch."""
+    """Remove members for good. The group goes on at the next epoch. An empty group has the target
+    of its epoch, made at no time, so that the next member does not wait for a target."""
     group_id = group.group_id
     records: list[Record] = []
     leaving: dict[str, int] = {}
@@ -24,6 +32,8 @@ def fence_members(group: ConsumerGroup, members: Sequence[ConsumerMember], decis
             records.append(regex_tombstone(group_id, regex))
     topics = group.subscriptions_without(members).topics
     records.append(epoch_record(group_id, group.epoch + 1, decision.topics.group_hash(topics)))
+    if len(members) == len(group.members):
+        records.append(target_epoch_record(group_id, group.epoch + 1, NEVER_MS))
     decision.records += records
 
 

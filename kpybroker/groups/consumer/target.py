@@ -94,6 +94,20 @@ def preferred_assignor(group: ConsumerGroup, member: ConsumerMember, updated: Co
     return max(in_hash_order(names, string_hash, capacity=capacity), key=lambda name: counts[name], default=None)
 
 
+def changes_assignor(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, decision: Decision) -> bool:
+    """Whether the group prefers another assignor with ``updated`` in the place of ``member``.
+
+    If as many members ask for one as for another, two tables of Kafka may put them in different orders. Then each
+    heartbeat seems to be a change, as in Kafka.
+    """
+    if len(group.assignors) < 2 and member.server_assignor == updated.server_assignor:
+        return False
+    usual = decision.settings.consumer_assignors[0]
+    counts = group.assignors
+    current = max(in_timeline_order(counts, len(counts)), key=lambda name: counts[name], default=usual)
+    return current != (preferred_assignor(group, member, updated) or usual)
+
+
 def _specs(group: ConsumerGroup, updated: ConsumerMember, decision: Decision) -> dict[str, MemberSpec]:
     """The members as the assignor sees them, in the order of Kafka's table."""
     topics = decision.topics

@@ -69,7 +69,7 @@ def _join(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decisi
     if decision.settings.consumer_migration_policy == DISABLED:
         raise Refused(error_codes.INCONSISTENT_GROUP_PROTOCOL, "The group migration is disabled.")
     member_id = message.member_id or new_member_id(decision)
-    throw_if_full(group, member_id, decision)
+    throw_if_full(group, member_id, message.group_instance_id, decision)
     if not _supports(group, message.protocol_type, names_of(protocols)):
         raise Refused(error_codes.INCONSISTENT_GROUP_PROTOCOL, "The member's protocols are not supported.")
     if not message.member_id and instance_id is None and request.api_version >= _MEMBER_ID_REQUIRED_VERSION:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from kpybroker.groups.offsets.large_commit import LargeCommit
 
 _NOT_FOUND_VERSION: Final = 9
+_NEWER_ERRORS_VERSION: Final = 6
+"""The first version of TxnOffsetCommit whose clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH."""
 _EXPIRING_VALUE_VERSION: Final = 1
 _FEW_PARTITIONS: Final = 16
 _REMEMBERED_RESPONSES: Final = 512
@@ -76,7 +78,7 @@ def commit_offsets_in_transaction(shard: GroupShard, request: GroupRequest, deci
     if request.prepared is not None:
         _write_prepared(request, request.prepared, decision)
     else:
-        codes = [_write(message.group_id, topic, decision) for topic in message.topics]
+        codes = [_write(message.group_id, topic, decision, topic_id=topic.topic_id) for topic in message.topics]
         _answer_transactional_commit(request, codes, decision)
     return ProducerEpoch(message.producer_id, message.producer_epoch)
 
@@ -201,6 +203,7 @@ def _answer_transactional_commit(request: GroupRequest, codes_of_topics: Sequenc
     topics = [
         TxnOffsetCommitResponseTopic(
             name=topic.name,
+            topic_id=topic.topic_id,
             partitions=[
                 TxnOffsetCommitResponsePartition(partition_index=index, error_code=error_code)
                 for index, error_code in codes
@@ -228,10 +231,16 @@ def _check_transactional(shard: GroupShard, request: GroupRequest, decision: Dec
     message = request.message
     if not message.group_id:
         return error_codes.INVALID_GROUP_ID
+    generation_id = message.generation_id_or_member_epoch
     group = shard.groups.get(message.group_id)
+    error = error_codes.GROUP_ID_NOT_FOUND if generation_id >= 0 else error_codes.NONE
     if group is not None:
-        return group.membership.check_transactional_commit(group, request, message.generation_id, decision)
-    return error_codes.NONE if message.generation_id < 0 else error_codes.ILLEGAL_GENERATION
+        error = group.membership.check_transactional_commit(group, request, generation_id, decision)
+        if error != error_codes.STALE_MEMBER_EPOCH:
+            return error
+    if error and request.api_version < _NEWER_ERRORS_VERSION:
+        return error_codes.ILLEGAL_GENERATION
+    return error
 
 
 def java_length(text: str) -> int:

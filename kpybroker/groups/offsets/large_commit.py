@@ -14,7 +14,6 @@ from kpybroker.groups.record import Record
 from kpybroker.journal import Prepared
 from kpywire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kpywire.record import encode_record
-from kpywire.uuid import ZERO_UUID
 
 STEP_RECORDS: Final = 16
 
@@ -54,7 +53,6 @@ def prepared_commit(
     section = bytearray()
     place = -1
     for topic in request.topics:
-        topic_id = ZERO_UUID if is_transactional else topic.topic_id
         for partition in topic.partitions:
             place += 1
             if place % STEP_RECORDS == STEP_RECORDS - 1:
@@ -62,7 +60,9 @@ def prepared_commit(
             if java_length(partition.committed_metadata or "") > metadata_max_bytes:
                 refused.add(place)
                 continue
-            record = position_record(request.group_id, topic, partition, timestamp_ms, expire_timestamp_ms, topic_id)
+            record = position_record(
+                request.group_id, topic, partition, timestamp_ms, expire_timestamp_ms, topic.topic_id
+            )
             if len(section) <= section_max_bytes:
                 section += encode_record(len(records), 0, *record.encoded())
             records.append(record)

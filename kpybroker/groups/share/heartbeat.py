@@ -33,6 +33,7 @@ from kpywire.messages.share_group_heartbeat import Assignment, ShareGroupHeartbe
 
 UNINITIALIZED: Final = -1
 """The start offset of a state whose leader chooses where the group begins."""
+FIRST_OFFSET: Final = 0
 
 
 def share_group_heartbeat(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
@@ -237,8 +238,11 @@ def _assignment(member: ShareMember) -> Assignment:
 def _initialize(
     shard: GroupShard, group: ShareGroup, names: Iterable[str], decision: Decision
 ) -> dict[bytes, dict[int, int]]:
-    """Note that subscribed partitions without a state will get one, and return them with their start offsets. A state
-    that has been waiting for long is initialised again."""
+    """Note that subscribed partitions without a state will get one, and return them with their start offsets.
+
+    Partitions that a topic gets later are read from their beginning, so that no record is missed. A state that has been
+    waiting for long is initialised again.
+    """
     states = group.states or StateTopics()
     since_ms = shard.initializing_since_ms.get(group.group_id, decision.loaded_ms)
     is_fresh = decision.now_ms - since_ms < decision.settings.share_initialize_retry_interval_ms
@@ -253,7 +257,11 @@ def _initialize(
             new[topic.id] = StateTopic(name, frozenset(topic.partitions) - has)
     if new:
         write_states(shard, group, states.with_initializing(new, decision.topics), decision)
-    return {topic_id: dict.fromkeys(sorted(topic.partitions), UNINITIALIZED) for topic_id, topic in new.items()}
+    before = states.initialized.keys() | states.initializing.keys()
+    return {
+        topic_id: dict.fromkeys(sorted(topic.partitions), FIRST_OFFSET if topic_id in before else UNINITIALIZED)
+        for topic_id, topic in new.items()
+    }
 
 
 def write_states(shard: GroupShard, group: ShareGroup, states: StateTopics, decision: Decision) -> None:

@@ -1,15 +1,16 @@
 """The ``sticky`` task assignor: members keep their tasks, loads are even, standby tasks are in other processes.
 
 (Kafka: ``StickyTaskAssignor``.) It walks over members and processes in the orders of Java's tables, so its answers are
-those of Kafka. Kafka 4.3 makes no warm-up tasks.
+those of Kafka. Kafka 4.4 makes no warm-up tasks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
-from kpybroker.groups.consumer.java_order import in_hash_order, string_hash, string_key
+from kpybroker.groups.consumer.java_order import in_computed_order, in_hash_order, string_hash, string_key
 from kpybroker.groups.streams.java_queue import JavaQueue
-from kpybroker.groups.streams.tasks import TargetTasks
+from kpybroker.groups.streams.tasks import NO_TASKS, TargetTasks, TaskOffsets
 
 Task = tuple[str, int]
 """Subtopology and partition."""
@@ -23,8 +24,10 @@ class MemberSpec(NamedTuple):
     """A member as the assignor sees it."""
 
     process_id: str
-    target: TargetTasks
-    """The tasks that it was given before."""
+    tasks: TargetTasks
+    """The tasks that it has."""
+    offsets: TaskOffsets = NO_TASKS
+    """The offsets that it reported: of tasks whose state it has on its disk."""
 
 
 class SubtopologySpec(NamedTuple):
@@ -126,7 +129,15 @@ def assign_tasks(
 class _Assignment:
     """An assignment that is being made."""
 
-    __slots__ = ("active_quota", "before_active", "before_standby", "processes", "replicas", "total_quota")
+    __slots__ = (
+        "_process_ids",
+        "active_quota",
+        "before_active",
+        "before_standby",
+        "processes",
+        "replicas",
+        "total_quota",
+    )
 
     def __init__(
         self, members: Mapping[str, MemberSpec], topology: Mapping[str, SubtopologySpec], standby_replicas: int
@@ -137,16 +148,22 @@ class _Assignment:
         self.active_quota = _Quota(active, len(members))
         self.total_quota = _Quota(active + standby, len(members))
         self.before_active: dict[Task, _Member] = {}
-        self.before_standby: dict[Task, list[_Member]] = {}
+        candidates: dict[Task, list[tuple[bool, int, _Member]]] = {}
         self.processes: dict[str, _Process] = {}
+        self._process_ids = [spec.process_id for spec in members.values()]
         for member_id, spec in members.items():
             process = self.processes.setdefault(spec.process_id, _Process())
             process.member_counts[member_id] = 0
             member = _Member(process, member_id)
-            for task in _tasks(spec.target.active):
+            for task in _tasks(spec.tasks.active):
                 self.before_active[task] = member
-            for task in _tasks(spec.target.standby):
-                self.before_standby.setdefault(task, []).append(member)
+            for candidate in _candidates(spec):
+                task, is_other, behind = candidate
+                candidates.setdefault(task, []).append((is_other, behind, member))
+        self.before_standby: dict[Task, list[_Member]] = {
+            task: [member for _, _, member in sorted(each, key=itemgetter(0, 1))] for task, each in candidates.items()
+        }
+        """The members that had the task as a standby, then those with its state; the ones with the most first."""
 
     def assign_active(self, tasks: list[Task]) -> None:
         """Give each task to its owner or to one of its standbys, as far as that is even, or to the least loaded."""
@@ -222,9 +239,8 @@ class _Assignment:
 
     def _by_load(self) -> JavaQueue[_Process]:
         queue = JavaQueue[_Process](lambda process: process.load)
-        members = sum(len(process.member_counts) for process in self.processes.values())
-        capacity = 1 << max(members - 1, 0).bit_length()
-        for process_id in in_hash_order(list(self.processes), string_hash, capacity=capacity):
+        capacity = 1 << max(len(self._process_ids) - 1, 0).bit_length()
+        for process_id in in_computed_order(self._process_ids, string_hash, capacity=capacity):
             queue.add(self.processes[process_id])
         return queue
 
@@ -241,22 +257,28 @@ class _Assignment:
         }
 
 
-def _least_loaded(members: Sequence[_Member], task: Task | None = None) -> _Member | None:
-    """The member with the least load of process and member; with a task, in a process that does not have it.
+def _candidates(spec: MemberSpec) -> Iterable[tuple[Task, bool, int]]:
+    """The tasks whose state a member has, with their rank: whether it is no standby of it, and its negated offset."""
+    for task in _tasks(spec.tasks.standby):
+        yield task, False, -spec.offsets.get(task[0], {}).get(task[1], 0)
+    for name, offsets in spec.offsets.items():
+        for index, offset in offsets.items():
+            if index not in spec.tasks.standby.get(name, ()):
+                yield (name, index), True, -offset
 
-    As in Kafka, the first member's process decides whether there is one.
-    """
-    if not members:
-        return None
-    first = best = members[0]
-    load, count = best.process.load, best.process.member_counts[best.member_id]
-    for member in members[1:]:
+
+def _least_loaded(members: Sequence[_Member], task: Task | None = None) -> _Member | None:
+    """The first member, or a later one with less load of both process and member; with a task, in a process that does
+    not have it."""
+    best, load, count = None, 0.0, 0
+    for member in members:
         process = member.process
-        if process.load < load and (task is None or task not in process.tasks):
-            own = process.member_counts[member.member_id]
-            if own < count:
-                best, load, count = member, process.load, own
-    return None if task is not None and task in first.process.tasks else best
+        if task is not None and task in process.tasks:
+            continue
+        own = process.member_counts[member.member_id]
+        if best is None or (process.load < load and own < count):
+            best, load, count = member, process.load, own
+    return best
 
 
 def _tasks(tasks: Mapping[str, Iterable[int]]) -> Iterable[Task]:

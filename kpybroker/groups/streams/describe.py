@@ -1,7 +1,7 @@
 """StreamsGroupDescribe (KIP-1071): a streams group as administrators see it."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from kpybroker.groups.consumer.java_order import string_key
 from kpybroker.groups.decision import Decision
@@ -10,7 +10,7 @@ from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.streams.configured import ConfiguredSubtopology, InternalTopic
 from kpybroker.groups.streams.member import StreamsMember
 from kpybroker.groups.streams.streams_group import StreamsGroup
-from kpybroker.groups.streams.tasks import TargetTasks
+from kpybroker.groups.streams.tasks import TargetTasks, TaskOffsets
 from kpywire import error_codes
 from kpywire.group_records import streams_group_topology as recorded
 from kpywire.messages.streams_group_describe import (
@@ -21,9 +21,13 @@ from kpywire.messages.streams_group_describe import (
     Member,
     Subtopology,
     TaskIds,
+    TaskOffset,
     TopicInfo,
     Topology,
 )
+
+NOT_STORED: Final = 1
+"""The status of a topology without a description: there is no plug-in that would store one."""
 
 
 def describe_streams_group(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
@@ -40,6 +44,9 @@ def describe_streams_group(shard: GroupShard, request: GroupRequest, decision: D
         described = not_described(group_id, error_codes.UNKNOWN_SERVER_ERROR)
     else:
         described = _describe(found.membership)
+        described.assignor_name = decision.settings_of(group_id).streams_assignor_name
+        if message.with_description:
+            described.topology_description_status = NOT_STORED
     decision.reply(request.ticket, described)
 
 
@@ -121,9 +128,18 @@ def _stated(topic: recorded.TopicInfo) -> TopicInfo:
     )
 
 
+def _offsets(offsets: TaskOffsets) -> list[TaskOffset]:
+    return [
+        TaskOffset(subtopology_id=name, partition=partition, offset=offsets[name][partition])
+        for name in sorted(offsets, key=string_key)
+        for partition in sorted(offsets[name])
+    ]
+
+
 def _member(group: StreamsGroup, member: StreamsMember) -> Member:
     endpoint = member.user_endpoint
     target = group.target.get(member.member_id, TargetTasks())
+    reported = group.offsets_of(member.member_id)
     return Member(
         member_id=member.member_id,
         member_epoch=member.member_epoch,
@@ -135,8 +151,8 @@ def _member(group: StreamsGroup, member: StreamsMember) -> Member:
         process_id=member.process_id,
         user_endpoint=None if endpoint is None else Endpoint(host=endpoint.host, port=endpoint.port),
         client_tags=[KeyValue(key=key, value=value) for key, value in member.client_tags.items()],
-        task_offsets=[],
-        task_end_offsets=[],
+        task_offsets=_offsets(reported.offsets),
+        task_end_offsets=_offsets(reported.end_offsets),
         assignment=_assignment(*member.assigned),
         target_assignment=_assignment(*target),
         is_classic=False,

@@ -9,6 +9,7 @@ from kpybroker.groups.consumer.refused import Refused
 from kpybroker.groups.streams.configured import ConfiguredSubtopology
 from kpybroker.groups.streams.member import StreamsMember
 from kpybroker.groups.streams.streams_group import StreamsGroup
+from kpybroker.groups.streams.tasks import Tasks
 from kpybroker.metadata.topic_view import TopicView
 from kpywire import error_codes
 from kpywire.messages.streams_group_heartbeat import (
@@ -18,9 +19,13 @@ from kpywire.messages.streams_group_heartbeat import (
 )
 
 
-def endpoints_of(group: StreamsGroup, updated: StreamsMember, topics: TopicView) -> list[EndpointToPartitions]:
-    """The endpoints of all members, with ``updated`` as it is now. Raises Refused if the topology has no tasks."""
-    members = [group.members[each] for each in group.ordered_members() if each != updated.member_id]
+def endpoints_of(
+    group: StreamsGroup, updated: StreamsMember, replaced: StreamsMember | None, topics: TopicView
+) -> list[EndpointToPartitions]:
+    """The endpoints of all members, with ``updated`` as it is now, in the place of ``replaced``. Raises Refused if the
+    topology has no tasks."""
+    others = {updated.member_id, updated.member_id if replaced is None else replaced.member_id}
+    members = [group.members[each] for each in group.ordered_members() if each not in others]
     found = []
     for member in (*members, updated):
         if member.user_endpoint is None:
@@ -40,8 +45,14 @@ def _endpoint(group: StreamsGroup, member: StreamsMember, topics: TopicView) -> 
     return EndpointToPartitions(
         user_endpoint=StreamsGroupHeartbeatResponseEndpoint(host=address.host, port=address.port),
         active_partitions=_partitions(member.assigned.active, subtopologies, topics),
-        standby_partitions=_partitions(member.assigned.standby, subtopologies, topics),
+        standby_partitions=_partitions(_both(member.assigned.standby, member.assigned.warmup), subtopologies, topics),
     )
+
+
+def _both(standby: Tasks, warmup: Tasks) -> Tasks:
+    if not warmup:
+        return standby
+    return {name: standby.get(name, frozenset()) | warmup.get(name, frozenset()) for name in {**standby, **warmup}}
 
 
 def _partitions(
@@ -56,5 +67,7 @@ def _partitions(
             topic = topics.by_name.get(name)
             if topic is None:
                 raise Refused(error_codes.UNKNOWN_SERVER_ERROR, f"Topic {name} not found in metadata image")
-            found.append(TopicPartition(topic=name, partitions=sorted(partitions)[: len(topic.partitions)]))
+            existing = sorted(each for each in partitions if each < len(topic.partitions))
+            if existing:
+                found.append(TopicPartition(topic=name, partitions=existing))
     return found

@@ -13,16 +13,24 @@ from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.record import Record
 from kpybroker.groups.resting import Beat, keep_answer
+from kpybroker.groups.settings import GroupSettings
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.stories import JOINED, LEFT
 from kpybroker.groups.streams.configured import ConfiguredTopology, InternalTopic, configure
 from kpybroker.groups.streams.endpoints import endpoints_of
-from kpybroker.groups.streams.member import JOINING_EPOCH, Address, StreamsMember
+from kpybroker.groups.streams.member import AWAY_EPOCH, JOINING_EPOCH, Address, StreamsMember
 from kpybroker.groups.streams.reconcile import next_step
-from kpybroker.groups.streams.records import current_record, epoch_record, member_record, topology_record
+from kpybroker.groups.streams.records import (
+    current_record,
+    epoch_record,
+    member_record,
+    member_tombstones,
+    target_record,
+    topology_record,
+)
 from kpybroker.groups.streams.streams_group import NOT_VALIDATED, STREAMS, StreamsGroup
-from kpybroker.groups.streams.target import STANDBY_REPLICAS, assign, may_assign
-from kpybroker.groups.streams.tasks import TargetTasks, are_among, tasks_of
+from kpybroker.groups.streams.target import RACK_TAGS, STANDBY_REPLICAS, assign, may_assign, target_of
+from kpybroker.groups.streams.tasks import MemberTasks, ReportedOffsets, TargetTasks, TaskOffsets, are_among, tasks_of
 from kpybroker.groups.streams.timeouts import delay_target, fence, is_delayed, limit_rebalance, renew_session
 from kpybroker.groups.streams.topology import DuplicateSubtopology, Topology, recorded, topology_of
 from kpywire import error_codes
@@ -35,8 +43,11 @@ from kpywire.messages.streams_group_heartbeat import (
 STALE_TOPOLOGY: Final = 0
 SHUTDOWN_APPLICATION: Final = 4
 ASSIGNMENT_DELAYED: Final = 5
+MISSING_CLIENT_TAGS: Final = 6
 """The statuses of a group that are not about its topics (Kafka: ``StreamsGroupHeartbeatResponse.Status``)."""
 
+TAGS_FROM: Final = 1
+"""The first version whose clients know the status of missing tags."""
 _DELAYED = "Assignment delayed due to the configured {}."
 _NONE: Final[Any] = {}
 
@@ -81,7 +92,7 @@ def _response(member_id: str, member_epoch: int) -> StreamsGroupHeartbeatRespons
         member_id=member_id,
         member_epoch=member_epoch,
         heartbeat_interval_ms=0,
-        acceptable_recovery_lag=0,
+        acceptable_recovery_lag_legacy=0,
         task_offset_interval_ms=0,
         status=[],
         endpoint_information_epoch=0,
@@ -100,7 +111,14 @@ def _leave(shard: GroupShard, message: Any, decision: Decision) -> HeartbeatAnsw
     if message.shutdown_application:
         group.membership.ask_for_shutdown(message.member_id)
         shard.rouse(message.group_id)
-    member = _known_member(group.membership, message.member_id)
+    if message.instance_id is None:
+        member = _known_member(group.membership, message.member_id)
+    else:
+        member = _static_member(group.membership, message.member_id, message.instance_id)
+        if message.member_epoch == AWAY_EPOCH:
+            decision.tell(message.group_id, LEFT, member, "for a while")
+            decision.records.append(current_record(message.group_id, _away(member)))
+            return HeartbeatAnswer(_response(message.member_id, AWAY_EPOCH))
     detail = "it asked for the end of the application" if message.shutdown_application else ""
     decision.tell(message.group_id, LEFT, member, detail)
     fence(shard, group.membership, member.member_id, decision)
@@ -119,13 +137,42 @@ def _known_member(group: StreamsGroup, member_id: str) -> StreamsMember:
     return member
 
 
+def _static_member(group: StreamsGroup, member_id: str, instance_id: str) -> StreamsMember:
+    """The member with this instance id. Raises Refused if there is none, or another one took its place."""
+    known = group.static_members.get(instance_id)
+    if known is None:
+        raise Refused(error_codes.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if known != member_id:
+        text = f"Static member {member_id} with instance id {instance_id} was fenced by member {known}."
+        raise Refused(error_codes.FENCED_INSTANCE_ID, text)
+    return group.members[known]
+
+
+def _away(member: StreamsMember) -> StreamsMember:
+    """A static member that left for a while: it keeps its tasks, and gives none up."""
+    active = {name: dict.fromkeys(partitions, 0) for name, partitions in member.assigned.active.items()}
+    assigned = MemberTasks(active, member.assigned.standby, member.assigned.warmup)
+    return member._replace(member_epoch=AWAY_EPOCH, assigned=assigned, pending_revocation=MemberTasks())
+
+
 # Joining and staying
 
 
 class _Heartbeat:
     """One heartbeat of a member that joins or stays."""
 
-    __slots__ = ("decision", "group", "group_id", "is_known", "message", "records", "request", "shard", "statuses")
+    __slots__ = (
+        "decision",
+        "group",
+        "group_id",
+        "is_known",
+        "message",
+        "records",
+        "replaced",
+        "request",
+        "shard",
+        "statuses",
+    )
 
     def __init__(self, shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
         self.shard = shard
@@ -134,6 +181,8 @@ class _Heartbeat:
         self.decision = decision
         self.records: list[Record] = []
         self.statuses: list[Status] = []
+        self.replaced: StreamsMember | None = None
+        """The static member whose place the sender takes."""
         self.group_id: str = request.message.group_id
         self.is_known = self.group_id in shard.groups
         self.group = self._enter()
@@ -148,7 +197,8 @@ class _Heartbeat:
             self.records.append(member_record(self.group_id, updated))
         topology = self._topology()
         self._note_stale(updated)
-        configured, epoch, configs = self._advance(topology, bumps=updated != member)
+        is_other = updated != member if message.instance_id is None else _counts(updated) != _counts(member)
+        configured, epoch, configs = self._advance(topology, bumps=is_other)
         if not group.members:
             delay_target(self.shard, self.group_id, self.decision)
         if updated.member_id not in group.members:
@@ -162,16 +212,16 @@ class _Heartbeat:
         response = _response(updated.member_id, updated.member_epoch)
         settings = self.decision.settings_of(self.group_id)
         response.heartbeat_interval_ms = settings.streams_heartbeat_interval_ms
-        if joins or member.assigned != updated.assigned:
+        response.task_offset_interval_ms = settings.streams_task_offset_interval_ms
+        response.acceptable_recovery_lag = settings.streams_acceptable_recovery_lag
+        has_other_tasks = member.assigned != updated.assigned
+        if joins or has_other_tasks:
             response.active_tasks = _listed(updated.assigned.active)
             response.standby_tasks = _listed(updated.assigned.standby)
             response.warmup_tasks = _listed(updated.assigned.warmup)
-            group.endpoint_cache.pop(updated.member_id, None)
-            if updated.user_endpoint is not None:
-                group.endpoint_epoch += 1
-                self.shard.rouse(self.group_id)
+        self._note_endpoint(member, updated, joins=joins, has_other_tasks=has_other_tasks)
         if group.endpoint_epoch != message.endpoint_information_epoch:
-            response.partitions_by_user_endpoint = endpoints_of(group, updated, self.decision.topics)
+            response.partitions_by_user_endpoint = endpoints_of(group, updated, self.replaced, self.decision.topics)
         if self.is_known:
             response.endpoint_information_epoch = group.endpoint_epoch
         if configured.problem is not None:
@@ -182,6 +232,7 @@ class _Heartbeat:
                 "for the entire application."
             )
             self._note(SHUTDOWN_APPLICATION, text)
+        self._note_missing_tags(updated, configs)
         response.status = self.statuses
         self.decision.records += self.records
         if not (joins or self.statuses or configured.missing) and self._only_beats():
@@ -189,6 +240,32 @@ class _Heartbeat:
             beat = Beat(session, settings.streams_session_timeout_ms, settings.streams_heartbeat_interval_ms)
             keep_answer(self.shard, message, response, beat, self.decision)
         return HeartbeatAnswer(response, configured.missing)
+
+    def _note_endpoint(
+        self, member: StreamsMember, updated: StreamsMember, *, joins: bool, has_other_tasks: bool
+    ) -> None:
+        """Note that the partitions of an endpoint are others now, so that all members hear of them."""
+        group, has_moved = self.group, member.user_endpoint != updated.user_endpoint
+        if joins or has_other_tasks or has_moved or self.replaced is not None:
+            group.endpoint_cache.pop(updated.member_id, None)
+        if self.replaced is not None:
+            group.endpoint_cache.pop(self.replaced.member_id, None)
+        if has_moved or (has_other_tasks and updated.user_endpoint is not None):
+            group.endpoint_epoch += 1
+            self.shard.rouse(self.group_id)
+
+    def _note_missing_tags(self, member: StreamsMember, configs: Mapping[str, str]) -> None:
+        """Tell a client which tags it lacks that standby tasks are to be spread over."""
+        if self.request.api_version < TAGS_FROM:
+            return
+        wanted = configs.get(RACK_TAGS, "")
+        missing = [each for each in wanted.split(",") if each not in member.client_tags] if wanted else []
+        if missing:
+            self._note(
+                MISSING_CLIENT_TAGS,
+                f"Missing required client tags for rack-aware standby assignment: [{', '.join(missing)}]. "
+                "Configure them via 'client.tag.<tagKey>' in your Streams config.",
+            )
 
     def _only_beats(self) -> bool:
         """Whether the heartbeat says only that its member is alive, and asks for nothing."""
@@ -200,6 +277,8 @@ class _Heartbeat:
             message.warmup_tasks,
             message.user_endpoint,
             message.client_tags,
+            message.task_offsets,
+            message.task_end_offsets,
         )
         knows_endpoints = self.group.endpoint_epoch == message.endpoint_information_epoch
         return knows_endpoints and not message.shutdown_application and all(each is None for each in told)
@@ -219,7 +298,9 @@ class _Heartbeat:
         membership = group.membership
         if isinstance(membership, StreamsGroup):
             most = decision.settings.streams_max_size
-            if joins and len(membership.members) >= most:
+            comes_back = self.message.member_id in membership.members
+            comes_back = comes_back or self.message.instance_id in membership.static_members
+            if joins and len(membership.members) >= most and not comes_back:
                 text = f"The streams group has reached its maximum capacity of {most} members."
                 raise Refused(error_codes.GROUP_MAX_SIZE_REACHED, text)
             return membership
@@ -231,10 +312,35 @@ class _Heartbeat:
 
     def _member(self) -> StreamsMember:
         group, message = self.group, self.message
-        if message.member_epoch == JOINING_EPOCH:
+        joins = message.member_epoch == JOINING_EPOCH
+        if joins and message.instance_id in group.static_members:
+            return self._take_over(group.members[group.static_members[message.instance_id]])
+        if joins:
             return group.members.get(message.member_id) or StreamsMember(message.member_id)
-        member = _known_member(group, message.member_id)
+        if message.instance_id is None:
+            member = _known_member(group, message.member_id)
+        else:
+            member = _static_member(group, message.member_id, message.instance_id)
         _check_epoch(member, message)
+        return member
+
+    def _take_over(self, away: StreamsMember) -> StreamsMember:
+        """The sender, in the place of the static member of its instance id. Raises Refused if that one is alive."""
+        member_id, instance_id = self.message.member_id, self.message.instance_id
+        if away.member_epoch != AWAY_EPOCH:
+            text = (
+                f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
+                f"id is owned by {away.member_id} member."
+            )
+            raise Refused(error_codes.UNRELEASED_INSTANCE_ID, text)
+        member = away._replace(member_id=member_id, member_epoch=0, previous_member_epoch=0)
+        target = self.group.target.get(away.member_id, TargetTasks())
+        self.records += member_tombstones(self.group_id, away.member_id)
+        self.records.append(member_record(self.group_id, member))
+        self.records.append(target_record(self.group_id, member_id, target))
+        self.records.append(current_record(self.group_id, member))
+        if away.member_id != member_id:
+            self.replaced = away
         return member
 
     def _topology(self) -> Topology:
@@ -287,15 +393,28 @@ class _Heartbeat:
             validated = topology.epoch
             for listed in (self.message.active_tasks, self.message.standby_tasks, self.message.warmup_tasks):
                 _check_tasks(configured, listed)
-        replicas = self.decision.settings_of(self.group_id).streams_num_standby_replicas
-        configs = {STANDBY_REPLICAS: str(replicas)}
+        self._take_offsets()
+        configs = _assignment_configs(self.decision.settings_of(self.group_id))
         if not (bumps or validated != group.validated_topology_epoch or configs != group.assignment_configs):
             return configured, group.epoch, configs
         epoch = group.epoch + 1
-        self.records.append(epoch_record(self.group_id, epoch, metadata_hash, validated, configs))
+        descriptions = group.descriptions
+        self.records.append(epoch_record(self.group_id, epoch, metadata_hash, validated, configs, descriptions))
         self.decision.count_rebalance(STREAMS)
         group.note_checked(topics, epoch)
         return configured, epoch, configs
+
+    def _take_offsets(self) -> None:
+        """Note the offsets that the member reports. Raises Refused."""
+        message = self.message
+        if message.task_offsets is None and message.task_end_offsets is None:
+            return
+        known = self.group.offsets_of(message.member_id)
+        offsets, ends = message.task_offsets, message.task_end_offsets
+        self.group.task_offsets[message.member_id] = ReportedOffsets(
+            known.offsets if offsets is None else _by_task(offsets),
+            known.end_offsets if ends is None else _by_task(ends),
+        )
 
     def _target(
         self, updated: StreamsMember, epoch: int, configured: ConfiguredTopology, configs: dict[str, str]
@@ -305,13 +424,14 @@ class _Heartbeat:
         if is_delayed(self.shard, self.group_id):
             self._note(ASSIGNMENT_DELAYED, _DELAYED.format("initial rebalance delay"))
             return group.assignment_epoch, TargetTasks()
-        last = group.assignment_epoch, group.target.get(updated.member_id, TargetTasks())
+        target = target_of(group, updated.member_id, updated, self.replaced)
+        last = group.assignment_epoch, TargetTasks() if target is None else target
         if group.assignment_epoch >= epoch:
             return last
         if not may_assign(group, self.decision):
             self._note(ASSIGNMENT_DELAYED, _DELAYED.format("assignment interval"))
             return last
-        assigned = assign(group, epoch, updated, configured, configs, self.records, self.decision)
+        assigned = assign(group, epoch, updated, configured, configs, self.records, self.decision, self.replaced)
         return epoch, assigned.get(updated.member_id, TargetTasks())
 
     def _reconcile(self, member: StreamsMember, epoch: int, target: TargetTasks) -> StreamsMember:
@@ -351,10 +471,41 @@ def _check_epoch(member: StreamsMember, message: Any) -> None:
     raise Refused(error_codes.FENCED_MEMBER_EPOCH, text)
 
 
+def _assignment_configs(settings: GroupSettings) -> dict[str, str]:
+    """The configs that an assignment is made with, as records have them."""
+    configs = {STANDBY_REPLICAS: str(settings.streams_num_standby_replicas)}
+    if settings.streams_rack_aware_assignment_tags:
+        configs[RACK_TAGS] = ",".join(settings.streams_rack_aware_assignment_tags)
+    return configs
+
+
+def _by_task(listed: Collection[Any]) -> TaskOffsets:
+    """Reported offsets by task. Raises Refused."""
+    found: dict[str, dict[int, int]] = {}
+    for each in listed:
+        partitions = found.setdefault(each.subtopology_id, {})
+        if each.partition in partitions:
+            text = (
+                f"Task offsets contain a duplicate entry for subtopology {each.subtopology_id} and partition "
+                f"{each.partition}."
+            )
+            raise Refused(error_codes.INVALID_REQUEST, text)
+        partitions[each.partition] = each.offset
+    return found
+
+
+def _counts(member: StreamsMember) -> tuple[Any, ...]:
+    """The properties of a static member whose change needs another assignment."""
+    return member.topology_epoch, member.rack_id, member.client_tags, member.process_id
+
+
 def _updated(member: StreamsMember, request: GroupRequest) -> StreamsMember:
-    """The member with what the request changes. A field that is null stays as it is."""
+    """The member with what the request changes. A field that is null stays as it is, but for the endpoint of a member
+    that joins."""
     message = request.message
     changes: dict[str, Any] = {"client_id": request.client_id, "client_host": request.client_host}
+    if message.instance_id is not None:
+        changes["instance_id"] = message.instance_id
     if message.rack_id is not None:
         changes["rack_id"] = message.rack_id
     if message.rebalance_timeout_ms != -1:
@@ -363,6 +514,8 @@ def _updated(member: StreamsMember, request: GroupRequest) -> StreamsMember:
         changes["topology_epoch"] = message.topology.epoch
     if message.process_id is not None:
         changes["process_id"] = message.process_id
+    if message.member_epoch == JOINING_EPOCH:
+        changes["user_endpoint"] = None
     if message.user_endpoint is not None:
         changes["user_endpoint"] = Address(message.user_endpoint.host, message.user_endpoint.port)
     if message.client_tags is not None:

@@ -13,6 +13,8 @@ UNKNOWN: Final = 127
 
 JOINING_EPOCH: Final = 0
 LEAVING_EPOCH: Final = -1
+AWAY_EPOCH: Final = -2
+"""The epoch of a static member that left for a while. It keeps its tasks until it returns or its session ends."""
 
 NO_TAGS: Final[Any] = {}
 

@@ -1,10 +1,11 @@
 """The next step of a member on its way to its target (Kafka: ``CurrentAssignmentBuilder``).
 
 A member first gives up the tasks that are no longer in its target. Then it gets the others, as far as they are free:
-an active task is free when no process has it, and no process runs a task in two roles.
+an active task is free when no process has it, and no process runs a task in two roles. A task of which the member only
+changes the role stays with it all the time.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kpybroker.groups.consumer.refused import Refused
@@ -12,6 +13,9 @@ from kpybroker.groups.streams.member import STABLE, UNKNOWN, UNRELEASED, UNREVOK
 from kpybroker.groups.streams.streams_group import StreamsGroup
 from kpybroker.groups.streams.tasks import ActiveTasks, MemberTasks, TargetTasks, Tasks
 from kpywire import error_codes
+
+_Task = tuple[str, int]
+"""Subtopology and partition."""
 
 
 def next_step(
@@ -55,8 +59,17 @@ class _Step:
         """Keep what is in the target, give up the rest, and get what is free."""
         assigned, target = self.member.assigned, self.target
         active = _divided(assigned.active, target.active, self.epoch, self._is_active_taken)
-        standby = _divided(_marked(assigned.standby), target.standby, 0, self._is_in_process)
-        warmup = _divided(_marked(assigned.warmup), target.warmup, 0, self._is_in_process)
+        standby = _divided(_marked(assigned.standby), target.standby, 0, self._is_standby_taken)
+        warmup = _divided(_marked(assigned.warmup), target.warmup, 0, self._is_warmup_taken)
+        for task in _tasks(assigned.active):
+            if standby.grants(task):
+                standby.grant(task)  # what it ran, it may keep as a standby at once
+        for held, old, new in ((assigned.standby, standby, warmup), (assigned.warmup, warmup, standby)):
+            for task in _tasks(held):
+                if new.grants(task):
+                    new.grant(task)
+                    _drop(old.revoked, task)
+        self._promote(active, standby, warmup)
         kept = MemberTasks(active.kept, _unmarked(standby.kept), _unmarked(warmup.kept))
         revoked = MemberTasks(active.revoked, _unmarked(standby.revoked), _unmarked(warmup.revoked))
         if not revoked.is_empty and (self.owned is None or self.owned.has_any(revoked)):
@@ -70,32 +83,69 @@ class _Step:
             pending_revocation=MemberTasks(),
         )
 
-    def _is_active_taken(self, task: tuple[str, int]) -> bool:
-        """Whether a process has the active task, or this process has it in another role."""
-        group, process_id = self.group, self.member.process_id
-        return (
-            task in group.active_processes
-            or process_id in group.standby_processes.get(task, ())
-            or process_id in group.warmup_processes.get(task, ())
-        )
+    def _promote(self, active: "_Division", standby: "_Division", warmup: "_Division") -> None:
+        """A standby or warm-up task that the member is to run is not given up: it stays what it is until then."""
+        roles = ((self.member.assigned.standby, standby), (self.member.assigned.warmup, warmup))
+        promoted = [
+            (task, role)
+            for held, role in roles
+            for task in _tasks(held)
+            if task[1] in self.target.active.get(task[0], ())
+        ]
+        for task, role in promoted:
+            _drop(role.revoked, task)
+        revoked = MemberTasks(active.revoked, _unmarked(standby.revoked), _unmarked(warmup.revoked))
+        has_to_revoke = not revoked.is_empty and (self.owned is None or self.owned.has_any(revoked))
+        for task, role in promoted:
+            if has_to_revoke or not active.grants(task):
+                role.kept.setdefault(task[0], {})[task[1]] = 0
 
-    def _is_in_process(self, task: tuple[str, int]) -> bool:
-        """Whether this process has the task in some role."""
+    def _is_active_taken(self, task: _Task) -> bool:
+        """Whether a process has the active task, or another member of this process has it in another role."""
+        return task in self.group.active_processes or self._others_stand_by(task) or self._others_warm_up(task)
+
+    def _is_standby_taken(self, task: _Task) -> bool:
+        """Whether this process has the task in some role, other than as the member's own active or warm-up task."""
+        group, process_id = self.group, self.member.process_id
+        is_run = group.active_processes.get(task) == process_id and not _has(self.member.assigned.active, task)
+        return is_run or process_id in group.standby_processes.get(task, ()) or self._others_warm_up(task)
+
+    def _is_warmup_taken(self, task: _Task) -> bool:
+        """Whether this process has the task in some role, other than as the member's own standby task."""
         group, process_id = self.group, self.member.process_id
         return (
             group.active_processes.get(task) == process_id
-            or process_id in group.standby_processes.get(task, ())
+            or self._others_stand_by(task)
             or process_id in group.warmup_processes.get(task, ())
         )
+
+    def _others_stand_by(self, task: _Task) -> bool:
+        """Whether another member of this process has the task as a standby."""
+        has = self.member.process_id in self.group.standby_processes.get(task, ())
+        return has and not _has(self.member.assigned.standby, task)
+
+    def _others_warm_up(self, task: _Task) -> bool:
+        """Whether another member of this process has the task as a warm-up task."""
+        has = self.member.process_id in self.group.warmup_processes.get(task, ())
+        return has and not _has(self.member.assigned.warmup, task)
 
 
 class _Division(NamedTuple):
     """Tasks of one role: to keep, to give up, to get, and whether some are still taken."""
 
-    kept: ActiveTasks
-    revoked: ActiveTasks
-    free: ActiveTasks
+    kept: dict[str, dict[int, int]]
+    revoked: dict[str, dict[int, int]]
+    free: dict[str, dict[int, int]]
     waits: bool
+
+    def grants(self, task: _Task) -> bool:
+        """Whether the task is one to get."""
+        return _has(self.free, task)
+
+    def grant(self, task: _Task) -> None:
+        """Count a task to get as one that the member has."""
+        self.kept.setdefault(task[0], {})[task[1]] = self.free[task[0]][task[1]]
+        _drop(self.free, task)
 
 
 def _divided(
@@ -118,6 +168,23 @@ def _divided(
             else:
                 free.setdefault(subtopology, {})[partition] = epoch
     return _Division(kept, revoked, free, waits)
+
+
+def _tasks(tasks: Mapping[str, Iterable[int]]) -> Iterable[_Task]:
+    return [(subtopology, partition) for subtopology, partitions in tasks.items() for partition in partitions]
+
+
+def _has(tasks: Mapping[str, Container[int]], task: _Task) -> bool:
+    return task[1] in tasks.get(task[0], ())
+
+
+def _drop(tasks: dict[str, dict[int, int]], task: _Task) -> None:
+    """Remove a task, if it is there."""
+    partitions = tasks.get(task[0])
+    if partitions is not None and task[1] in partitions:
+        del partitions[task[1]]
+        if not partitions:
+            del tasks[task[0]]
 
 
 def _marked(tasks: Tasks) -> ActiveTasks:

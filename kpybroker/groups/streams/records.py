@@ -1,6 +1,7 @@
 """The records of streams groups (Kafka: ``StreamsCoordinatorRecordHelpers``)."""
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from kpybroker.groups.consumer.java_order import string_key
 from kpybroker.groups.record import Record
@@ -34,8 +35,21 @@ from kpywire.group_records.streams_group_target_assignment_metadata import (
 from kpywire.group_records.streams_group_topology import StreamsGroupTopologyKey, StreamsGroupTopologyValue
 
 
+class Descriptions(NamedTuple):
+    """The epochs of the topologies whose descriptions a plug-in of Kafka stored, and refused (KIP-1331); -1 for none.
+    There is no plug-in here, so they stay as they are."""
+
+    stored_epoch: int = -1
+    failed_epoch: int = -1
+
+
 def epoch_record(
-    group_id: str, epoch: int, metadata_hash: int, validated_topology_epoch: int, configs: Mapping[str, str]
+    group_id: str,
+    epoch: int,
+    metadata_hash: int,
+    validated_topology_epoch: int,
+    configs: Mapping[str, str],
+    descriptions: Descriptions,
 ) -> Record:
     """Record 17: the epoch of a group, and what it was made with."""
     value = StreamsGroupMetadataValue(
@@ -43,6 +57,8 @@ def epoch_record(
         metadata_hash=metadata_hash,
         validated_topology_epoch=validated_topology_epoch,
         last_assignment_configs=[LastAssignmentConfig(key=each, value=configs[each]) for each in sorted(configs)],
+        stored_description_topology_epoch=descriptions.stored_epoch,
+        failed_description_topology_epoch=descriptions.failed_epoch,
     )
     return Record(StreamsGroupMetadataKey(group_id=group_id), value)
 

@@ -9,6 +9,7 @@ from typing import Any
 from kpybroker.groups.group import NOBODY, Group
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.streams.member import LEAVING_EPOCH, Address, StreamsMember
+from kpybroker.groups.streams.records import Descriptions
 from kpybroker.groups.streams.streams_group import StreamsGroup
 from kpybroker.groups.streams.tasks import ActiveTasks, MemberTasks, TargetTasks, tasks_of
 from kpybroker.groups.streams.timeouts import forget_delay
@@ -107,6 +108,7 @@ def _take_epoch(group: StreamsGroup, _key: Any, value: Any) -> None:
     group.metadata_hash = value.metadata_hash
     group.validated_topology_epoch = value.validated_topology_epoch
     group.assignment_configs = {each.key: each.value for each in value.last_assignment_configs or ()}
+    group.descriptions = Descriptions(value.stored_description_topology_epoch, value.failed_description_topology_epoch)
 
 
 _TAKES: Mapping[type, Callable[[StreamsGroup, Any, Any], None]] = {

@@ -16,8 +16,8 @@ from kpybroker.groups.group import EMPTY
 from kpybroker.groups.record import Record
 from kpybroker.groups.streams.configured import ConfiguredTopology
 from kpybroker.groups.streams.member import StreamsMember
-from kpybroker.groups.streams.records import group_tombstones
-from kpybroker.groups.streams.tasks import MemberTasks, TargetTasks
+from kpybroker.groups.streams.records import Descriptions, group_tombstones
+from kpybroker.groups.streams.tasks import MemberTasks, ReportedOffsets, TargetTasks
 from kpybroker.groups.streams.topology import Topology
 from kpybroker.metadata.topic_view import TopicView
 from kpywire.messages.streams_group_heartbeat import EndpointToPartitions
@@ -48,6 +48,7 @@ class StreamsGroup(EpochMembers):
         "assignment_epoch",
         "assignment_timestamp_ms",
         "configured",
+        "descriptions",
         "endpoint_cache",
         "endpoint_epoch",
         "epoch",
@@ -58,6 +59,7 @@ class StreamsGroup(EpochMembers):
         "standby_processes",
         "static_members",
         "target",
+        "task_offsets",
         "topology",
         "validated_topology_epoch",
         "warmup_processes",
@@ -70,12 +72,15 @@ class StreamsGroup(EpochMembers):
         self.validated_topology_epoch = 0
         self.assignment_configs: dict[str, str] = {}
         """The configs of the last epoch."""
+        self.descriptions = Descriptions()
         self.assignment_epoch = FIRST_EPOCH
         self.assignment_timestamp_ms = 0
         self.members: dict[str, StreamsMember] = {}
         self._most_members = 0
         self.static_members: dict[str, str] = {}
         self.target: dict[str, TargetTasks] = {}
+        self.task_offsets: dict[str, ReportedOffsets] = {}
+        """The offsets that members reported last. They are in no record, as in Kafka."""
         self.topology: Topology | None = None
         self.active_processes: _Processes = {}
         """The process that has each active task, or has to give it up."""
@@ -106,6 +111,10 @@ class StreamsGroup(EpochMembers):
     def ordered_members(self) -> list[str]:
         """The member ids in the order of Kafka's table."""
         return in_timeline_order(self.members, self._most_members)
+
+    def offsets_of(self, member_id: str) -> ReportedOffsets:
+        """The offsets that a member reported last."""
+        return self.task_offsets.get(member_id) or ReportedOffsets()
 
     def ask_for_shutdown(self, member_id: str) -> None:
         """Note the first member that asks for the end of the application. It holds while the group has members."""
@@ -143,6 +152,8 @@ class StreamsGroup(EpochMembers):
             for held, processes in ((tasks.standby, self.standby_processes), (tasks.warmup, self.warmup_processes)):
                 for task in _tasks(held):
                     processes.setdefault(task, set()).add(member.process_id)
+        if old is not None:
+            self._forget_instance(old)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         self.endpoint_cache.pop(member.member_id, None)
@@ -153,11 +164,16 @@ class StreamsGroup(EpochMembers):
         if old is None:
             return
         self._release(old)
-        if old.instance_id is not None:
-            self.static_members.pop(old.instance_id, None)
+        self._forget_instance(old)
+        self.task_offsets.pop(member_id, None)
         self.endpoint_cache.pop(member_id, None)
         if not self.members:
             self.shutdown_member_id = None
+
+    def _forget_instance(self, member: StreamsMember) -> None:
+        """Forget the instance id of a member, unless another member has it since."""
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
+            del self.static_members[member.instance_id]
 
     def _release(self, member: StreamsMember) -> None:
         """Forget the tasks of a member, except those that another process has got since."""

@@ -58,3 +58,14 @@ def are_among(listed: Iterable[Any] | None, tasks: Mapping[str, Any]) -> bool:
         each.subtopology_id in tasks and all(partition in tasks[each.subtopology_id] for partition in each.partitions)
         for each in listed
     )
+
+
+TaskOffsets = Mapping[str, Mapping[int, int]]
+"""Offsets of the changelogs of tasks: by subtopology and partition, summed over its topics."""
+
+
+class ReportedOffsets(NamedTuple):
+    """The offsets of the states that a member has on its disk, and the ends of their changelogs."""
+
+    offsets: TaskOffsets = NO_TASKS
+    end_offsets: TaskOffsets = NO_TASKS

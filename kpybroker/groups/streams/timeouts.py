@@ -7,10 +7,11 @@ from typing import Final
 
 from kpybroker.groups.consumer.timeouts import REBALANCE, SESSION, cancel, has_limit, set_timer
 from kpybroker.groups.decision import Decision
+from kpybroker.groups.epoch_members import NEVER_MS
 from kpybroker.groups.shard import GroupShard
 from kpybroker.groups.stories import LATE_REVOKE, SILENT
 from kpybroker.groups.streams.member import UNREVOKED, StreamsMember
-from kpybroker.groups.streams.records import epoch_record, member_tombstones
+from kpybroker.groups.streams.records import epoch_record, member_tombstones, target_epoch_record
 from kpybroker.groups.streams.streams_group import StreamsGroup
 from kpybroker.groups.streams.target import assign, may_assign
 
@@ -71,8 +72,11 @@ def fence(shard: GroupShard, group: StreamsGroup, member_id: str, decision: Deci
             group.metadata_hash,
             group.validated_topology_epoch,
             group.assignment_configs,
+            group.descriptions,
         )
     )
+    if len(group.members) == 1:
+        decision.records.append(target_epoch_record(group.group_id, group.epoch + 1, NEVER_MS))
     for purpose in (SESSION, REBALANCE):
         cancel(shard, purpose, group.group_id, member_id, decision)
 

@@ -232,10 +232,7 @@ class History:
                 )
             ],
         )
-        for each in message.topics:
-            known = self.twins.topics.get(each.name)
-            if known is not None:
-                each.topic_id = known.id  # as Kafka's handler does for all versions
+        self.twins.with_ids(message.topics)
         self.twins.request(api.OFFSET_COMMIT, version, message)
 
     def commit_in_transaction(self) -> None:
@@ -248,7 +245,7 @@ class History:
             group_id=GROUP,
             producer_id=1,
             producer_epoch=0,
-            generation_id=epoch,
+            generation_id_or_member_epoch=epoch,
             member_id=member_id,
             topics=[
                 TxnOffsetCommitRequestTopic(
@@ -261,7 +258,8 @@ class History:
                 )
             ],
         )
-        self.twins.request(api.TXN_OFFSET_COMMIT, 4, message)
+        version = self.rng.choice((4, 6)) if self.twins.with_ids(message.topics) else 5
+        self.twins.request(api.TXN_OFFSET_COMMIT, version, message)
 
     def end_transaction(self) -> None:
         commit = self.rng.random() < 0.5

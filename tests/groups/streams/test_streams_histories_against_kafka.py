@@ -29,6 +29,7 @@ from kpywire.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatRequestEndpoint,
     StreamsGroupHeartbeatRequestTaskIds,
+    TaskOffset,
     Topology,
 )
 from kpywire.messages.txn_offset_commit import (
@@ -43,7 +44,7 @@ RECORDED = 6
 """The histories that quick tests play with the answers that Kafka gave once."""
 STEPS = 150
 NAMES = ("t", "u", "v", "w")
-FENCED = (25, 110, 69)
+FENCED = (25, 82, 110, 111, 69)
 Listed = dict[str, list[int]]
 
 
@@ -54,6 +55,7 @@ class Client:
         self.member_id = member_id
         self.process_id = process_id
         self.endpoint = endpoint
+        self.instance_id: str | None = None
         self.epoch = 0
         self.endpoint_epoch = 0
         self.owned: tuple[Listed, Listed] = ({}, {})
@@ -139,10 +141,24 @@ class History:
             member_id=client.member_id,
             member_epoch=fields.pop("member_epoch", client.epoch),
             endpoint_information_epoch=client.endpoint_epoch,
+            instance_id=client.instance_id if self.rng.random() < 0.95 else self.rng.choice((None, "i", "?")),
             shutdown_application=self.rng.random() < 0.01,
+            task_offsets=self.offsets(),
+            task_end_offsets=self.offsets(),
             **fields,
         )
-        client.take(self.twins.request(api.STREAMS_GROUP_HEARTBEAT, 0, message).response)
+        version = self.rng.choice((0, 1))
+        client.take(self.twins.request(api.STREAMS_GROUP_HEARTBEAT, version, message).response)
+
+    def offsets(self) -> list[TaskOffset] | None:
+        """The offsets that a member reports: most of the time of tasks that exist, seldom of one twice."""
+        if self.rng.random() < 0.7:
+            return None
+        tasks = [(self.rng.choice("01"), index) for index in self.rng.sample(range(4), self.rng.randrange(4))]
+        tasks += self.rng.choices(tasks, k=1) if tasks and self.rng.random() < 0.02 else []
+        return [
+            TaskOffset(subtopology_id=name, partition=index, offset=self.rng.randrange(50)) for name, index in tasks
+        ]
 
     def join(self, client: Client) -> None:
         client.forget()
@@ -171,6 +187,8 @@ class History:
         process = self.rng.choice("pqrs")
         endpoint = self.rng.choice((None, (f"host-{process}", 9_000)))
         client = Client(f"member-{self.made}", process, endpoint)
+        if self.rng.random() < 0.4:
+            client.instance_id = self.rng.choice("ijk")
         self.join(client)
         if client.epoch or client.given is not None:
             self.clients.append(client)
@@ -232,6 +250,18 @@ class History:
         if client in self.clients:
             self.clients.remove(client)
 
+    def leave_for_a_while(self) -> None:
+        """A static member leaves, and mostly one with another member id takes its place."""
+        client = self.client()
+        self.beat(client, member_epoch=-2)
+        if client.instance_id is None:
+            return
+        client.forget()
+        if self.rng.random() < 0.7:
+            self.made += 1
+            client.member_id = f"member-{self.made}"
+            self.join(client)
+
     def leave_all(self) -> None:
         for client in list(self.clients):
             self.beat(client, member_epoch=-1)
@@ -242,6 +272,13 @@ class History:
         self.twins.steps.append(f"standby replicas {replicas}")
         self.twins.kafka.ask("group", "streams.num.standby.replicas", replicas)
         overrides = {"streams_num_standby_replicas": replicas}
+        self.twins.ours.settings = self.twins.ours.settings._replace(overrides_of=lambda _: overrides)
+
+    def reconfigure_tags(self) -> None:
+        tags = self.rng.choice(((), ("zone",), ("zone", "row")))
+        self.twins.steps.append(f"tags {tags}")
+        self.twins.kafka.ask("group", "streams.rack.aware.assignment.tags", ",".join(tags))
+        overrides = {"streams_rack_aware_assignment_tags": tags}
         self.twins.ours.settings = self.twins.ours.settings._replace(overrides_of=lambda _: overrides)
 
     # Offsets
@@ -271,10 +308,7 @@ class History:
                 for name in self.names()[: self.rng.randrange(1, 3)]
             ],
         )
-        for each in message.topics:
-            known = self.twins.topics.get(each.name)
-            if known is not None:
-                each.topic_id = known.id  # as Kafka's handler does for all versions
+        self.twins.with_ids(message.topics)
         self.twins.request(api.OFFSET_COMMIT, version, message)
 
     def commit_in_transaction(self) -> None:
@@ -290,11 +324,12 @@ class History:
             group_id=GROUP,
             producer_id=1,
             producer_epoch=0,
-            generation_id=epoch,
+            generation_id_or_member_epoch=epoch,
             member_id=member_id,
             topics=[TxnOffsetCommitRequestTopic(name=self.names()[0], partitions=[partition])],
         )
-        self.twins.request(api.TXN_OFFSET_COMMIT, 4, message)
+        version = self.rng.choice((4, 6)) if self.twins.with_ids(message.topics) else 5
+        self.twins.request(api.TXN_OFFSET_COMMIT, version, message)
 
     def end_transaction(self) -> None:
         commit = self.rng.random() < 0.5
@@ -321,7 +356,7 @@ class History:
 
     def describe(self) -> None:
         request = StreamsGroupDescribeRequest(group_ids=[GROUP], include_authorized_operations=False)
-        self.twins.request(api.STREAMS_GROUP_DESCRIBE, 0, request, DescribeStreamsGroup(GROUP))
+        self.twins.request(api.STREAMS_GROUP_DESCRIBE, self.rng.choice((0, 1)), request, DescribeStreamsGroup(GROUP))
 
     def list_groups(self) -> None:
         states = self.rng.choice(([], ["stable"], ["EMPTY", "Dead"], ["not_ready"], ["NotReady"], ["assigning"]))
@@ -395,6 +430,8 @@ STEP_WEIGHTS: Sequence[tuple[str, int]] = (
     ("wait", 12),
     ("wait_longer", 3),
     ("wait_for_timer", 2),
+    ("leave_for_a_while", 3),
+    ("reconfigure_tags", 1),
     ("wait_long", 1),
     ("expire", 1),
     ("restart", 2),

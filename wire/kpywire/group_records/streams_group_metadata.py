@@ -24,3 +24,10 @@ class StreamsGroupMetadataValue:
     validated_topology_epoch: i32 = field(tag=0, default=-1)
     # The last used configuration parameters as key-value pairs.
     last_assignment_configs: list[LastAssignmentConfig] | None = field(tag=1, default=[])
+    # The topology epoch the plugin holds, or -1 if none. -2 (uncertain) marks an interrupted plugin operation: it
+    # solicits a push like -1 and is delete-eligible like a stored epoch.
+    stored_description_topology_epoch: i32 = field(tag=2, default=-1)
+    # The topology epoch whose description push the plugin permanently rejected (signalled by
+    # StreamsTopologyDescriptionPermanentFailureException), or -1 if none. Heartbeat-path solicitation is suppressed
+    # while this equals the current topology epoch, to avoid hot-looping.
+    failed_description_topology_epoch: i32 = field(tag=3, default=-1)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from kpywire.schema import field, i16, i32, i64, message, string, struct
 
 
-@message(key=18, versions="0-4", flexible="3+")
+@message(key=18, versions="0-5", flexible="3+")
 class ApiVersionsRequest:
     """Version 3 is the first flexible version and adds ClientSoftwareName and ClientSoftwareVersion.
     Version 4 fixes KAFKA-17011, which blocked SupportedFeatures.MinVersion in the response from being 0.
+    Version 5 introduces ClusterId and NodeId checking and REBOOTSTRAP_REQUIRED error (KIP-1242).
     """
 
     client_software_name: string = field("3+", default="", ignorable=True)  # The name of the client.
     client_software_version: string = field("3+", default="", ignorable=True)  # The version of the client.
+    # The cluster ID the client intends to connect to. Provide both ClusterId and NodeId, if known.
+    cluster_id: string | None = field("5+", default=None, ignorable=True)
+    # The node ID the client intends to connect to. Provide both ClusterId and NodeId, if known.
+    node_id: i32 = field("5+", default=-1, ignorable=True)
 
 
 @struct
@@ -36,7 +41,7 @@ class FinalizedFeatureKey:
     min_version_level: i16  # The cluster-wide finalized min version level for the feature.
 
 
-@message(key=18, versions="0-4", flexible="3+")
+@message(key=18, versions="0-5", flexible="3+")
 class ApiVersionsResponse:
     """Version 1 adds throttle time to the response.
     Starting in version 2, on quota violation, brokers send out responses before throttling.
@@ -45,6 +50,7 @@ class ApiVersionsResponse:
     Starting from Apache Kafka 2.4 (KIP-511), ApiKeys field is populated with the supported versions of the
     ApiVersionsRequest when an UNSUPPORTED_VERSION error is returned.
     Version 4 fixes KAFKA-17011, which blocked SupportedFeatures.MinVersion from being 0.
+    Version 5 introduces ClusterId and NodeId checking and REBOOTSTRAP_REQUIRED error (KIP-1242).
     """
 
     error_code: i16  # The top-level error code.

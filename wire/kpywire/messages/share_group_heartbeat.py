@@ -39,13 +39,14 @@ class ShareGroupHeartbeatResponse:
     Version 1 is the initial stable version (KIP-932).
     Supported errors:
     - GROUP_AUTHORIZATION_FAILED (version 0+)
-    - TOPIC_AUTHORIZATION_FAILED (version 1+)
     - NOT_COORDINATOR (version 0+)
     - COORDINATOR_NOT_AVAILABLE (version 0+)
     - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - GROUP_ID_NOT_FOUND (version 0+)
     - UNKNOWN_MEMBER_ID (version 0+)
     - GROUP_MAX_SIZE_REACHED (version 0+)
     - INVALID_REQUEST (version 0+)
+    - TOPIC_AUTHORIZATION_FAILED (version 1+)
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from kpywire.schema import field, i16, i32, i64, message, string, struct, u16
+from kpywire.schema import field, i8, i16, i32, i64, message, string, struct, u16
 
 
-@message(key=89, versions="0", flexible="0+")
+@message(key=89, versions="0-1", flexible="0+")
 class StreamsGroupDescribeRequest:
+    """Version 1 adds IncludeTopologyDescription (KIP-1331)."""
+
     group_ids: list[string]  # The ids of the groups to describe
     include_authorized_operations: bool  # Whether to include authorized operations.
+    # Whether to include the full topology description from the topology description plugin in the response.
+    include_topology_description: bool = field("1+", default=False)
 
 
 @struct
@@ -95,6 +99,38 @@ class Member:
 
 
 @struct
+class TopologyDescriptionNode:
+    name: string  # The name of this node (e.g., KSTREAM-SOURCE-0000000000).
+    node_type: i8  # The type of this node: 1=SOURCE, 2=PROCESSOR, 3=SINK.
+    # The source topics this node reads from. Defined only for source nodes, may be empty if source topics are
+    # dynamically determined.
+    source_topics: list[string]
+    # The topic this node writes to. Defined only for sink nodes, may be null if sink topic is dynamically determined.
+    sink_topic: string | None = field(default=None)
+    stores: list[string]  # The state store names accessed by this node. Defined only for processor nodes.
+    # The names of successor nodes in the processing graph. Predecessor relationships are reconstructed from this field.
+    successors: list[string]
+
+
+@struct
+class TopologyDescriptionSubtopology:
+    subtopology_id: string  # The subtopology identifier, unique within the topology.
+    nodes: list[TopologyDescriptionNode]  # The processing nodes in this subtopology.
+
+
+@struct
+class TopologyDescriptionGlobalStore:
+    source: TopologyDescriptionNode  # The source node providing data to the global store.
+    processor: TopologyDescriptionNode  # The processor node that populates the global store.
+
+
+@struct
+class TopologyDescription:
+    subtopologies: list[TopologyDescriptionSubtopology]  # The subtopologies that make up this topology.
+    global_stores: list[TopologyDescriptionGlobalStore]  # Global state stores used by this topology.
+
+
+@struct
 class DescribedGroup:
     error_code: i16  # The describe error, or 0 if there was no error.
     error_message: string | None = field(default=None)  # The top-level error message, or null if there was no error.
@@ -107,11 +143,24 @@ class DescribedGroup:
     members: list[Member]  # The members.
     # 32-bit bitfield to represent authorized operations for this group.
     authorized_operations: i32 = field(default=-0x8000_0000)
+    # The full topology description for this group. Non-null if and only if TopologyDescriptionStatus is AVAILABLE (3);
+    # null otherwise.
+    topology_description: TopologyDescription | None = field("1+", default=None)
+    # The status of the topology description for this group, paired with TopologyDescription: 0=NOT_REQUESTED (client
+    # did not set IncludeTopologyDescription; TopologyDescription is null); 1=NOT_STORED (no description recorded for
+    # this group; TopologyDescription is null); 2=ERROR (broker failed to fetch the description, see broker logs;
+    # TopologyDescription is null); 3=AVAILABLE (TopologyDescription is non-null and carries the description).
+    topology_description_status: i8 = field("1+", default=0)
+    # The task assignor that the group coordinator will use for the next assignment computation. This may differ from
+    # the assignor that computed the current assignment, because changing the assignor configuration does not trigger a
+    # rebalance. Null in case of a describe error.
+    assignor_name: string | None = field("1+", default=None, ignorable=True)
 
 
-@message(key=89, versions="0", flexible="0+")
+@message(key=89, versions="0-1", flexible="0+")
 class StreamsGroupDescribeResponse:
-    """Supported errors:
+    """Version 1 adds TopologyDescription and TopologyDescriptionStatus (KIP-1331), and AssignorName (KIP-1357).
+    Supported errors:
     - GROUP_AUTHORIZATION_FAILED (version 0+)
     - NOT_COORDINATOR (version 0+)
     - COORDINATOR_NOT_AVAILABLE (version 0+)

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from kpywire.codec import decoder, encode
-from kpywire.errors import Malformed
+from kpywire.errors import Malformed, OfNewerVersion
 from kpywire.metadata_records.table import MODULES
 from kpywire.varint import Buffer, decode_unsigned_varint, encode_unsigned_varint
 
@@ -36,17 +36,22 @@ def encode_record(record: object, version: int) -> bytes:
 
 
 def decode_record(buffer: Buffer) -> Any:
-    """The record in a value of the metadata log. Malformed if Kafka 4.3 has no such type, version or bytes."""
+    """The record in a value of the metadata log. Malformed if it is none.
+
+    That is OfNewerVersion if a newer version of Kafka has such types or versions of records.
+    """
     frame, position = decode_unsigned_varint(buffer, 0)
     record_type, position = decode_unsigned_varint(buffer, position)
     version, position = decode_unsigned_varint(buffer, position)
     if frame != FRAME_VERSION:
         raise Malformed(f"frame version {frame} in the metadata log")
     if record_type not in MODULES:
-        raise Malformed(f"record type {record_type} in the metadata log")
+        text = f"record type {record_type} in the metadata log"
+        raise OfNewerVersion(f"{text} is of a newer version") if record_type > max(MODULES) else Malformed(text)
     cls = record_class(record_type)
     if version not in cls.VERSIONS:
-        raise Malformed(f"version {version} of {cls.__name__} in the metadata log")
+        text = f"version {version} of {cls.__name__} in the metadata log"
+        raise OfNewerVersion(f"{text} is of a newer version") if version > cls.VERSIONS[-1] else Malformed(text)
     record, end = decoder(cls, version)(buffer, position)
     if end != len(buffer):
         raise Malformed(f"{len(buffer) - end} bytes after a {cls.__name__} in the metadata log")

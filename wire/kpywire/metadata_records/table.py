@@ -28,6 +28,7 @@ ABORT_TRANSACTION_RECORD: Final = 25
 REMOVE_DELEGATION_TOKEN_RECORD: Final = 26
 REGISTER_CONTROLLER_RECORD: Final = 27
 CLEAR_ELR_RECORD: Final = 28
+UNREGISTER_CONTROLLER_RECORD: Final = 29
 
 MODULES: dict[int, str] = {
     REGISTER_BROKER_RECORD: "register_broker_record",
@@ -56,4 +57,5 @@ MODULES: dict[int, str] = {
     REMOVE_DELEGATION_TOKEN_RECORD: "remove_delegation_token_record",
     REGISTER_CONTROLLER_RECORD: "register_controller_record",
     CLEAR_ELR_RECORD: "clear_elr_record",
+    UNREGISTER_CONTROLLER_RECORD: "unregister_controller_record",
 }
