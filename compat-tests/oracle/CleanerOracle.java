@@ -46,7 +46,10 @@ public class CleanerOracle {
                     case "open" -> log = KafkaLog.open(words[1], words[2], 0, Long.MAX_VALUE, true);
                     case "clean" -> answer = clean(log, words);
                     case "last" -> answer = lastRecords(log);
-                    case "close" -> log.close();
+                    case "close" -> {
+                        log.prepareActiveSegmentForClose();  // as LogManager does
+                        log.close();
+                    }
                     default -> answer = "error " + words[0];
                 }
             } catch (Exception error) {

@@ -75,9 +75,9 @@ public class LogOracle {
                     .map(txn -> txn.producerId() + ":" + txn.firstOffset() + ":" + txn.lastOffset() + ":"
                         + txn.lastStableOffset()).collect(Collectors.joining(" "));
             case "kill":
-                log.closeHandlers();
-                return "ok";
+                return "ok";  // nothing is closed or flushed: the next one opens the files as they are
             case "close":
+                log.prepareActiveSegmentForClose();  // as LogManager does
                 log.close();
                 return "ok";
             default:
