@@ -12,16 +12,13 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.login_file import login_file_of
 from kpybroker.metadata import metadata_version
+from kpybroker.metadata.chosen_levels import FormatRefused, choose_levels, level_of_release, parse_levels
 from kpybroker.quorum.first_start import controller_endpoints, standalone_voters
 from kpybroker.quorum.formatter import (
-    FormatRefused,
     Formatting,
-    choose_levels,
     format_directories,
-    level_of_release,
     new_uuid,
     parse_initial_controllers,
-    parse_levels,
     read_identities,
 )
 from kpybroker.quorum.recovery import StartRefused

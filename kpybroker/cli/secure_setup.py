@@ -23,8 +23,9 @@ from kpybroker.config.properties import written_properties
 from kpybroker.io.machine import name_of_this_machine
 from kpybroker.io.private_files import make_private, write_private
 from kpybroker.metadata import metadata_version
+from kpybroker.metadata.chosen_levels import choose_levels
 from kpybroker.quorum.first_start import standalone_voters
-from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories, new_uuid
+from kpybroker.quorum.formatter import Formatting, format_directories, new_uuid
 from kpybroker.quorum.scram_arguments import parse_scram
 from kpystorage.real_disk import RealDisk
 from kpywire import uuid

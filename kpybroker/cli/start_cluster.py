@@ -25,7 +25,7 @@ from kpybroker.io.signals import HANGUP, let_go_of_output, say, stopping_signals
 from kpybroker.local_cluster.child import CONSOLE, READY, Child, fate
 from kpybroker.local_cluster.foundation import FoundationRefused, found
 from kpybroker.local_cluster.layout import CONTROLLERS_OF_MANY, OWN_KEYS, PORTS_BETWEEN, Node
-from kpybroker.quorum.formatter import FormatRefused
+from kpybroker.metadata.chosen_levels import FormatRefused
 from kpybroker.quorum.recovery import StartRefused
 from kpystorage.errors import StorageError
 

@@ -17,7 +17,8 @@ from kpybroker.config.endpoints import Address, parse_voters
 from kpybroker.config.properties import read_properties, written_properties
 from kpybroker.io.private_files import make_private, write_private
 from kpybroker.local_cluster.layout import CONTROLLER, Node, controllers_of, nodes_of, properties_of
-from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories, is_empty, new_uuid
+from kpybroker.metadata.chosen_levels import choose_levels
+from kpybroker.quorum.formatter import Formatting, format_directories, is_empty, new_uuid
 from kpybroker.raft.voters import Voter, VoterEndpoint, voter_set
 from kpystorage.disk_errors import in_words
 from kpystorage.real_disk import RealDisk

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kpybroker.metadata.chosen_levels import choose_levels
 from kpybroker.quorum.formatter import (
     Formatting,
-    choose_levels,
     format_directories,
     is_empty,
     new_uuid,

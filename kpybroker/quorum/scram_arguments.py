@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from random import Random
 
 from kpybroker.metadata import metadata_version
-from kpybroker.quorum.formatter import FormatRefused
+from kpybroker.metadata.chosen_levels import FormatRefused
 from kpybroker.sasl.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, ScramMechanism
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 

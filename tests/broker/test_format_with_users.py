@@ -12,7 +12,8 @@ from running_node import RunningNode
 from kpybroker.cli.format import command
 from kpybroker.client.client import Client
 from kpybroker.metadata import metadata_version
-from kpybroker.quorum.formatter import FormatRefused, read_bootstrap_records
+from kpybroker.metadata.chosen_levels import FormatRefused
+from kpybroker.quorum.formatter import read_bootstrap_records
 from kpybroker.quorum.scram_arguments import parse_scram
 from kpybroker.sasl.scram import SCRAM_SHA_256
 from kpystorage.real_disk import RealDisk

@@ -11,8 +11,9 @@ from typing import Any
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.metadata import metadata_version
+from kpybroker.metadata.chosen_levels import choose_levels
 from kpybroker.node import Node
-from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
+from kpybroker.quorum.formatter import Formatting, format_directories
 from kpybroker.quorum.scram_arguments import parse_scram
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors

@@ -10,9 +10,10 @@ import pytest
 from kpybroker.assembly.platform import Simulated
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.scheduler import ManualScheduler
+from kpybroker.metadata.chosen_levels import choose_levels
 from kpybroker.network.setup import SPREAD, TimedConnect
 from kpybroker.node import Node
-from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
+from kpybroker.quorum.formatter import Formatting, format_directories
 from kpystorage.memory_disk import MemoryDisk
 
 PATIENCE_S = 60

@@ -11,10 +11,11 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.controller.state import Settings
 from kpybroker.io.scheduler import ManualScheduler
+from kpybroker.metadata.chosen_levels import choose_levels
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.quorum.first_start import NodeIdentity, identify, standalone_voters
-from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
+from kpybroker.quorum.formatter import Formatting, format_directories
 from kpybroker.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
 from kpybroker.quorum.membership import Membership
 from kpybroker.quorum.metadata_log import MetadataLog

@@ -14,14 +14,9 @@ from host_world import PATH, HostWorld
 
 from kpybroker.cli.check_metadata import MetadataCheck
 from kpybroker.cli.metadata_source import read_image
+from kpybroker.metadata.chosen_levels import choose_levels
 from kpybroker.metadata.image import BROKER_RESOURCE
-from kpybroker.quorum.formatter import (
-    Formatting,
-    bootstrap_records,
-    choose_levels,
-    format_directories,
-    read_bootstrap_records,
-)
+from kpybroker.quorum.formatter import Formatting, bootstrap_records, format_directories, read_bootstrap_records
 from kpybroker.quorum.metadata_log import metadata_log_path
 from kpybroker.raft.control_records import control_batch, snapshot_footer, snapshot_header
 from kpystorage import snapshot

@@ -11,16 +11,14 @@ from click.testing import CliRunner
 
 from kpybroker.cli.format import command
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.metadata.chosen_levels import FormatRefused, choose_levels, parse_levels
 from kpybroker.quorum.first_start import identify
 from kpybroker.quorum.formatter import (
-    FormatRefused,
     Formatting,
     bootstrap_records,
-    choose_levels,
     format_directories,
     is_empty,
     parse_initial_controllers,
-    parse_levels,
     read_bootstrap_records,
     read_identities,
 )

@@ -15,11 +15,12 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.controller.state import Settings
 from kpybroker.io.scheduler import Pieces
+from kpybroker.metadata.chosen_levels import choose_levels
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.network.peer import Link
 from kpybroker.network.peers import Peers
-from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
+from kpybroker.quorum.formatter import Formatting, format_directories
 from kpybroker.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
 from kpybroker.quorum.membership import Membership
 from kpybroker.quorum.metadata_log import MetadataLog

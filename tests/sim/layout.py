@@ -7,7 +7,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories, parse_initial_controllers
+from kpybroker.metadata.chosen_levels import choose_levels
+from kpybroker.quorum.formatter import Formatting, format_directories, parse_initial_controllers
 from kpystorage.disk import Disk
 
 from .beating import SESSION_MS

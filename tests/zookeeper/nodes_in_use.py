@@ -14,8 +14,9 @@ import pytest
 from test_zookeeper_node import World
 
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.metadata.chosen_levels import choose_levels
 from kpybroker.node import Node
-from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
+from kpybroker.quorum.formatter import Formatting, format_directories
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import api, error_codes
 from kpywire.codec import decode, encode

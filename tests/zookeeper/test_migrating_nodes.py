@@ -15,10 +15,11 @@ from test_zookeeper_node import CONFIGS, until
 from kpybroker.assembly.platform import Simulated
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
+from kpybroker.metadata.chosen_levels import choose_levels
 from kpybroker.metadata.image import MIGRATION, POST_MIGRATION, PRE_MIGRATION
 from kpybroker.network.peers import connect_over
 from kpybroker.node import Node
-from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
+from kpybroker.quorum.formatter import Formatting, format_directories
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.zookeeper.client.operations import Create, Delete
 from kpybroker.zookeeper.migration.driver import Phase
