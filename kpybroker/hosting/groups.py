@@ -103,7 +103,7 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         if not overrides:
             return overrides
         values: Mapping[str, Any] = effective(overrides, config)
-        return {setting: within(config, name, int(values[name])) for setting, name in _OF_A_GROUP.items()}
+        return {setting: within(config, name, values[name]) for setting, name in _OF_A_GROUP.items()}
 
     return GroupSettings(
         initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],

@@ -3,14 +3,14 @@
 import pytest
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.group import within
+from kpybroker.config.group import effective, within
 from kpybroker.hosting.groups import _OF_A_GROUP
 
 
 @pytest.mark.parametrize("name", _OF_A_GROUP.values())
 def test_every_config_of_a_coordinator_has_bounds_that_exist(name: str) -> None:
     config = BrokerConfig.load(None, {})
-    default = int(config[f"group.{name}"])
+    default = effective({}, config)[name]
     assert within(config, name, default) == default
 
 

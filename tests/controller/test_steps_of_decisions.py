@@ -102,7 +102,7 @@ REQUESTS: dict[str, tuple[Callable[[int], Any], int, int]] = {
     "elections": (lambda n: elect(0, ("wide", range(n))), 1, 3),
     "configs": (lambda n: change(2, "wide", *[(f"k{number}", 0, "1") for number in range(n)]), 2, 8),
     "configs to replace": (lambda n: replace(2, "wide", *[(f"k{number}", "1") for number in range(n)]), 3, 6),
-    "one resource again and again": (one_resource_again_and_again, 2, 4),
+    "one resource again and again": (one_resource_again_and_again, 2, 99),
     "features": (features, 0, 3),
     "ACLs": (acls, 0, 3),
     "quotas": (quotas, 0, 3),
