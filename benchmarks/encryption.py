@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from certificates import Authority
-from kpybroker.server.channel import PlainChannel
-from kpybroker.server.tls_channel import TlsListener
-from kpybroker.server.tls_mistakes import Terms
+from kpybroker.requests.server.channel import PlainChannel
+from kpybroker.requests.server.tls_channel import TlsListener
+from kpybroker.requests.server.tls_mistakes import Terms
 
 ROUNDS: Final = 9
 CONNECTIONS: Final = (1, 20, 100)

@@ -12,8 +12,8 @@ from typing import Final
 from access import SCRAM_MODULE, Access, logged_in
 from admin_requests import acl, acl_filter
 from certificates import Authority
-from kpybroker.sasl.scram import SCRAM_SHA_512
-from kpybroker.sasl.scram_client import ScramClient
+from kpybroker.machines.sasl.scram import SCRAM_SHA_512
+from kpybroker.machines.sasl.scram_client import ScramClient
 from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kpywire.messages.create_acls import CreateAclsRequest
 from kpywire.messages.describe_acls import DescribeAclsRequest

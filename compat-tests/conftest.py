@@ -22,7 +22,7 @@ import spark_versions
 from clients import CLIENTS, Client, Confluent
 from clusters import KpyNode
 from java_tools import JavaTools
-from kpybroker.zookeeper.broker import apis
+from kpybroker.machines.zookeeper.broker import apis
 from oracle import BrokerProcess
 from oracle.container import ContainedKafka, why_not
 from raw_client import RawClient, connect

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kpybroker.sasl.jaas import KRB5_MODULE
+from kpybroker.machines.sasl.jaas import KRB5_MODULE
 from oracle import free_port
 from oracle.process import HOST, die_with_parent
 

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 
 from certificates import Authority
-from kpybroker.sasl.jaas import MODULES
+from kpybroker.machines.sasl.jaas import MODULES
 from oracle.asked import AskedOracle
 
 USER, PASSWORD = "alice", "wonder"

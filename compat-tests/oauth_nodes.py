@@ -6,9 +6,9 @@ from pathlib import Path
 from joserfc.jwk import ECKey
 
 from kpybroker.config.oauth import HANDLER, SECURED_HANDLER
-from kpybroker.oauth import assertions, token_login
-from kpybroker.sasl.jaas import OAUTHBEARER_MODULE
-from kpybroker.sasl.oauthbearer import NAME
+from kpybroker.machines.sasl.jaas import OAUTHBEARER_MODULE
+from kpybroker.machines.sasl.oauthbearer import NAME
+from kpybroker.security.oauth import assertions, token_login
 from kpybroker.testing.oidc import OidcProvider
 
 NODE, SECRET = "node", "node's secret"

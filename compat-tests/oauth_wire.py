@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kpybroker.config.oauth import HANDLER, SECURED_HANDLER, UNSECURED_HANDLER
-from kpybroker.sasl.jaas import OAUTHBEARER_MODULE
-from kpybroker.sasl.oauthbearer import NAME, ClientFirst
+from kpybroker.machines.sasl.jaas import OAUTHBEARER_MODULE
+from kpybroker.machines.sasl.oauthbearer import NAME, ClientFirst
 from kpybroker.testing.oidc import OidcProvider
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from sasl_wire import CLOSED, Wire

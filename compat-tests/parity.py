@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from java_commands import API_VERSIONS, NEEDS, RUN_ELSEWHERE, WITHOUT_A_BROKER, transcript, written
 from java_tools import TOOLS
-from kpybroker.handlers import served_versions
+from kpybroker.requests.handlers import served_versions
 from kpywire.api import API_KEYS
 
 EXPECTED: Final = Path(__file__).resolve().parent / "expected"

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kpybroker.sasl.exchange import AuthenticationFailed
-from kpybroker.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
-from kpybroker.sasl.plain import PlainClient
-from kpybroker.sasl.scram import SCRAM_SHA_256
-from kpybroker.sasl.scram_client import ScramClient
+from kpybroker.machines.sasl.exchange import AuthenticationFailed
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
+from kpybroker.machines.sasl.plain import PlainClient
+from kpybroker.machines.sasl.scram import SCRAM_SHA_256
+from kpybroker.machines.sasl.scram_client import ScramClient
 from kpywire import api
 from kpywire.header import encode_request_header
 from kpywire.messages.api_versions import ApiVersionsRequest

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import permitted
 import quota_requests
-from kpybroker.sasl import scram
+from kpybroker.machines.sasl import scram
 from kpywire.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest

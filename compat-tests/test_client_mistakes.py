@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from kpybroker.cli.format import command as format_command
-from kpybroker.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 from mistakes import PASSWORD, PYTHON, RIGHT, USER, WRONG, Files, Reports, java
 from oracle import free_port
 from oracle.asked import AskedOracle
@@ -35,7 +35,7 @@ class Talkative(KpyBroker):
     """A broker whose log suppresses nothing: it has a line for each mistake."""
 
     def command(self) -> Sequence[str]:
-        words = "from kpybroker.server import complaints; complaints.QUIET_MS = 0; from kpybroker.__main__ import main"
+        words = "from kpybroker.requests.server import complaints; complaints.QUIET_MS = 0; from kpybroker.__main__ import main"
         return [sys.executable, "-c", f"{words}; main()", *super().command()[1:]]
 
 

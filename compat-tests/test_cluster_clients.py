@@ -12,7 +12,7 @@ from kafka import TopicPartition as Spot
 
 from clusters import PROGRAMS, Cluster
 from kpybroker.client.client import Client, raise_for
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest

@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from clusters import PROGRAMS, Cluster, KafkaNode, KpyNode
 from java_tools import JavaTools
-from kpybroker.metadata import metadata_version
+from kpybroker.machines.metadata import metadata_version
 from oracle import java
 from upgrading import finalized
 from waiting import eventually

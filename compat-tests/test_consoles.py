@@ -12,7 +12,7 @@ import pytest
 
 from admin_requests import acl_filter
 from group_requests import commit, coordinator_ready
-from kpybroker.answered_errors import errors_in
+from kpybroker.machines.answered_errors import errors_in
 from kpywire import api, error_codes
 from kpywire.messages.describe_acls import DescribeAclsRequest
 from kpywire.messages.describe_client_quotas import DescribeClientQuotasRequest

@@ -14,7 +14,7 @@ from differential.error_paths import PATHS, named_sequences
 from differential.known import KNOWN, Known
 from differential.pair import Pair, both, both_secured, explain, findings
 from differential.steps import Call, Step
-from kpybroker.handlers import served_versions
+from kpybroker.requests.handlers import served_versions
 from kpywire import api
 from raw_client import api_key_of, connect
 from raw_transactions import ADDING

@@ -12,7 +12,7 @@ from admin_requests import quorum_of
 from differential.comparison import differences
 from differential.controller_paths import PATHS, Facts
 from differential.normalisation import View, normalised
-from kpybroker.handlers import controller_versions, served_versions
+from kpybroker.requests.handlers import controller_versions, served_versions
 from kpywire import api
 from kpywire.messages.describe_cluster import DescribeClusterRequest
 from oracle import ApacheKafka, BrokerProcess, free_port

@@ -13,7 +13,7 @@ import pytest
 from clusters import PROGRAMS, SHARED, Place
 from conftest import started
 from envelopes import envelope_of
-from kpybroker.answered_errors import errors_in
+from kpybroker.machines.answered_errors import errors_in
 from kpywire import api, error_codes
 from kpywire.codec import decode, encode
 from kpywire.header import decode_response_header

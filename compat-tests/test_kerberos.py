@@ -17,11 +17,11 @@ from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
 
 from kdc import MISSING, REALM, WHY_MISSING, Kdc, with_keytab
-from kpybroker.kerberos import contexts
-from kpybroker.kerberos.contexts import Initiator
-from kpybroker.sasl.gssapi import GssapiClient, GssFailure
-from kpybroker.sasl.jaas import KRB5_MODULE
-from kpybroker.sasl.krb5_login import Krb5Login
+from kpybroker.machines.sasl.gssapi import GssapiClient, GssFailure
+from kpybroker.machines.sasl.jaas import KRB5_MODULE
+from kpybroker.machines.sasl.krb5_login import Krb5Login
+from kpybroker.security.kerberos import contexts
+from kpybroker.security.kerberos.contexts import Initiator
 from kpywire.error_codes import SASL_AUTHENTICATION_FAILED
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest

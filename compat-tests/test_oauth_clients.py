@@ -17,8 +17,8 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 import oracle
 from certificates import Authority
-from kpybroker.oauth import token_login
-from kpybroker.sasl.jaas import OAUTHBEARER_MODULE
+from kpybroker.machines.sasl.jaas import OAUTHBEARER_MODULE
+from kpybroker.security.oauth import token_login
 from kpybroker.testing.oidc import LISTENER, TOKEN, OidcProvider
 from oauth_wire import ALLOWED
 from oracle import BrokerProcess, free_port

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from kpybroker import handlers
+from kpybroker.requests import handlers
 from kpywire import api, error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.describe_cluster import DescribeClusterRequest

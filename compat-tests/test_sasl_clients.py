@@ -15,10 +15,10 @@ from kafka import KafkaProducer
 
 import sasl_wire
 from kpybroker.cli.format import command as format_command
-from kpybroker.io.limits import raise_open_files
-from kpybroker.quorum import formatter
-from kpybroker.sasl import scram
-from kpybroker.sasl.plain import PlainClient
+from kpybroker.hosts.quorum import formatter
+from kpybroker.machines.sasl import scram
+from kpybroker.machines.sasl.plain import PlainClient
+from kpybroker.runtime.io.limits import raise_open_files
 from kpywire.error_codes import SASL_AUTHENTICATION_FAILED
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest

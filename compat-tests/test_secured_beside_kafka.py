@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 import oauth_nodes
 from clusters import SHARED, NodeOf, Place, kafka_node, kpybroker_node
 from conftest import started
-from kpybroker.oauth.assertions import KEY_FILE
+from kpybroker.security.oauth.assertions import KEY_FILE
 from kpybroker.testing.oidc import OidcProvider
 from oauth_wire import ALLOWED, ALLOWED_FILES
 from oracle import ApacheKafka, BrokerProcess, free_port

@@ -15,10 +15,10 @@ from conftest import NewTopic
 from kpybroker.client.appending import Appender
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.group_requests import committed
-from kpybroker.errors import KafkaError
-from kpybroker.sink import committing
-from kpybroker.sink.options import Mark
-from kpybroker.sink.packing import Batches, Chooser, Packer, Row
+from kpybroker.machines.errors import KafkaError
+from kpybroker.pipeline.sink import committing
+from kpybroker.pipeline.sink.options import Mark
+from kpybroker.pipeline.sink.packing import Batches, Chooser, Packer, Row
 from kpywire.compression import LZ4
 from stepping_clients import SETTINGS, Killed, Mortal
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_versions
-from kpybroker.scan.columns import ALL
+from kpybroker.machines.scan.columns import ALL
 from kpybroker.spark import KpybrokerSource, one_line
 from kpybroker.testing import Broker
 from spark_formats import KAFKA, KPYBROKER

@@ -10,7 +10,7 @@ from kazoo.exceptions import NoNodeError
 
 import permitted
 from envelopes import envelope_of
-from kpybroker.zookeeper.broker.apis import NEWEST, ONLY_ON_THE_CONTROLLER
+from kpybroker.machines.zookeeper.broker.apis import NEWEST, ONLY_ON_THE_CONTROLLER
 from kpywire import api, error_codes
 from kpywire.messages.alter_configs import AlterableConfig as WholeConfig
 from kpywire.messages.alter_configs import AlterConfigsRequest

@@ -20,9 +20,9 @@ from kazoo.exceptions import NoNodeError
 
 import permitted
 import quota_requests
-from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
-from kpybroker.sasl import scram
-from kpybroker.zookeeper.tree import paths
+from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.sasl import scram
+from kpybroker.machines.zookeeper.tree import paths
 from kpywire import error_codes
 from kpywire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from kazoo.client import KazooClient
 
 import permitted
-from kpybroker.sasl import scram
-from kpybroker.sasl.scram_client import ScramClient
+from kpybroker.machines.sasl import scram
+from kpybroker.machines.sasl.scram_client import ScramClient
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from oracle import BrokerProcess, free_port

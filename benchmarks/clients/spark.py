@@ -24,7 +24,7 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql.functions import count as count_of
 from pyspark.sql.functions import lit
 
-from kpybroker.lake.generations import Wish
+from kpybroker.pipeline.lake.generations import Wish
 from kpybroker.spark.lake import Lake
 from spark_session import small_spark
 

@@ -20,10 +20,10 @@ import click
 
 from benchmarks.groups.lag import LoopLag
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.groups.record import Record as GroupRecord
-from kpybroker.io.collector import Collector
-from kpybroker.io.event_loop import new_event_loop
-from kpybroker.node import Node
+from kpybroker.machines.groups.record import Record as GroupRecord
+from kpybroker.node.node import Node
+from kpybroker.runtime.io.collector import Collector
+from kpybroker.runtime.io.event_loop import new_event_loop
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 from kpywire.batch import parse_header

@@ -34,9 +34,9 @@ import asyncio, json, sys
 from pathlib import Path
 from benchmarks.groups.lag import LoopLag
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.io.collector import Collector
-from kpybroker.io.event_loop import new_event_loop
-from kpybroker.node import Node
+from kpybroker.runtime.io.collector import Collector
+from kpybroker.runtime.io.event_loop import new_event_loop
+from kpybroker.node.node import Node
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 

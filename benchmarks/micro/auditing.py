@@ -10,11 +10,11 @@ from time import perf_counter, time
 
 from benchmarks.micro.clock import Operation
 from benchmarks.raw import frames
-from kpybroker.audit.directories import Directories
-from kpybroker.audit.mapping import in_processes
-from kpybroker.audit.running import Wanted, audit
-from kpybroker.audit.segment_reading import WINDOW_BYTES
-from kpybroker.audit.work import Mapped
+from kpybroker.machines.audit.running import Wanted, audit
+from kpybroker.machines.audit.work import Mapped
+from kpybroker.pipeline.audit.directories import Directories
+from kpybroker.pipeline.audit.mapping import in_processes
+from kpybroker.pipeline.audit.segment_reading import WINDOW_BYTES
 from kpystorage import names
 from kpywire.batch import ATTRIBUTES_POSITION, HEADER, HEADER_BYTES, LENGTH_END, stamp_offset_and_epoch
 from kpywire.crc import crc32c

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.micro.clock import Operation
-from kpybroker.authorization.authorizer import Authorizer
-from kpybroker.authorization.resources import Operation as Allowed
-from kpybroker.authorization.resources import PatternType, Permission, ResourceType
-from kpybroker.calls.principal import Principal
-from kpybroker.sasl import scram
-from kpybroker.sasl.made_up_credentials import MadeUpCredentials
-from kpybroker.sasl.scram_client import ScramClient
-from kpybroker.sasl.scram_server import ScramLogin, ScramServer
-from kpybroker.serving.permissions import may
+from kpybroker.machines.authorization.authorizer import Authorizer
+from kpybroker.machines.authorization.resources import Operation as Allowed
+from kpybroker.machines.authorization.resources import PatternType, Permission, ResourceType
+from kpybroker.machines.sasl import scram
+from kpybroker.machines.sasl.made_up_credentials import MadeUpCredentials
+from kpybroker.machines.sasl.scram_client import ScramClient
+from kpybroker.machines.sasl.scram_server import ScramLogin, ScramServer
+from kpybroker.requests.serving.permissions import may
+from kpybroker.runtime.calls.principal import Principal
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord as Acl
 
 ACLS = 10_000

@@ -15,14 +15,14 @@ from time import time
 
 from benchmarks.micro.clock import Operation
 from benchmarks.raw import frames, grouping, many
-from kpybroker.calls.client import Client
-from kpybroker.calls.pending import Pending
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.io.event_loop import new_event_loop
-from kpybroker.node import Node
-from kpybroker.server.channel import PlainChannel
-from kpybroker.server.connection import Connection
-from kpybroker.server.outbox import Reply
+from kpybroker.node.node import Node
+from kpybroker.requests.server.channel import PlainChannel
+from kpybroker.requests.server.connection import Connection
+from kpybroker.requests.server.outbox import Reply
+from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.io.event_loop import new_event_loop
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 from kpywire.codec import encode

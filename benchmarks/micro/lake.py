@@ -14,15 +14,15 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.micro.clock import Operation
-from kpybroker.lake.coverage import Step
-from kpybroker.lake.formats import values_of
-from kpybroker.lake.generations import dead_letters_of
-from kpybroker.lake.planning import Limits
-from kpybroker.lake.tables import BYTES, Origin
-from kpybroker.lake.target import Target, target_of
-from kpybroker.lake.topic import COLUMNS
-from kpybroker.lake.values import Values
-from kpybroker.lake.writing import Writer
+from kpybroker.machines.lake.coverage import Step
+from kpybroker.machines.lake.planning import Limits
+from kpybroker.pipeline.lake.formats import values_of
+from kpybroker.pipeline.lake.generations import dead_letters_of
+from kpybroker.pipeline.lake.tables import BYTES, Origin
+from kpybroker.pipeline.lake.target import Target, target_of
+from kpybroker.pipeline.lake.topic import COLUMNS
+from kpybroker.pipeline.lake.values import Values
+from kpybroker.pipeline.lake.writing import Writer
 from kpywire.aborted import Aborted
 from kpywire.columns.decoder import Decoder, Place
 from kpywire.columns.schema import schema_of

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from benchmarks.micro.clock import Operation
 from benchmarks.micro.handling import create_topic
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.io.event_loop import new_event_loop
-from kpybroker.metrics.exposition import Exposition, of_broker
-from kpybroker.metrics.loop_watch import LoopWatch
-from kpybroker.metrics.process import ProcessTables
-from kpybroker.node import Node
+from kpybroker.monitoring.metrics.exposition import Exposition, of_broker
+from kpybroker.monitoring.metrics.loop_watch import LoopWatch
+from kpybroker.monitoring.metrics.process import ProcessTables
+from kpybroker.node.node import Node
+from kpybroker.runtime.io.event_loop import new_event_loop
 from kpystorage.memory_disk import MemoryDisk
 
 PARTITIONS = 1000

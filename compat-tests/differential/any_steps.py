@@ -5,7 +5,7 @@ from typing import Any
 
 from differential.steps import Step, fields_in, learned
 from differential.world import World, call
-from kpybroker.handlers import served_versions
+from kpybroker.requests.handlers import served_versions
 from kpywire import api
 from kpywire.schema import Structure
 from raw_requests import UNKNOWN_ID

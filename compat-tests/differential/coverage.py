@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from differential.steps import fields_in
-from kpybroker.handlers import served_versions
+from kpybroker.requests.handlers import served_versions
 from kpywire import api, error_codes
 from kpywire.schema import Structure
 

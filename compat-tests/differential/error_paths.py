@@ -23,7 +23,7 @@ from differential.any_steps import harmless, ordinary, versions_of
 from differential.steps import Call, Hangup, Pause, Step
 from differential.topic_steps import ADMIN
 from differential.world import call
-from kpybroker.handlers import served_versions
+from kpybroker.requests.handlers import served_versions
 from kpywire import api
 from raw_requests import creation, topic_named
 

@@ -4,7 +4,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from differential.steps import Call, fit, learned
-from kpybroker.handlers import served_versions
+from kpybroker.requests.handlers import served_versions
 from raw_requests import UNKNOWN_ID
 
 T = TypeVar("T")

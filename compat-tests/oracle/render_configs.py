@@ -92,7 +92,7 @@ def _imports(text: str) -> str:
     words = set(text.replace("(", " ").replace(",", " ").replace(")", " ").replace("=", " ").split())
     lines = ["from collections.abc import Mapping\n\n"] if "Mapping[" in text else []
     used = [*sorted(name for name in names if name in words), "ConfigKey", "Definitions", "define"]
-    lines.append(f"from kpybroker.config.definition import {', '.join(used)}\n")
+    lines.append(f"from kpybroker.machines.config_def import {', '.join(used)}\n")
     lines.append(f"from kpybroker.config.validators import {', '.join(name for name in validators if name in words)}\n")
     return "".join(lines)
 

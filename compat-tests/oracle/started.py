@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kpybroker.local_cluster.child import READY
+from kpybroker.node.local_cluster.child import READY
 from oracle.process import die_with_parent
 
 

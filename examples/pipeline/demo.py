@@ -17,12 +17,12 @@ from rich.console import Console
 
 from examples.pipeline import DAILY_TOPIC, FLIGHTS_TOPIC, streaming, tables
 from examples.pipeline.page import Batch, Verdict, page
-from kpybroker.demo import broker, sending
-from kpybroker.demo.dataset import Daily, DatasetError, Flight, by_day, flights
-from kpybroker.demo.progress import bar, waiting
-from kpybroker.demo.story import java_aside
-from kpybroker.demo.streaming import newest_sums
-from kpybroker.lake.errors import LakeError
+from kpybroker.pipeline.demo import broker, sending
+from kpybroker.pipeline.demo.dataset import Daily, DatasetError, Flight, by_day, flights
+from kpybroker.pipeline.demo.progress import bar, waiting
+from kpybroker.pipeline.demo.story import java_aside
+from kpybroker.pipeline.demo.streaming import newest_sums
+from kpybroker.pipeline.lake.errors import LakeError
 from kpybroker.spark.lake import Lake
 
 POISON = (b"this is no flight", b'["nor", "is", "this"]')

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import NamedTuple
 
-from kpybroker.demo.dataset import DAY_MS, Daily
+from kpybroker.pipeline.demo.dataset import DAY_MS, Daily
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 860, 220, 50, 24
 COLOURS = ("#1f77b4", "#d95f02", "#2a9d5b")

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kpybroker.demo.streaming import summed
+from kpybroker.pipeline.demo.streaming import summed
 
 RECORDS_PER_BATCH = 120_000
 

@@ -10,10 +10,10 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from examples.pipeline import DAILY_TOPIC, FLIGHTS_TOPIC
-from kpybroker.demo.dataset import DAY_MS, Daily, Sums
-from kpybroker.lake.generations import Wish
-from kpybroker.lake.planning import Limits
-from kpybroker.lake.target import Target, target_of
+from kpybroker.machines.lake.planning import Limits
+from kpybroker.pipeline.demo.dataset import DAY_MS, Daily, Sums
+from kpybroker.pipeline.lake.generations import Wish
+from kpybroker.pipeline.lake.target import Target, target_of
 from kpybroker.spark.lake import Lake
 
 COMMIT_MS = 4_000

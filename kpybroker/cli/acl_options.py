@@ -9,8 +9,9 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from kpybroker.authorization.networks import InvalidNetwork, is_network, parse_network
-from kpybroker.authorization.resources import (
+from kpybroker.client.acl_requests import Entry, Filter
+from kpybroker.machines.authorization.networks import InvalidNetwork, is_network, parse_network
+from kpybroker.machines.authorization.resources import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
     WILDCARD,
@@ -19,8 +20,7 @@ from kpybroker.authorization.resources import (
     Permission,
     ResourceType,
 )
-from kpybroker.calls.address import is_address, java_address
-from kpybroker.client.acl_requests import Entry, Filter
+from kpybroker.runtime.calls.address import is_address, java_address
 
 NAMED_RESOURCES: Final = {
     "topic": ResourceType.TOPIC,

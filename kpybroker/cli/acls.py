@@ -5,10 +5,6 @@ from typing import Any
 
 import click
 
-from kpybroker.authorization.authorizer import DEFAULT_DENY, Authorizer, Rule
-from kpybroker.authorization.networks import is_network
-from kpybroker.authorization.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
-from kpybroker.calls.principal import parse_principal
 from kpybroker.cli import Commands, completion
 from kpybroker.cli.acl_options import (
     PATTERN_TYPES,
@@ -27,7 +23,11 @@ from kpybroker.cli.tables import columns, plural, printable, show_json
 from kpybroker.client import acl_requests, cluster_requests
 from kpybroker.client.acl_requests import Entry, Filter
 from kpybroker.client.client import Client
-from kpybroker.metadata import metadata_version
+from kpybroker.machines.authorization.authorizer import DEFAULT_DENY, Authorizer, Rule
+from kpybroker.machines.authorization.networks import is_network
+from kpybroker.machines.authorization.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.metadata import metadata_version
+from kpybroker.runtime.calls.principal import parse_principal
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 
 HEADINGS = ("RESOURCE", "PATTERN", "PRINCIPAL", "HOST", "OPERATION", "PERMISSION")

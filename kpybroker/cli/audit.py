@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kpybroker.audit.findings import DAMAGE, Finding
 from kpybroker.cli import command_config
 from kpybroker.cli.options import NotReached, json_output, quiet_end, said
 from kpybroker.cli.progress import Progress
 from kpybroker.cli.tables import bytes_text, plural, printable, show_json
+from kpybroker.machines.audit.findings import DAMAGE, Finding
 
 if TYPE_CHECKING:
-    from kpybroker.audit.kept import Summary
-    from kpybroker.audit.mirroring import Mirroring
-    from kpybroker.audit.running import Result
-    from kpybroker.audit.sources import Source
-    from kpybroker.audit.tables import Range
-    from kpybroker.audit.work import Mapped
+    from kpybroker.machines.audit.kept import Summary
+    from kpybroker.machines.audit.running import Result
+    from kpybroker.machines.audit.sources import Source
+    from kpybroker.machines.audit.tables import Range
+    from kpybroker.machines.audit.work import Mapped
+    from kpybroker.pipeline.audit.mirroring import Mirroring
 
 DAMAGED = 1
 MIB = 1 << 20
@@ -69,9 +69,9 @@ def command(
     Nothing is changed. The exit code is 0 if nothing is wrong, 1 if something is, 2 for wrong usage, 3 if no broker
     answers.
     """
-    from kpybroker.audit.mapping import in_processes
-    from kpybroker.audit.mirroring import Mirroring
-    from kpybroker.audit.running import Wanted
+    from kpybroker.machines.audit.running import Wanted
+    from kpybroker.pipeline.audit.mapping import in_processes
+    from kpybroker.pipeline.audit.mirroring import Mirroring
 
     if bool(paths) == bool(server):
         raise click.UsageError("name log directories, or a cluster with --bootstrap-server")
@@ -106,10 +106,10 @@ def command(
 @contextmanager
 def _one_line() -> Iterator[None]:
     """Errors of the cluster and of files as click's one line."""
-    from kpybroker.audit.running import UnknownTopic
     from kpybroker.client.bad_property import BadProperty
     from kpybroker.client.connection import Unreachable
-    from kpybroker.errors import KafkaError
+    from kpybroker.machines.audit.running import UnknownTopic
+    from kpybroker.machines.errors import KafkaError
 
     try:
         yield
@@ -128,8 +128,8 @@ def _one_line() -> Iterator[None]:
 
 
 def _cluster(server: str, *, all_replicas: bool) -> "Source":
-    from kpybroker.audit.cluster import Cluster
     from kpybroker.client.client import TIMEOUT_S, parse_servers
+    from kpybroker.pipeline.audit.cluster import Cluster
 
     timeout_s, settings = TIMEOUT_S, None
     context = click.get_current_context()
@@ -145,8 +145,8 @@ def _cluster(server: str, *, all_replicas: bool) -> "Source":
 
 
 def _directories(paths: tuple[str, ...]) -> "Source":
-    from kpybroker.audit.directories import Directories
     from kpybroker.cli import checking
+    from kpybroker.pipeline.audit.directories import Directories
 
     chosen = [Path(part).absolute() for path in paths for part in path.split(",") if part]
     for path in chosen:
@@ -165,7 +165,7 @@ def _side(place: str) -> "Source":
 
 
 def _run(source: "Source", wanted: Any, spread: "Mapped") -> "Result":
-    from kpybroker.audit.running import audit
+    from kpybroker.machines.audit.running import audit
 
     with Progress("Read", "MiB") as progress:
         return audit(source, wanted, spread, lambda size: progress.reached(size // MIB), _totals(progress))
@@ -179,7 +179,7 @@ def _totals(progress: Progress) -> Any:
 
 
 def _with_mirror(source: "Source", wanted: "Mirroring", result: "Result", spread: "Mapped") -> tuple[int, "Result"]:
-    from kpybroker.audit.mirroring import compare
+    from kpybroker.pipeline.audit.mirroring import compare
 
     with Progress("Compared", "MiB") as progress:
         count, found = compare(source, wanted, spread, lambda size: progress.reached(size // MIB), _totals(progress))
@@ -190,7 +190,7 @@ def _with_mirror(source: "Source", wanted: "Mirroring", result: "Result", spread
 
 
 def _summary(path: str) -> "Summary":
-    from kpybroker.audit.kept import BadSummary, from_json
+    from kpybroker.machines.audit.kept import BadSummary, from_json
 
     try:
         return from_json(Path(path).read_text())
@@ -202,7 +202,7 @@ def _summary(path: str) -> "Summary":
 
 def _write_summary(result: "Result", path: str) -> None:
     """Replace the file as a whole: the next audit depends on it."""
-    from kpybroker.audit.kept import to_json
+    from kpybroker.machines.audit.kept import to_json
 
     target = Path(path)
     part = target.with_name(target.name + ".part")
@@ -218,14 +218,14 @@ def _require_pyarrow() -> None:
 
 
 def _write_arrow(result: "Result", path: str) -> None:
-    from kpybroker.audit.arrow import write
+    from kpybroker.pipeline.audit.arrow import write
 
     write(result.findings, path)
 
 
 def _ranges(path: str) -> list["Range"]:
     """The ranges in a file: ``{"table": NAME, "ranges": [{"topic", "partition", "start", "end", "rows"}, ...]}``."""
-    from kpybroker.audit.tables import Range
+    from kpybroker.machines.audit.tables import Range
 
     try:
         document = json.loads(Path(path).read_text())

@@ -23,13 +23,13 @@ from kpybroker.cli.metadata_source import NoMetadata, read_image
 from kpybroker.cli.redaction import Redactor
 from kpybroker.cli.tables import printable
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.login_file import login_file_of
 from kpybroker.config.properties import read_properties
-from kpybroker.io.private_files import write_private
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.metadata.metadata_version import name_of
-from kpybroker.metadata.topic import NO_LEADER
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.metadata_version import name_of
+from kpybroker.machines.metadata.topic import NO_LEADER
+from kpybroker.runtime.io.private_files import write_private
 from kpystorage.reading_disk import ReadingDisk
 
 LARGEST_DIRECTORIES = 20

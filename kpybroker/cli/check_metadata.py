@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import TOPIC_RESOURCE, InvalidMetadata, MetadataImage
-from kpybroker.quorum.metadata_log import QUORUM_STATE, metadata_log_path
-from kpybroker.raft import control_records
-from kpybroker.raft.voters import Voters
+from kpybroker.hosts.quorum.metadata_log import QUORUM_STATE, metadata_log_path
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import TOPIC_RESOURCE, InvalidMetadata, MetadataImage
+from kpybroker.machines.raft import control_records
+from kpybroker.machines.raft.voters import Voters
 from kpystorage import names, quorum_state, scan, snapshot
 from kpystorage.checking.directory import Known
 from kpystorage.checking.findings import DAMAGE, NOTE, Finding, Report

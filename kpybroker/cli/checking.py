@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kpybroker.audit.mapping import in_processes
-from kpybroker.audit.work import Reached
 from kpybroker.cli.check_metadata import MetadataCheck, is_metadata_directory
+from kpybroker.machines.audit.work import Reached
+from kpybroker.pipeline.audit.mapping import in_processes
 from kpystorage import names
 from kpystorage.checking.directory import DirectoryCheck, Known, TopicPartition
 from kpystorage.checking.findings import DAMAGE, NOTE, Finding

@@ -9,9 +9,9 @@ from kpybroker.cli import Commands
 from kpybroker.cli.options import Command, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import bytes_text, columns, duration_text, plural, show_json
 from kpybroker.client import cluster_requests
-from kpybroker.metadata.chosen_levels import FormatRefused, level_of_release, parse_levels
-from kpybroker.metadata.features import SUPPORTED, default_level
-from kpybroker.metadata.image import KRAFT_VERSION
+from kpybroker.machines.metadata.chosen_levels import FormatRefused, level_of_release, parse_levels
+from kpybroker.machines.metadata.features import SUPPORTED, default_level
+from kpybroker.machines.metadata.image import KRAFT_VERSION
 from kpywire import error_codes
 from kpywire.uuid import to_string
 

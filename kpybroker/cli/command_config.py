@@ -54,8 +54,8 @@ def properties(context: click.Context) -> dict[str, str]:
         return {}
     from pathlib import Path
 
-    from kpybroker.config.definition import ConfigError
     from kpybroker.config.properties import doubts, read_properties
+    from kpybroker.machines.config_def import ConfigError
 
     try:
         found = read_properties(Path(path))
@@ -110,8 +110,8 @@ def with_login_file(values: "Mapping[str, Value | None]") -> "Mapping[str, Value
     if not (protocol.startswith("SASL_") and options) or any(values.get(each) is not None for each in _LOGINS):
         return values
     from kpybroker.config.login_file import login_file_of
-    from kpybroker.sasl.jaas import MODULES, text_of
-    from kpybroker.sasl.jaas_file import CLIENT_SECTION
+    from kpybroker.machines.sasl.jaas import MODULES, text_of
+    from kpybroker.machines.sasl.jaas_file import CLIENT_SECTION
 
     file = login_file_of(options)
     if file.why_unusable:

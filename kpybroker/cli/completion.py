@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 from kpybroker.cli import DEFAULT_SERVER, command_config
 from kpybroker.client.client import Client, Settings
 from kpybroker.client.connection import Unreachable
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire.errors import Malformed
 
 TIMEOUT_S = 1.0

@@ -10,8 +10,8 @@ from kpybroker.cli.options import Command, bootstrap_server, connected, json_out
 from kpybroker.cli.tables import columns, show_json
 from kpybroker.client import config_requests
 from kpybroker.client.config_requests import DEFAULT_SOURCE, SOURCES, TYPES, Change, Kind, Operation, Resource
-from kpybroker.errors import KafkaError
-from kpybroker.names_nearby import nearby
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.names_nearby import nearby
 from kpywire import error_codes
 from kpywire.messages.describe_configs import DescribeConfigsResourceResult
 

@@ -7,7 +7,7 @@ context, which reads its files.
 from typing import Any, Final, NamedTuple
 
 from kpybroker.client.security import PLAINTEXT, SASL, SASL_SSL, SSL
-from kpybroker.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 
 PASSWORD_KEY: Final = "sasl.password"
 _WITH_TLS: Final = (SSL, SASL_SSL)

@@ -25,7 +25,7 @@ from kpybroker.client.group_member import GroupMember, Membership
 from kpybroker.client.leaver import Leaver
 from kpybroker.client.patience import Patience
 from kpybroker.client.reader import RESETS, Fetching, Found, Reader
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
 Show = Callable[[Found], bytes]

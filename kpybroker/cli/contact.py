@@ -14,7 +14,7 @@ import click
 
 from kpybroker.cli.tables import duration_text, printable
 from kpybroker.client.connection import Unreachable
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 
 PATIENCE_S: Final = 1.0
 """The shortest outage that is reported. A shorter one, as when a leader moves, is not worth a line."""

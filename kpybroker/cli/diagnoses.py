@@ -6,13 +6,13 @@ Each function takes the facts about one subject and yields findings, at least on
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kpybroker.authorization.networks import InvalidNetwork, is_network, parse_network
-from kpybroker.authorization.resources import WILDCARD, Permission
-from kpybroker.calls.address import is_address, java_address
 from kpybroker.cli.tables import bytes_text, duration_text, plural
 from kpybroker.client.acl_requests import Entry
 from kpybroker.client.cluster_requests import LogDirectory
 from kpybroker.config.synonyms import base_of_listener_config
+from kpybroker.machines.authorization.networks import InvalidNetwork, is_network, parse_network
+from kpybroker.machines.authorization.resources import WILDCARD, Permission
+from kpybroker.runtime.calls.address import is_address, java_address
 
 GOOD, HINT, WARNING, PROBLEM, UNKNOWN = "good", "hint", "warning", "problem", "unknown"
 LEVELS = (PROBLEM, WARNING, HINT, UNKNOWN, GOOD)

@@ -13,9 +13,9 @@ from kpybroker.cli.scrape import Login, Way
 from kpybroker.cli.tables import plural, printable, show_json
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Unreachable
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.properties import read_properties
-from kpybroker.errors import KafkaError
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.errors import KafkaError
 
 MARKS = {PROBLEM: "PROBLEM", WARNING: "warning", HINT: "hint", UNKNOWN: "?", GOOD: "ok"}
 COLOURS = {PROBLEM: "red", WARNING: "yellow", HINT: "cyan", UNKNOWN: "bright_black", GOOD: "green"}

@@ -21,7 +21,7 @@ from kpybroker.client.connection import Connection, Unreachable
 from kpybroker.client.protection import Protection
 from kpybroker.client.reader import Reader
 from kpybroker.client.sender import Sender
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.describe_cluster import DescribeClusterRequest
 from kpywire.record import Record

@@ -9,21 +9,21 @@ from pathlib import Path
 import click
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.login_file import login_file_of
-from kpybroker.metadata import metadata_version
-from kpybroker.metadata.chosen_levels import FormatRefused, choose_levels, level_of_release, parse_levels
-from kpybroker.quorum.first_start import controller_endpoints, standalone_voters
-from kpybroker.quorum.formatter import (
+from kpybroker.hosts.quorum.first_start import controller_endpoints, standalone_voters
+from kpybroker.hosts.quorum.formatter import (
     Formatting,
     format_directories,
     new_uuid,
     parse_initial_controllers,
     read_identities,
 )
-from kpybroker.quorum.recovery import StartRefused
-from kpybroker.quorum.scram_arguments import parse_scram
-from kpybroker.raft.voters import Voters
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.hosts.quorum.scram_arguments import parse_scram
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.metadata import metadata_version
+from kpybroker.machines.metadata.chosen_levels import FormatRefused, choose_levels, level_of_release, parse_levels
+from kpybroker.machines.raft.voters import Voters
 from kpystorage.disk_errors import in_words
 from kpystorage.errors import CorruptFile
 from kpystorage.real_disk import RealDisk

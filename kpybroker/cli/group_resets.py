@@ -14,7 +14,7 @@ from kpybroker.cli.tables import show_json
 from kpybroker.client import group_requests, resets, share_group_requests
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
 from kpybroker.client.resets import LogRange, Reset
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
 Target = Callable[[Client, Mapping[Spot, int], Mapping[Spot, LogRange]], list[Reset]]

@@ -10,10 +10,10 @@ from typing import Final
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.group_requests import Group
 from kpybroker.client.reader import Fetching, Found, Reader
-from kpybroker.errors import KafkaError
-from kpybroker.groups.record import FORMAT
-from kpybroker.hosting.placement import partition_for
-from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
+from kpybroker.hosts.coordinators.placement import partition_for
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.groups.record import FORMAT
+from kpybroker.machines.metadata.topic_name import GROUP_OFFSETS_TOPIC
 from kpywire.errors import Malformed
 from kpywire.group_records import table
 

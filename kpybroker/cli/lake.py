@@ -18,11 +18,11 @@ from kpybroker.cli.tables import columns, plural, show_json
 
 if TYPE_CHECKING:
     from kpybroker.client.client import Client
-    from kpybroker.lake.naming import Rule
-    from kpybroker.lake.tables import Origin, Table
-    from kpybroker.lake.target import Target
-    from kpybroker.lake.topic import Topic
-    from kpybroker.lake.values import Values
+    from kpybroker.machines.lake.naming import Rule
+    from kpybroker.pipeline.lake.tables import Origin, Table
+    from kpybroker.pipeline.lake.target import Target
+    from kpybroker.pipeline.lake.topic import Topic
+    from kpybroker.pipeline.lake.values import Values
 
 MIB = 1024 * 1024
 REPEATS = 5
@@ -54,7 +54,7 @@ def _connect_like(client: "Client") -> "Callable[[], Client]":
 
 @contextmanager
 def _topic(server: str, name: str, contact: Contact, **settings: Any) -> "Iterator[Topic]":
-    from kpybroker.lake.topic import Topic
+    from kpybroker.pipeline.lake.topic import Topic
 
     with ExitStack() as stack:
         client = stack.enter_context(connected(server, contact=contact))
@@ -146,12 +146,12 @@ def run(
     target = target._replace(file_bytes=commit_mib * MIB)
     stop = threading.Event()
     with one_line_errors(), _ending(stop), ExitStack() as stack:
-        from kpybroker.lake import following
-        from kpybroker.lake.generations import Wish, dead_letters_of, opened
-        from kpybroker.lake.planning import Limits
-        from kpybroker.lake.tables import EPOCH, HEADERS
-        from kpybroker.lake.values import sources
-        from kpybroker.lake.writing import Writer
+        from kpybroker.machines.lake.planning import Limits
+        from kpybroker.pipeline.lake import following
+        from kpybroker.pipeline.lake.generations import Wish, dead_letters_of, opened
+        from kpybroker.pipeline.lake.tables import EPOCH, HEADERS
+        from kpybroker.pipeline.lake.values import sources
+        from kpybroker.pipeline.lake.writing import Writer
 
         settings = {"committed_only": not read_uncommitted, "fails_on_data_loss": not skip_lost, "parallel": parallel}
         topic = stack.enter_context(_topic(server, topic_name, Contact("waiting for it.", say_line), **settings))
@@ -224,8 +224,8 @@ def check(
         one_line_errors(),
         _topic(server, topic_name, Contact("waiting for it."), committed_only=not read_uncommitted) as topic,
     ):
-        from kpybroker.lake.checking import NOT_COMPARED, Check, as_text
-        from kpybroker.lake.formats import comparable
+        from kpybroker.pipeline.lake.checking import NOT_COMPARED, Check, as_text
+        from kpybroker.pipeline.lake.formats import comparable
 
         table, origin = _existing(target)
         topic_id = topic.find()
@@ -269,7 +269,7 @@ def replay(
 ) -> None:
     """Try the dead letters of TABLE again; those that fit become rows."""
     with one_line_errors(), _topic(server, topic_name, Contact("waiting for it.")) as topic:
-        from kpybroker.lake.replaying import replay as replayed
+        from kpybroker.pipeline.lake.replaying import replay as replayed
 
         table, origin = _existing(target)
         dead_letters = target.dead_letters().open()
@@ -341,7 +341,7 @@ def maintain(target: "Target", file_mib: int, keep_hours: int) -> None:
     """Put small files of TABLE together, and delete what no kept version needs. A writer may go on."""
     with one_line_errors():
         _existing(target)
-        from kpybroker.lake.errors import NotCommitted
+        from kpybroker.pipeline.lake.errors import NotCommitted
 
         for place in (target, target.dead_letters()):
             for attempt in range(REPEATS):

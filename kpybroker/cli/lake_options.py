@@ -12,10 +12,10 @@ from kpybroker.cli import completion
 from kpybroker.cli.contact import say
 
 if TYPE_CHECKING:
-    from kpybroker.lake.naming import Rule
-    from kpybroker.lake.target import Target
-    from kpybroker.lake.values import Values
-    from kpybroker.lake.writing import Committed
+    from kpybroker.machines.lake.naming import Rule
+    from kpybroker.pipeline.lake.target import Target
+    from kpybroker.pipeline.lake.values import Values
+    from kpybroker.pipeline.lake.writing import Committed
 
 Command = Callable[..., Any]
 
@@ -57,7 +57,7 @@ def _pairs(_context: click.Context, option: click.Parameter, texts: tuple[str, .
 
 
 def _target(text: str, options: dict[str, str], catalog: str) -> "Target":
-    from kpybroker.lake.target import target_of
+    from kpybroker.pipeline.lake.target import target_of
 
     try:
         return target_of(text, options, catalog)
@@ -94,8 +94,8 @@ def schema_options(command: Command) -> Command:
 
 
 def _values(kind: str, rule: "Rule", url: str | None, path: Path | None, message: str | None) -> "Values":
-    from kpybroker.lake.formats import SchemaFile, values_of
-    from kpybroker.schemas.registry import Registry
+    from kpybroker.client.schemas.registry import Registry
+    from kpybroker.pipeline.lake.formats import SchemaFile, values_of
 
     try:
         file = None if path is None else SchemaFile(path.read_bytes(), message)
@@ -116,8 +116,8 @@ def say_all_dead(committed: "Committed", target: "Target") -> None:
 def one_line_errors() -> Iterator[None]:
     """Inside the block, errors of the lake end the command with one line."""
     try:
-        from kpybroker.lake.errors import LakeError
-        from kpybroker.schemas.errors import SchemaError
+        from kpybroker.machines.schemas.errors import SchemaError
+        from kpybroker.pipeline.lake.errors import LakeError
     except ImportError as error:  # pragma: no cover
         raise _without_extra(error) from None
     try:

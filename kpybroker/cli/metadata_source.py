@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import InvalidMetadata, MetadataImage
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import InvalidMetadata, MetadataImage
 from kpystorage import meta_properties, names, snapshot
 from kpystorage.disk import Disk
 from kpystorage.errors import CorruptFile, CorruptRecord

@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kpybroker import __version__
-from kpybroker.metadata import metadata_version
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.metadata.image_records import record_version
-from kpybroker.metadata.topic import Topic
+from kpybroker.machines.metadata import metadata_version
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.image_records import record_version
+from kpybroker.machines.metadata.topic import Topic
 from kpywire.message_json import HIDDEN, as_json
 from kpywire.schema import is_secret_config
 from kpywire.uuid import to_string

@@ -32,7 +32,7 @@ def status(connect: str, controllers: str, no_brokers: bool, as_json: bool, time
     CONNECT is written as in zookeeper.connect. Exit code 4 if something may go wrong.
     """
     from kpybroker.cli.zookeeper import read_snapshot
-    from kpybroker.zookeeper.view.progress import progress_of
+    from kpybroker.machines.zookeeper.progress import progress_of
 
     tree = asyncio.run(read_snapshot(connect, timeout))
     brokers = {} if no_brokers else _of_brokers(tree)
@@ -81,8 +81,8 @@ def _asked(address: str) -> Any:
     """The answer of a node to the question whether it is configured for the migration."""
     from kpybroker.client.client import Client
     from kpybroker.client.connection import Unreachable
-    from kpybroker.errors import KafkaError
-    from kpybroker.zookeeper.view.progress import Asked
+    from kpybroker.machines.errors import KafkaError
+    from kpybroker.machines.zookeeper.progress import Asked
     from kpywire.messages.api_versions import ApiVersionsRequest
 
     try:

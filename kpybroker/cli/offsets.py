@@ -12,7 +12,7 @@ from kpybroker.cli.start_positions import milliseconds
 from kpybroker.cli.tables import columns, show_json
 from kpybroker.client import group_requests, offset_requests, resets
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Position, Spot
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
 MAX_TIMESTAMP = -3

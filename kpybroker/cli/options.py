@@ -19,7 +19,7 @@ from kpybroker.cli.tables import printable
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import TIMEOUT_S, Client, Settings, Spot
 from kpybroker.client.connection import Unreachable
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _nearby(client: Client, error: KafkaError) -> str:
     if found is None:
         return ""
     from kpybroker.client.group_requests import list_groups
-    from kpybroker.names_nearby import nearby
+    from kpybroker.machines.names_nearby import nearby
 
     names = client.topic_names() if found[1] == "topic" else [each.group_id for each in list_groups(client)]
     return nearby(names, found[2])
@@ -161,7 +161,7 @@ def _config_nearby(error: KafkaError) -> str:
     from kpybroker.config.broker_configs import BROKER_CONFIGS
     from kpybroker.config.group_configs import GROUP_CONFIGS
     from kpybroker.config.topic_configs import TOPIC_CONFIGS
-    from kpybroker.names_nearby import nearby
+    from kpybroker.machines.names_nearby import nearby
 
     tables: dict[str | None, Iterable[str]] = {"topic": TOPIC_CONFIGS, "group": GROUP_CONFIGS}
     return nearby(tables.get(found[1], BROKER_CONFIGS), found[2].rstrip("."))

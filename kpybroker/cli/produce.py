@@ -21,7 +21,7 @@ from kpybroker.cli.tables import duration_text, plural
 from kpybroker.client import client_configs
 from kpybroker.client.client_configs import Value
 from kpybroker.client.sender import Delivery, Placed, Refused, Sender
-from kpybroker.names_nearby import nearby
+from kpybroker.machines.names_nearby import nearby
 from kpywire.compression import NAMES
 from kpywire.record import Header, Record
 

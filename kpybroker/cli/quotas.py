@@ -10,8 +10,8 @@ from kpybroker.cli.options import Command, bootstrap_server, connected, json_out
 from kpybroker.cli.tables import columns, show_json
 from kpybroker.client import quota_requests
 from kpybroker.client.quota_requests import KEYS, KINDS, Names, Quotas, described
-from kpybroker.metadata.creator import creator_in, mark_of
-from kpybroker.names_nearby import nearby
+from kpybroker.machines.metadata.creator import creator_in, mark_of
+from kpybroker.machines.names_nearby import nearby
 
 HEADERS = ("ENTITY", "QUOTA", "VALUE")
 

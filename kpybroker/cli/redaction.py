@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from kpybroker.config.authorizer_configs import ALLOWS_WITHOUT_ACL, SUPER_USERS
 from kpybroker.config.broker import KNOWN
-from kpybroker.config.definition import HIDDEN
 from kpybroker.config.synonyms import base_of_listener_config
+from kpybroker.machines.config_def import HIDDEN
 
 LEAST_LETTERS = 4
 """A shorter value, such as ``no``, also occurs where it is no secret."""

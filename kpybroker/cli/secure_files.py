@@ -10,7 +10,7 @@ from typing import Final
 
 from kpybroker.cli.connection_settings import PASSWORD_KEY, ConnectionSettings, login_module
 from kpybroker.config.properties import written_properties
-from kpybroker.sasl.jaas import SCRAM_MODULE
+from kpybroker.machines.sasl.jaas import SCRAM_MODULE
 
 PROTOCOL: Final = "SASL_SSL"
 MECHANISM: Final = "SCRAM-SHA-512"

@@ -20,13 +20,13 @@ from kpybroker.cli import secure_files
 from kpybroker.client.certificate import of_der
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.properties import written_properties
-from kpybroker.io.machine import name_of_this_machine
-from kpybroker.io.private_files import make_private, write_private
-from kpybroker.metadata import metadata_version
-from kpybroker.metadata.chosen_levels import choose_levels
-from kpybroker.quorum.first_start import standalone_voters
-from kpybroker.quorum.formatter import Formatting, format_directories, new_uuid
-from kpybroker.quorum.scram_arguments import parse_scram
+from kpybroker.hosts.quorum.first_start import standalone_voters
+from kpybroker.hosts.quorum.formatter import Formatting, format_directories, new_uuid
+from kpybroker.hosts.quorum.scram_arguments import parse_scram
+from kpybroker.machines.metadata import metadata_version
+from kpybroker.machines.metadata.chosen_levels import choose_levels
+from kpybroker.runtime.io.machine import name_of_this_machine
+from kpybroker.runtime.io.private_files import make_private, write_private
 from kpystorage.real_disk import RealDisk
 from kpywire import uuid
 
@@ -130,7 +130,7 @@ def _names(host: str, settings: Mapping[str, str]) -> list[str]:
 def _certificates(directory: Path, names: list[str], now: datetime) -> None:
     """Make the authority at the first start, and a certificate of the server where none is good enough."""
     try:
-        from kpybroker.tls.issuing import Authority
+        from kpybroker.security.tls.issuing import Authority
     except ImportError:
         raise SetupRefused(
             "--secure makes certificates by the library cryptography; install it: pip install 'kpybroker[security]'"

@@ -17,16 +17,16 @@ from kpybroker.cli import DEFAULT_SERVER, loading
 from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.log_lines import JsonFormatter, LineFormatter
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
-from kpybroker.config.endpoints import parse_address
 from kpybroker.config.environment import from_environment
 from kpybroker.config.login_file import login_file_of, name_kerberos_file
 from kpybroker.config.own_configs import JSON_LOG, LOG_FORMAT, TEXT_LOG
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.endpoints import parse_address
 from kpystorage.names import META_PROPERTIES
 
 if TYPE_CHECKING:
     from kpybroker.cli.secure_setup import Laid
-    from kpybroker.node import Node
+    from kpybroker.node.node import Node
 
 HTTP_LISTENER = "kpybroker.http.listener"
 USUAL_HTTP_PORT = 9404
@@ -131,7 +131,7 @@ def command(
     for warning in (*config.warnings, *_exposed(properties, config)):
         logging.getLogger("kpybroker.config").warning("%s", warning)
     with loading():
-        from kpybroker.node import run
+        from kpybroker.node.node import run
     if member:
         _end_with_input()
     is_new = not container and not any(Path(each, META_PROPERTIES).exists() for each in config.log_dirs)

@@ -19,14 +19,14 @@ from typing import NamedTuple
 
 import click
 
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.properties import read_properties
-from kpybroker.io.signals import HANGUP, let_go_of_output, say, stopping_signals
-from kpybroker.local_cluster.child import CONSOLE, READY, Child, fate
-from kpybroker.local_cluster.foundation import FoundationRefused, found
-from kpybroker.local_cluster.layout import CONTROLLERS_OF_MANY, OWN_KEYS, PORTS_BETWEEN, Node
-from kpybroker.metadata.chosen_levels import FormatRefused
-from kpybroker.quorum.recovery import StartRefused
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.metadata.chosen_levels import FormatRefused
+from kpybroker.node.local_cluster.child import CONSOLE, READY, Child, fate
+from kpybroker.node.local_cluster.foundation import FoundationRefused, found
+from kpybroker.node.local_cluster.layout import CONTROLLERS_OF_MANY, OWN_KEYS, PORTS_BETWEEN, Node
+from kpybroker.runtime.io.signals import HANGUP, let_go_of_output, say, stopping_signals
 from kpystorage.errors import StorageError
 
 log = logging.getLogger("kpybroker")

@@ -13,7 +13,7 @@ from kpybroker.cli.tables import columns, show_json
 from kpybroker.client import token_requests
 from kpybroker.client.client import Client
 from kpybroker.client.token_requests import Principal, Token
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}

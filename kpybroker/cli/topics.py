@@ -12,7 +12,7 @@ from kpybroker.cli.reassign import reassign
 from kpybroker.cli.tables import columns
 from kpybroker.client import topic_requests
 from kpybroker.client.topic_requests import Description
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire.uuid import to_string
 
 BROKER_DEFAULT = -1

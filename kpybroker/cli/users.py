@@ -9,8 +9,8 @@ from kpybroker.cli import Commands
 from kpybroker.cli.options import bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, show_json
 from kpybroker.client import user_requests
-from kpybroker.errors import KafkaError
-from kpybroker.sasl.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, SCRAM_SHA_512
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.sasl.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, SCRAM_SHA_512
 from kpywire import error_codes
 
 PASSWORD_VARIABLE = "KPYBROKER_PASSWORD"

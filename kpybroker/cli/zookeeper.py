@@ -9,7 +9,7 @@ from kpybroker.cli.options import NOT_IN_ORDER, NotReached
 from kpybroker.cli.tables import printable, show_json
 
 if TYPE_CHECKING:
-    from kpybroker.zookeeper.view.snapshot import Snapshot
+    from kpybroker.machines.zookeeper.snapshot import Snapshot
 
 
 @click.command(name="zookeeper")
@@ -25,7 +25,7 @@ def command(connect: str, path: str, as_json: bool, no_brokers: bool, timeout: f
     CONNECT is written as in zookeeper.connect. Exit code 4 if something does not fit. Some contradictions are normal
     for a moment, while the controller works.
     """
-    from kpybroker.zookeeper.view import disagreements
+    from kpybroker.hosts.zookeeper.view import disagreements
 
     tree = asyncio.run(read_snapshot(connect, timeout))
     found = disagreements.in_the_tree(tree)
@@ -51,12 +51,12 @@ async def read_snapshot(connect: str, timeout_s: float) -> "Snapshot":
     """All znodes of a cluster."""
     import random
 
-    from kpybroker.io.scheduler import LoopScheduler
-    from kpybroker.network.peers import connect_over
-    from kpybroker.zookeeper.client.addresses import BadConnect, parse
-    from kpybroker.zookeeper.client.client import Client, NoAnswer, NotConnected, Settings, ZooKeeperError
-    from kpybroker.zookeeper.view.reading import read_tree
-    from kpybroker.zookeeper.view.snapshot import Snapshot
+    from kpybroker.hosts.network.peers import connect_over
+    from kpybroker.hosts.zookeeper.client.client import Client, NoAnswer, NotConnected, Settings, ZooKeeperError
+    from kpybroker.hosts.zookeeper.view.reading import read_tree
+    from kpybroker.machines.zookeeper.client.addresses import BadConnect, parse
+    from kpybroker.machines.zookeeper.snapshot import Snapshot
+    from kpybroker.runtime.io.scheduler import LoopScheduler
 
     try:
         servers = parse(connect)
@@ -84,8 +84,8 @@ def _of_brokers(tree: Any) -> list[str]:
     """The contradictions between the tree and the brokers that can be asked without a login."""
     from kpybroker.client.client import Client
     from kpybroker.client.connection import Unreachable
-    from kpybroker.errors import KafkaError
-    from kpybroker.zookeeper.view import disagreements
+    from kpybroker.hosts.zookeeper.view import disagreements
+    from kpybroker.machines.errors import KafkaError
     from kpywire.messages.metadata import MetadataRequest
 
     found = []
@@ -110,7 +110,7 @@ def _is_below(path: str, root: str) -> bool:
 
 
 def _lines(path: str, node: Any) -> str:
-    from kpybroker.zookeeper.tree.kinds import kind_of
+    from kpybroker.machines.zookeeper.tree.kinds import kind_of
 
     kind, content = kind_of(path), node.shown(path)
     owner = f", of session 0x{node.stat.ephemeral_owner:x}" if node.stat.ephemeral_owner else ""
@@ -125,7 +125,7 @@ def _lines(path: str, node: Any) -> str:
 
 
 def _document(path: str, node: Any) -> dict[str, Any]:
-    from kpybroker.zookeeper.tree.kinds import kind_of
+    from kpybroker.machines.zookeeper.tree.kinds import kind_of
 
     kind = kind_of(path)
     return {

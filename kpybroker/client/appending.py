@@ -12,7 +12,7 @@ from kpybroker.client import transactions
 from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.client.connection import Unreachable
 from kpybroker.client.transactions import Identity
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.batch import parse_header, stamp_producer
 from kpywire.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kpybroker.client.conversation import GREETING_VERSIONS, OTHER_PROTOCOLS, SIZE, SOFTWARE, Conversation
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.errors import Malformed, UnsupportedVersion
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from kpybroker.client.connection import Connection, Unreachable
 from kpybroker.client.conversation import CLIENT_ID
 from kpybroker.client.outages import Outages
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.describe_cluster import DescribeClusterRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kpybroker.client.client import Client, Spot, raise_for
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kpywire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.client.conversation import CLIENT_ID, GREETING_VERSIONS, OTHER_PROTOCOLS, SIZE, SOFTWARE, Conversation
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import api, error_codes
 from kpywire.errors import Malformed, UnsupportedVersion
 

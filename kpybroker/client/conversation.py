@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Any, Final
 
 from kpybroker import __version__
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import api, codec, error_codes
 from kpywire.errors import Malformed
 from kpywire.header import decode_response_header, encode_request_header

@@ -21,7 +21,7 @@ from kpybroker.client.consumer_protocol import (
     subscription,
 )
 from kpybroker.client.leaver import Leaver
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.errors import Malformed
 from kpywire.messages.heartbeat import HeartbeatRequest

@@ -12,7 +12,7 @@ from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.client.consumer_protocol import assigned_spots
 from kpybroker.client.share_group_requests import SHARE
 from kpybroker.client.streams_applications import Application, MemberTasks, application_of, inputs_of, tasks_of
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kpywire.messages.delete_groups import DeleteGroupsRequest

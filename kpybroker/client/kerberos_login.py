@@ -9,13 +9,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from kpybroker.client.bad_property import BadProperty
-from kpybroker.sasl import krb5_login
-from kpybroker.sasl.exchange import ClientExchange
-from kpybroker.sasl.jaas import BrokenJaas, Entry
-from kpybroker.sasl.krb5_login import Krb5Login
+from kpybroker.machines.sasl import krb5_login
+from kpybroker.machines.sasl.exchange import ClientExchange
+from kpybroker.machines.sasl.jaas import BrokenJaas, Entry
+from kpybroker.machines.sasl.krb5_login import Krb5Login
 
 if TYPE_CHECKING:
-    from kpybroker.kerberos.contexts import Initiator
+    from kpybroker.security.kerberos.contexts import Initiator
 
 KEYTAB_KEY: Final = "sasl.kerberos.keytab"
 PRINCIPAL_KEY: Final = "sasl.kerberos.principal"
@@ -37,13 +37,13 @@ class KerberosLogin:
 
     @cached_property
     def _initiator(self) -> "Initiator":
-        from kpybroker.kerberos.contexts import Initiator
+        from kpybroker.security.kerberos.contexts import Initiator
 
         return Initiator(self.login)
 
     def exchange(self, _nonce: str, host: str) -> ClientExchange:
         """The client's half of one login at a host."""
-        from kpybroker.sasl.gssapi import GssapiClient
+        from kpybroker.machines.sasl.gssapi import GssapiClient
 
         return GssapiClient(partial(self._initiator.context, host))
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kpybroker.client.client import LATEST_TIMESTAMP, Client, Spot
 from kpybroker.client.reader import Reader
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 
 
 class Lag(NamedTuple):

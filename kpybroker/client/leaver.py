@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Unreachable
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 
 
 class Leaver(ABC):

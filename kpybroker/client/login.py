@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kpybroker.client.conversation import Conversation
 from kpybroker.client.security import JAAS_KEY, MECHANISM_KEY, MECHANISMS, PROTOCOL_KEY, Login, protocol_of
-from kpybroker.errors import KafkaError
-from kpybroker.sasl.exchange import AuthenticationFailed
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.sasl.exchange import AuthenticationFailed
 from kpywire import api, error_codes
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from kpybroker.client.connection import Unreachable
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 
 
 class Outages(Protocol):

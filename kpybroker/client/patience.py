@@ -5,7 +5,7 @@ import time
 
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Unreachable
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
 

@@ -9,7 +9,7 @@ import ssl
 from typing import Any, Final
 
 from kpybroker.client.conversation import CLIENT_ID, SIZE, SOFTWARE, Conversation
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import api, error_codes
 from kpywire.errors import Malformed
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest

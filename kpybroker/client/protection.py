@@ -35,8 +35,8 @@ class Protection:
     @cached_property
     def context(self) -> "ssl.SSLContext":
         """The TLS context. Reads the stores. Raises BadProperty if one cannot be used."""
-        from kpybroker.tls.contexts import client_context
-        from kpybroker.tls.settings import TlsError, read_settings
+        from kpybroker.security.tls.contexts import client_context
+        from kpybroker.security.tls.settings import TlsError, read_settings
 
         assert self.security.tls is not None
         try:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_COMMITTED, Client, Spot, raise_for
 from kpybroker.client.connection import Unreachable
 from kpybroker.client.patience import Patience
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.aborted import Aborted
 from kpywire.batch import BatchHeader, batch_headers, check_crc

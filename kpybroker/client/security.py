@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.client.bad_property import BadProperty
-from kpybroker.sasl import jaas, plain
-from kpybroker.sasl.exchange import ClientExchange
-from kpybroker.sasl.plain import PlainClient
-from kpybroker.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
-from kpybroker.sasl.scram import TOKEN_AUTH
-from kpybroker.sasl.scram_client import ScramClient
+from kpybroker.machines.sasl import jaas, plain
+from kpybroker.machines.sasl.exchange import ClientExchange
+from kpybroker.machines.sasl.plain import PlainClient
+from kpybroker.machines.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
+from kpybroker.machines.sasl.scram import TOKEN_AUTH
+from kpybroker.machines.sasl.scram_client import ScramClient
 
 if TYPE_CHECKING:
     from kpybroker.client.kerberos_login import KerberosLogin

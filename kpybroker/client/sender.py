@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.client.connection import NotConnected, Unreachable
 from kpybroker.client.partitioning import partition_of
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.compression import NONE
 from kpywire.messages.init_producer_id import InitProducerIdRequest

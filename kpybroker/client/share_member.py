@@ -16,7 +16,7 @@ from kpybroker.client.connection import Unreachable
 from kpybroker.client.leaver import Leaver
 from kpybroker.client.patience import Patience
 from kpybroker.client.reader import Found
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes, uuid
 from kpywire.batch import batch_headers, check_crc
 from kpywire.errors import Malformed

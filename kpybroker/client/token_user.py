@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from kpybroker.client.bad_property import BadProperty
-from kpybroker.errors import KafkaError
-from kpybroker.oauth.token_login import TokenLogin, read_token_login
-from kpybroker.sasl.exchange import ClientExchange
-from kpybroker.sasl.oauthbearer import NAME, OAuthBearerClient
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.sasl.exchange import ClientExchange
+from kpybroker.machines.sasl.oauthbearer import NAME, OAuthBearerClient
+from kpybroker.security.oauth.token_login import TokenLogin, read_token_login
 from kpywire.error_codes import SASL_AUTHENTICATION_FAILED
 
 if TYPE_CHECKING:
-    from kpybroker.oauth.access_tokens import KeptToken
+    from kpybroker.security.oauth.access_tokens import KeptToken
 
 METHOD: Final = "sasl.oauthbearer.method"
 _UNSIGNED: Final = 'sasl.jaas.config=...OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="me";'
@@ -48,14 +48,14 @@ class TokenUser:
 
     @cached_property
     def _token(self) -> "KeptToken":
-        from kpybroker.oauth.access_tokens import KeptToken
+        from kpybroker.security.oauth.access_tokens import KeptToken
 
         return KeptToken(self.source)
 
     def exchange(self, _nonce: str, _host: str) -> ClientExchange:
         """The client's half of one login. Fetches a token if there is none, or if it is about to expire. Blocks. Raises
         NoToken."""
-        from kpybroker.oauth.fetching import FetchFailed
+        from kpybroker.security.oauth.fetching import FetchFailed
 
         try:
             token = self._token.get()

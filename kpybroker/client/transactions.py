@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.client.group_requests import Commit
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kpywire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

@@ -7,8 +7,8 @@ import os
 from typing import Final, NamedTuple
 
 from kpybroker.client.client import Client, raise_for
-from kpybroker.errors import KafkaError
-from kpybroker.sasl.scram import BY_CODE, ScramMechanism
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.sasl.scram import BY_CODE, ScramMechanism
 from kpywire import error_codes
 from kpywire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

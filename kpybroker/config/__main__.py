@@ -5,9 +5,9 @@ import os
 import sys
 from pathlib import Path
 
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.environment import SECRETS, from_environment
 from kpybroker.config.properties import read_properties, written_properties
+from kpybroker.machines.config_def import ConfigError
 
 try:
     given = {key: entry.value for path in sys.argv[1:2] for key, entry in read_properties(Path(path)).items()}

@@ -8,13 +8,13 @@ together in the order of the request. Only loggers are ever changed here.
 from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Final, Protocol
 
-from kpybroker.calls.scattered import Scattered
 from kpybroker.config import dynamic
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import LIST, ConfigError, ConfigKey, edited_list, java_int, to_text
 from kpybroker.config.loggers import LEVEL_NAMES, ROOT
 from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
+from kpybroker.machines.config_def import LIST, ConfigError, ConfigKey, edited_list, java_int, to_text
+from kpybroker.runtime.calls.scattered import Scattered
 from kpywire import error_codes
 from kpywire.messages import alter_configs as legacy
 from kpywire.messages import incremental_alter_configs as incremental

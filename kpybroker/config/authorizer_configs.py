@@ -7,8 +7,8 @@ Kafka takes a misspelt flag for false, and so denies; here it refuses the start,
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from kpybroker.calls.principal import Principal, parse_principal
-from kpybroker.config.definition import ConfigError
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.runtime.calls.principal import Principal, parse_principal
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig

@@ -9,13 +9,13 @@ is configured (`kpybroker.config.oauth`). Only text is read here.
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kpybroker.config.definition import ConfigError
+from kpybroker.machines.config_def import ConfigError
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
-    from kpybroker.oauth.token_login import TokenLogin
-    from kpybroker.sasl.jaas import Entry
-    from kpybroker.sasl.krb5_login import Krb5Login
+    from kpybroker.machines.sasl.jaas import Entry
+    from kpybroker.machines.sasl.krb5_login import Krb5Login
+    from kpybroker.security.oauth.token_login import TokenLogin
 
 BROKERS_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 CONTROLLERS_MECHANISM: Final = "sasl.mechanism.controller.protocol"
@@ -152,8 +152,8 @@ def _with_password(asked: Asked, mechanism: str, entry: "Entry") -> Credentials:
 
 
 def _with_tickets(asked: Asked, mechanism: str, entry: "Entry") -> KerberosCredentials:
-    from kpybroker.sasl import krb5_login
-    from kpybroker.sasl.jaas import BrokenJaas
+    from kpybroker.machines.sasl import krb5_login
+    from kpybroker.machines.sasl.jaas import BrokenJaas
 
     service: str | None = asked.config.of_listener(asked.listener, krb5_login.SERVICE_KEY)
     try:

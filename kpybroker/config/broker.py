@@ -12,8 +12,14 @@ from typing import Any
 from kpybroker.config import checks, dynamic, refusals
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.defaults import NO_FILE, is_in_zookeeper_mode, with_standalone_defaults
-from kpybroker.config.definition import LONG_MAX, ConfigError, ConfigValue, Definitions, missing
-from kpybroker.config.endpoints import (
+from kpybroker.config.own_configs import OWN_CONFIGS
+from kpybroker.config.properties import Property, doubts, read_properties
+from kpybroker.config.quota_configs import QUOTA_CONFIGS
+from kpybroker.config.synonyms import broker_synonyms
+from kpybroker.config.topic import TopicConfig
+from kpybroker.config.zookeeper_configs import MIGRATE, ZOOKEEPER_CONFIGS
+from kpybroker.machines.config_def import LONG_MAX, ConfigError, ConfigValue, Definitions, missing
+from kpybroker.machines.endpoints import (
     EVERY_IPV4_INTERFACE,
     Address,
     Listener,
@@ -24,13 +30,7 @@ from kpybroker.config.endpoints import (
     parse_voters,
     security_protocol,
 )
-from kpybroker.config.own_configs import OWN_CONFIGS
-from kpybroker.config.properties import Property, doubts, read_properties
-from kpybroker.config.quota_configs import QUOTA_CONFIGS
-from kpybroker.config.synonyms import broker_synonyms
-from kpybroker.config.topic import TopicConfig
-from kpybroker.config.zookeeper_configs import MIGRATE, ZOOKEEPER_CONFIGS
-from kpybroker.sasl.jaas_file import NO_LOGIN_FILE, LoginFile
+from kpybroker.machines.sasl.jaas_file import NO_LOGIN_FILE, LoginFile
 
 KNOWN: Definitions = {**ZOOKEEPER_CONFIGS, **BROKER_CONFIGS, **OWN_CONFIGS}
 """Every config a file can set: Kafka's, with those of ZooKeeper mode, and our own."""

@@ -3,7 +3,19 @@
 Generated from Apache Kafka's definitions by oracle.render_configs; do not edit. Texts are in documentation.json.
 """
 
-from kpybroker.config.definition import (
+from kpybroker.config.validators import (
+    BootstrapServers,
+    GzipLevel,
+    NonEmpty,
+    Present,
+    QuorumVoters,
+    at_least,
+    between,
+    list_of,
+    one_of,
+    one_of_any_case,
+)
+from kpybroker.machines.config_def import (
     BOOLEAN,
     CLASS,
     CLUSTER_WIDE,
@@ -23,18 +35,6 @@ from kpybroker.config.definition import (
     ConfigKey,
     Definitions,
     define,
-)
-from kpybroker.config.validators import (
-    BootstrapServers,
-    GzipLevel,
-    NonEmpty,
-    Present,
-    QuorumVoters,
-    at_least,
-    between,
-    list_of,
-    one_of,
-    one_of_any_case,
 )
 
 BROKER_CONFIGS: Definitions = define(

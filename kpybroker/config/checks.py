@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from kpybroker.config import between_nodes
-from kpybroker.config.definition import ConfigError
-from kpybroker.config.endpoints import EVERY_IPV4_INTERFACE, is_host
 from kpybroker.config.topic import check_compaction_lag
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.endpoints import EVERY_IPV4_INTERFACE, is_host
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig

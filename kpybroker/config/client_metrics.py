@@ -9,9 +9,9 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS
-from kpybroker.java_patterns import Unusable, compiled
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.java_patterns import Unusable, compiled
 from kpywire.error_codes import INVALID_REQUEST
 
 _MIN_INTERVAL_MS: Final = 100

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import Password
+from kpybroker.machines.config_def import Password
 
 if TYPE_CHECKING:
-    from kpybroker.sasl.delegation_token import TokenSecret
+    from kpybroker.machines.sasl.delegation_token import TokenSecret
 
 
 def token_secret(config: BrokerConfig) -> "TokenSecret | None":
@@ -14,6 +14,6 @@ def token_secret(config: BrokerConfig) -> "TokenSecret | None":
     key = config["delegation.token.secret.key"]
     if not isinstance(key, Password) or not key.value:
         return None
-    from kpybroker.sasl.delegation_token import TokenSecret  # not of a plain start
+    from kpybroker.machines.sasl.delegation_token import TokenSecret  # not of a plain start
 
     return TokenSecret(key.value)

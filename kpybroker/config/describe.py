@@ -11,13 +11,13 @@ from typing import Final, Protocol
 from kpybroker.config import dynamic, group, topic
 from kpybroker.config.broker import KNOWN, BrokerConfig
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import ConfigError, ConfigKey, Definitions, java_int, to_text
 from kpybroker.config.documentation import documentation_of
 from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, GROUP_SYNONYMS
 from kpybroker.config.synonyms import broker_synonyms
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
-from kpybroker.metadata.topic_name import reason_invalid
+from kpybroker.machines.config_def import ConfigError, ConfigKey, Definitions, java_int, to_text
+from kpybroker.machines.metadata.topic_name import reason_invalid
 from kpywire import error_codes
 from kpywire.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import PASSWORD, PER_BROKER, READ_ONLY, ConfigError, ConfigKey
-from kpybroker.config.endpoints import WITH_TLS
 from kpybroker.config.honoured import NEVER
 from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.refusals import is_of_oauthbearer
 from kpybroker.config.synonyms import base_of_listener_config
 from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
+from kpybroker.machines.config_def import PASSWORD, PER_BROKER, READ_ONLY, ConfigError, ConfigKey
+from kpybroker.machines.endpoints import WITH_TLS
 from kpywire.error_codes import INVALID_REQUEST
 
 if TYPE_CHECKING:

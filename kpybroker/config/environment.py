@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.properties import parse_properties
+from kpybroker.machines.config_def import ConfigError
 
 SECRETS: Final = Path("/etc/kafka/secrets")
 """The folder of the files that the variables of `OF_SECRETS` name."""

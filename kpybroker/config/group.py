@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.config.checks import STICKY_TASKS, has_duplicates
-from kpybroker.config.definition import ConfigError, ConfigValue
 from kpybroker.config.group_configs import GROUP_CONFIGS, GROUP_SYNONYMS
+from kpybroker.machines.config_def import ConfigError, ConfigValue
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig

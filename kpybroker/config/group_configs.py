@@ -5,8 +5,8 @@ Generated from Apache Kafka's definitions by oracle.render_configs; do not edit.
 
 from collections.abc import Mapping
 
-from kpybroker.config.definition import BOOLEAN, INT, LIST, LONG, LOW, MEDIUM, STRING, ConfigKey, Definitions, define
 from kpybroker.config.validators import ShareOffsetReset, at_least, list_of, one_of
+from kpybroker.machines.config_def import BOOLEAN, INT, LIST, LONG, LOW, MEDIUM, STRING, ConfigKey, Definitions, define
 
 GROUP_CONFIGS: Definitions = define(
     (

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kpybroker.config.definition import ConfigError
-from kpybroker.config.endpoints import WITH_TLS
-from kpybroker.tls.settings import NO_CLIENT_AUTH, TlsError, TlsSettings, read_settings
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.endpoints import WITH_TLS
+from kpybroker.security.tls.settings import NO_CLIENT_AUTH, TlsError, TlsSettings, read_settings
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
-    from kpybroker.tls.pem import KeyEntry
+    from kpybroker.security.tls.pem import KeyEntry
 
 _CLIENT_AUTH: Final = "ssl.client.auth"
 _RELOADED: Final = frozenset(
@@ -107,8 +107,8 @@ def check_change(old: "BrokerConfig", new: "BrokerConfig", changed: Mapping[str,
 
 
 def _check_stores(before: TlsSettings, after: TlsSettings, config: "BrokerConfig") -> None:
-    from kpybroker.tls.contexts import server_context_of
-    from kpybroker.tls.stores import has_key_store, has_trust_store, read_key_store
+    from kpybroker.security.tls.contexts import server_context_of
+    from kpybroker.security.tls.stores import has_key_store, has_trust_store, read_key_store
 
     if has_key_store(before) and not has_key_store(after):
         raise TlsError("Cannot remove the SSL keystore from an existing listener for which a keystore was configured.")
@@ -125,7 +125,7 @@ def _check_stores(before: TlsSettings, after: TlsSettings, config: "BrokerConfig
 
 def check_entries(before: "tuple[KeyEntry, ...]", after: "tuple[KeyEntry, ...]", config: "BrokerConfig") -> None:
     """Raise TlsError if a new key store names another owner than the one before, unless that is allowed."""
-    from kpybroker.tls.names import names_of
+    from kpybroker.security.tls.names import names_of
 
     may_change_dn, may_change_san = config["ssl.allow.dn.changes"], config["ssl.allow.san.changes"]
     if may_change_dn and may_change_san:

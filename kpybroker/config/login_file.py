@@ -3,8 +3,8 @@
 from collections.abc import MutableMapping
 from typing import Final
 
-from kpybroker.sasl.jaas import BrokenJaas
-from kpybroker.sasl.jaas_file import FILE_OPTION, NO_LOGIN_FILE, LoginFile, java_option, parse_file, path_in
+from kpybroker.machines.sasl.jaas import BrokenJaas
+from kpybroker.machines.sasl.jaas_file import FILE_OPTION, NO_LOGIN_FILE, LoginFile, java_option, parse_file, path_in
 
 KERBEROS_OPTION: Final = "-Djava.security.krb5.conf="
 

@@ -2,17 +2,17 @@
 
 A config is read with the prefixes of its listener and its mechanism, as in Kafka (``listener.name.LISTENER.`` and
 ``listener.name.LISTENER.MECHANISM.``, in lower case). ``sasl.jaas.config`` needs both: it has no value for all
-listeners. Without it, a login module is read from the login file of a JVM (`kpybroker.sasl.jaas_file`).
+listeners. Without it, a login module is read from the login file of a JVM (`kpybroker.machines.sasl.jaas_file`).
 """
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kpybroker.config.definition import ConfigError
-from kpybroker.sasl import kerberos_names, krb5_login
-from kpybroker.sasl.jaas import MODULES, BrokenJaas, Entry, parse
-from kpybroker.sasl.jaas_file import LoginFile
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.sasl import kerberos_names, krb5_login
+from kpybroker.machines.sasl.jaas import MODULES, BrokenJaas, Entry, parse
+from kpybroker.machines.sasl.jaas_file import LoginFile
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig

@@ -6,15 +6,15 @@ classes are known by name; none is loaded. Nothing is fetched here.
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kpybroker.config.definition import ConfigError
-from kpybroker.config.endpoints import Listener
-from kpybroker.oauth.claims import ClaimRules
-from kpybroker.oauth.endpoints import ALLOWED_URLS, Endpoint, check_allowed, is_loopback, parse_endpoint
-from kpybroker.oauth.token_login import TokenLogin, read_token_login
-from kpybroker.sasl import unsecured_tokens
-from kpybroker.sasl.jaas import Entry
-from kpybroker.sasl.oauthbearer import NAME
-from kpybroker.sasl.unsecured_tokens import UnsecuredRules
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.endpoints import Listener
+from kpybroker.machines.sasl import unsecured_tokens
+from kpybroker.machines.sasl.jaas import Entry
+from kpybroker.machines.sasl.oauthbearer import NAME
+from kpybroker.machines.sasl.unsecured_tokens import UnsecuredRules
+from kpybroker.security.oauth.claims import ClaimRules
+from kpybroker.security.oauth.endpoints import ALLOWED_URLS, Endpoint, check_allowed, is_loopback, parse_endpoint
+from kpybroker.security.oauth.token_login import TokenLogin, read_token_login
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig

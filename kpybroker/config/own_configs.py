@@ -6,7 +6,8 @@ They are read from the same places as Kafka's, and DescribeConfigs shows them on
 import re
 from typing import Final
 
-from kpybroker.config.definition import (
+from kpybroker.config.validators import HostAndPort, HttpUrl, at_least, list_of, one_of
+from kpybroker.machines.config_def import (
     BOOLEAN,
     INT,
     LIST,
@@ -20,7 +21,6 @@ from kpybroker.config.definition import (
     define,
     invalid_value,
 )
-from kpybroker.config.validators import HostAndPort, HttpUrl, at_least, list_of, one_of
 
 REGISTRY_URL: Final = "kpybroker.console.schema.registry.url"
 REGISTRY_LOGIN: Final = "kpybroker.console.schema.registry.basic.auth.user.info"

@@ -3,8 +3,8 @@
 Generated from Apache Kafka's definitions by oracle.render_configs; do not edit. Texts are in documentation.json.
 """
 
-from kpybroker.config.definition import CLUSTER_WIDE, LONG, LONG_MAX, MEDIUM, ConfigKey, Definitions, define
 from kpybroker.config.validators import at_least
+from kpybroker.machines.config_def import CLUSTER_WIDE, LONG, LONG_MAX, MEDIUM, ConfigKey, Definitions, define
 
 QUOTA_CONFIGS: Definitions = define(
     (

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from kpybroker.config.authorizer_configs import ACL_AUTHORIZER, OF_OWN_ZOOKEEPER
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import ConfigError
-from kpybroker.config.endpoints import WITH_TLS
 from kpybroker.config.honoured import HONOURED, NEVER, REFUSED
 from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
@@ -27,6 +25,8 @@ from kpybroker.config.zookeeper_configs import (
     ZOOKEEPER_CONFIGS,
     why_no_effect,
 )
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.endpoints import WITH_TLS
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.metadata.delta import ConfigResource, MetadataDelta
-from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
+from kpybroker.machines.metadata.delta import ConfigResource, MetadataDelta
+from kpybroker.machines.metadata.image import BROKER_RESOURCE, MetadataImage
 
 CLUSTER_DEFAULT: Final = ""
 """The resource name of dynamic configs that apply to every broker."""

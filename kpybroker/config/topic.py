@@ -9,12 +9,12 @@ words them. Pure.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kpybroker.config.definition import ConfigError, ConfigValue
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
+from kpybroker.machines.config_def import ConfigError, ConfigValue
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
-    from kpybroker.partition.validation import ValidationConfig
+    from kpybroker.machines.partition.validation import ValidationConfig
     from kpystorage.log_config import LogConfig
 
 _REMOTE_DISABLED = (
@@ -162,7 +162,7 @@ class TopicConfig:
     def validation(self, *, is_internal: bool = False) -> "ValidationConfig":
         """The rules for records produced to this topic. A coordinator reads those of its topic on the event loop, so
         they inflate to little more than they may have."""
-        from kpybroker.partition.validation import BYTES_AT_ONCE, ValidationConfig
+        from kpybroker.machines.partition.validation import BYTES_AT_ONCE, ValidationConfig
 
         return ValidationConfig(
             max_message_bytes=self.max_message_bytes,

@@ -5,7 +5,8 @@ Generated from Apache Kafka's definitions by oracle.render_configs; do not edit.
 
 from collections.abc import Mapping
 
-from kpybroker.config.definition import (
+from kpybroker.config.validators import GzipLevel, ThrottledReplicas, at_least, between, list_of, one_of
+from kpybroker.machines.config_def import (
     BOOLEAN,
     DOUBLE,
     INT,
@@ -18,7 +19,6 @@ from kpybroker.config.definition import (
     Definitions,
     define,
 )
-from kpybroker.config.validators import GzipLevel, ThrottledReplicas, at_least, between, list_of, one_of
 
 TOPIC_CONFIGS: Definitions = define(
     (

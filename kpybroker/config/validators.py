@@ -3,8 +3,8 @@
 ``str()`` of a validator is the "valid values" text of Kafka's documentation.
 """
 
-from kpybroker.config.definition import ConfigError, ConfigValue, invalid_value, java_string
-from kpybroker.config.endpoints import parse_address, parse_bootstrap_servers, parse_voters
+from kpybroker.machines.config_def import ConfigError, ConfigValue, invalid_value, java_string
+from kpybroker.machines.endpoints import parse_address, parse_bootstrap_servers, parse_voters
 
 
 class Range:

@@ -3,8 +3,20 @@ otherwise. They are read only with ``zookeeper.connect``."""
 
 from typing import Final
 
-from kpybroker.config.definition import BOOLEAN, HIGH, INT, LIST, LONG, LOW, MEDIUM, PASSWORD, STRING, ConfigKey, define
 from kpybroker.config.validators import at_least, one_of
+from kpybroker.machines.config_def import (
+    BOOLEAN,
+    HIGH,
+    INT,
+    LIST,
+    LONG,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    STRING,
+    ConfigKey,
+    define,
+)
 
 CONNECT: Final = "zookeeper.connect"
 MIGRATE: Final = "zookeeper.metadata.migration.enable"

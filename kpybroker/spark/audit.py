@@ -7,10 +7,10 @@ Nothing is shuffled; a task returns the facts of its stretch, which are small.
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kpybroker.audit.running import Result, Wanted
-from kpybroker.audit.running import audit as run_audit
-from kpybroker.audit.sources import Source
-from kpybroker.audit.work import Mapped, R, Reached, T
+from kpybroker.machines.audit.running import Result, Wanted
+from kpybroker.machines.audit.running import audit as run_audit
+from kpybroker.machines.audit.sources import Source
+from kpybroker.machines.audit.work import Mapped, R, Reached, T
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,6 +1,6 @@
 """Lake tables that Spark writes: `kpybroker lake` with executors that read, decode and write files.
 
-The driver plans and commits as `kpybroker.lake` does, so a table is the same whichever of the two writes it, and each
+The driver plans and commits as `kpybroker.pipeline.lake` does, so a table is the same whichever of the two writes it, and each
 can go on where the other ended. The commit has the offsets in it. Files of tasks that failed are no part of the table.
 
 Rows of an upsert pass the driver, as do dead letters: a commit is as large as the limits say.
@@ -12,20 +12,20 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kpybroker.lake import following
-from kpybroker.lake.checking import NOT_COMPARED, Check, as_text
-from kpybroker.lake.errors import LakeError
-from kpybroker.lake.formats import comparable, values_of
-from kpybroker.lake.generations import Wish, dead_letters_of, opened
-from kpybroker.lake.naming import Rule
-from kpybroker.lake.planning import Limits
-from kpybroker.lake.target import Target, target_of
-from kpybroker.lake.topic import Topic
-from kpybroker.lake.values import Values, sources
-from kpybroker.lake.writing import Committed
-from kpybroker.scan.connecting import client_of
-from kpybroker.scan.options import read_options
-from kpybroker.schemas.registry import Registry
+from kpybroker.client.schemas.registry import Registry
+from kpybroker.machines.lake.naming import Rule
+from kpybroker.machines.lake.planning import Limits
+from kpybroker.machines.scan.options import read_options
+from kpybroker.pipeline.lake import following
+from kpybroker.pipeline.lake.checking import NOT_COMPARED, Check, as_text
+from kpybroker.pipeline.lake.errors import LakeError
+from kpybroker.pipeline.lake.formats import comparable, values_of
+from kpybroker.pipeline.lake.generations import Wish, dead_letters_of, opened
+from kpybroker.pipeline.lake.target import Target, target_of
+from kpybroker.pipeline.lake.topic import Topic
+from kpybroker.pipeline.lake.values import Values, sources
+from kpybroker.pipeline.lake.writing import Committed
+from kpybroker.pipeline.scan.connecting import client_of
 from kpybroker.spark.lake_reading import Reading
 from kpybroker.spark.lake_writer import SparkWriter
 

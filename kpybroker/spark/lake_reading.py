@@ -6,23 +6,23 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from kpybroker.client.connection import Unreachable
-from kpybroker.errors import KafkaError
-from kpybroker.lake.errors import LakeError
-from kpybroker.lake.formats import values_of
-from kpybroker.lake.naming import Rule
-from kpybroker.lake.refusing import without_refused
-from kpybroker.lake.tables import FACTS, UPSERT, Files, Origin
-from kpybroker.lake.topic import COLUMNS
-from kpybroker.lake.values import Values, raw_of, sources
-from kpybroker.lake.writing import latest, size_of, sorted_for
-from kpybroker.scan.borrowing import Borrowed
-from kpybroker.scan.connecting import transport_of
-from kpybroker.scan.errors import ScanError
-from kpybroker.scan.options import Options
-from kpybroker.scan.ranges import Range, Wanted
-from kpybroker.scan.reading import rows as rows_of
-from kpybroker.schemas.errors import SchemaError
-from kpybroker.schemas.registry import Registry
+from kpybroker.client.schemas.registry import Registry
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.lake.naming import Rule
+from kpybroker.machines.scan.errors import ScanError
+from kpybroker.machines.scan.options import Options
+from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.machines.schemas.errors import SchemaError
+from kpybroker.pipeline.lake.errors import LakeError
+from kpybroker.pipeline.lake.formats import values_of
+from kpybroker.pipeline.lake.refusing import without_refused
+from kpybroker.pipeline.lake.tables import FACTS, UPSERT, Files, Origin
+from kpybroker.pipeline.lake.topic import COLUMNS
+from kpybroker.pipeline.lake.values import Values, raw_of, sources
+from kpybroker.pipeline.lake.writing import latest, size_of, sorted_for
+from kpybroker.pipeline.scan.borrowing import Borrowed
+from kpybroker.pipeline.scan.connecting import transport_of
+from kpybroker.pipeline.scan.reading import rows as rows_of
 from kpybroker.spark.zip_directories import keep_zip_directories
 from kpywire import error_codes
 from kpywire.columns.schema import schema_of

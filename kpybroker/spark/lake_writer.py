@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from kpybroker.client.connection import Unreachable
-from kpybroker.lake.coverage import Covered, Step
-from kpybroker.lake.errors import LakeError, NotCommitted, told
-from kpybroker.lake.formats import WITHOUT_FORMS
-from kpybroker.lake.json_schema import MOST_COLUMNS
-from kpybroker.lake.planning import Limits, budget_offsets, reached, tasks
-from kpybroker.lake.tables import ATTEMPTS, FACTS, UPSERT, Table
-from kpybroker.lake.writing import Source, Taken, Writer, newest
-from kpybroker.scan.connecting import client_of
-from kpybroker.scan.lent_files import borrowed
-from kpybroker.scan.ranges import Range
+from kpybroker.machines.lake.coverage import Covered, Step
+from kpybroker.machines.lake.json_schema import MOST_COLUMNS
+from kpybroker.machines.lake.planning import Limits, budget_offsets, reached, tasks
+from kpybroker.machines.scan.ranges import Range
+from kpybroker.pipeline.lake.errors import LakeError, NotCommitted, told
+from kpybroker.pipeline.lake.formats import WITHOUT_FORMS
+from kpybroker.pipeline.lake.tables import ATTEMPTS, FACTS, UPSERT, Table
+from kpybroker.pipeline.lake.writing import Source, Taken, Writer, newest
+from kpybroker.pipeline.scan.connecting import client_of
+from kpybroker.pipeline.scan.lent_files import borrowed
 from kpybroker.spark.lake_reading import Failed, Outcome, Reading, further
 from kpywire.uuid import from_string
 

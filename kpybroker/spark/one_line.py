@@ -8,8 +8,8 @@ from typing import Final
 
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.connection import Unreachable
-from kpybroker.errors import KafkaError
-from kpybroker.scan.errors import ScanError
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.scan.errors import ScanError
 
 HIDE: Final = "SPARK_HIDE_TRACEBACK"
 """The variable by which PySpark knows whether to show a traceback. The process ends with the error."""

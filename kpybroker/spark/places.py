@@ -7,9 +7,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, StringType, StructType
 
-from kpybroker.sink.connecting import client_of
-from kpybroker.sink.options import sink_options
-from kpybroker.sink.packing import Chooser
+from kpybroker.pipeline.sink.connecting import client_of
+from kpybroker.pipeline.sink.options import sink_options
+from kpybroker.pipeline.sink.packing import Chooser
 from kpybroker.spark.sink_columns import BY_PARTITION, columns_of
 from kpybroker.spark.sink_ways import partition_count
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from kpybroker.scan.columns import PLAIN
-from kpybroker.scan.filter_text import microseconds
-from kpybroker.scan.filters import Column, Compare, Filter, IsNull, Like, Literal, Not, OneOf
+from kpybroker.machines.scan.columns import PLAIN
+from kpybroker.machines.scan.filter_text import microseconds
+from kpybroker.machines.scan.filters import Column, Compare, Filter, IsNull, Like, Literal, Not, OneOf
 
 _COMPARISONS: Final[Mapping[str, str]] = {
     "EqualTo": "=",

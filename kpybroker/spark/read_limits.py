@@ -3,8 +3,8 @@
 import importlib
 from typing import Any, TypeVar
 
-from kpybroker.scan.admission import Limits
-from kpybroker.scan.options import Options
+from kpybroker.machines.scan.admission import Limits
+from kpybroker.machines.scan.options import Options
 
 Reader = TypeVar("Reader")
 

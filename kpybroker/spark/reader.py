@@ -7,16 +7,16 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kpybroker.scan.bounds import LogRange
-from kpybroker.scan.cluster import Cluster
-from kpybroker.scan.connecting import cluster_of
-from kpybroker.scan.errors import BadOption, OffsetsLost
-from kpybroker.scan.filters import all_of
-from kpybroker.scan.lent_files import borrowed
-from kpybroker.scan.options import Options
-from kpybroker.scan.planning import tasks
-from kpybroker.scan.pruning import earliest_times_ms, from_times, pruned
-from kpybroker.scan.ranges import Range, Spot, shown
+from kpybroker.machines.scan.bounds import LogRange
+from kpybroker.machines.scan.errors import BadOption, OffsetsLost
+from kpybroker.machines.scan.filters import all_of
+from kpybroker.machines.scan.options import Options
+from kpybroker.machines.scan.planning import tasks
+from kpybroker.machines.scan.pruning import earliest_times_ms, from_times, pruned
+from kpybroker.machines.scan.ranges import Range, Spot, shown
+from kpybroker.pipeline.scan.cluster import Cluster
+from kpybroker.pipeline.scan.connecting import cluster_of
+from kpybroker.pipeline.scan.lent_files import borrowed
 from kpybroker.spark.one_line import one_line
 from kpybroker.spark.pushdown import filter_of
 from kpybroker.spark.task import Task, read

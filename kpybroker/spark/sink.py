@@ -7,9 +7,9 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.types import StructType
 
-from kpybroker.scan.errors import BadOption, ScanError
-from kpybroker.sink.connecting import client_of, codec_of, warnings_of
-from kpybroker.sink.options import PREFIX, Mark, Options, for_stream, sink_options
+from kpybroker.machines.scan.errors import BadOption, ScanError
+from kpybroker.pipeline.sink.connecting import client_of, codec_of, warnings_of
+from kpybroker.pipeline.sink.options import PREFIX, Mark, Options, for_stream, sink_options
 from kpybroker.spark.one_line import one_line, warn
 from kpybroker.spark.sink_columns import Columns, columns_of, is_by_partition
 from kpybroker.spark.sink_ways import (

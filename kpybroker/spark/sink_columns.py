@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType
 
-from kpybroker.scan.errors import BadOption, ScanError
-from kpybroker.sink.packing import Row
+from kpybroker.machines.scan.errors import BadOption, ScanError
+from kpybroker.pipeline.sink.packing import Row
 from kpywire.record import Header
 
 BY_PARTITION: Final = "kpybroker.by_partition"

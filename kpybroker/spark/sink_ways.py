@@ -17,12 +17,12 @@ from kpybroker.client import transactions
 from kpybroker.client.appending import Appender
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.transactions import Identity
-from kpybroker.errors import KafkaError
-from kpybroker.scan.errors import ScanError
-from kpybroker.sink import committing
-from kpybroker.sink.connecting import batch_bytes_of, client_of, codec_of
-from kpybroker.sink.options import Mark, Options
-from kpybroker.sink.packing import Batches, Chooser, Packer, Row
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.scan.errors import ScanError
+from kpybroker.pipeline.sink import committing
+from kpybroker.pipeline.sink.connecting import batch_bytes_of, client_of, codec_of
+from kpybroker.pipeline.sink.options import Mark, Options
+from kpybroker.pipeline.sink.packing import Batches, Chooser, Packer, Row
 from kpywire import error_codes
 
 QUERY_ID: Final = "sql.streaming.queryId"

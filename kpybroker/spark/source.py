@@ -5,9 +5,9 @@ from typing import Any
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from kpybroker.scan.connecting import client_of, warnings_of
-from kpybroker.scan.errors import BadOption
-from kpybroker.scan.options import for_batch, for_stream, read_options
+from kpybroker.machines.scan.errors import BadOption
+from kpybroker.machines.scan.options import for_batch, for_stream, read_options
+from kpybroker.pipeline.scan.connecting import client_of, warnings_of
 from kpybroker.spark.one_line import one_line, warn
 from kpybroker.spark.schema import ddl
 from kpybroker.spark.zip_directories import keep_zip_directories

@@ -11,18 +11,13 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from kpybroker.scan.admission import Limits, admitted, is_due
-from kpybroker.scan.borrowing import Borrowed
-from kpybroker.scan.checkpoint import offsets_in
-from kpybroker.scan.cluster import Cluster
-from kpybroker.scan.connecting import cluster_of
-from kpybroker.scan.errors import OffsetsLost
-from kpybroker.scan.lent_files import borrowed
-from kpybroker.scan.options import Options
-from kpybroker.scan.planning import tasks
-from kpybroker.scan.pruning import pruned
-from kpybroker.scan.ranges import Spot
-from kpybroker.scan.stream_offsets import (
+from kpybroker.machines.scan.admission import Limits, admitted, is_due
+from kpybroker.machines.scan.errors import OffsetsLost
+from kpybroker.machines.scan.options import Options
+from kpybroker.machines.scan.planning import tasks
+from kpybroker.machines.scan.pruning import pruned
+from kpybroker.machines.scan.ranges import Spot
+from kpybroker.machines.scan.stream_offsets import (
     Json,
     Positions,
     at_least,
@@ -33,6 +28,11 @@ from kpybroker.scan.stream_offsets import (
     ranges,
     unknown,
 )
+from kpybroker.pipeline.scan.borrowing import Borrowed
+from kpybroker.pipeline.scan.checkpoint import offsets_in
+from kpybroker.pipeline.scan.cluster import Cluster
+from kpybroker.pipeline.scan.connecting import cluster_of
+from kpybroker.pipeline.scan.lent_files import borrowed
 from kpybroker.spark.one_line import one_line
 from kpybroker.spark.read_limits import default_limit, knows_available_now, limits_of
 from kpybroker.spark.task import Task, read

@@ -8,11 +8,11 @@ from functools import cache
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from kpybroker.scan import reading
-from kpybroker.scan.borrowing import Borrowed
-from kpybroker.scan.connecting import transport_of
-from kpybroker.scan.options import Options
-from kpybroker.scan.ranges import Range, Wanted
+from kpybroker.machines.scan.options import Options
+from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.pipeline.scan import reading
+from kpybroker.pipeline.scan.borrowing import Borrowed
+from kpybroker.pipeline.scan.connecting import transport_of
 from kpybroker.spark.one_line import one_line
 from kpybroker.spark.zip_directories import keep_zip_directories
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from kpybroker.errors import KafkaError
-from kpybroker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from kpybroker.testing import client_metrics, groups, shares
 from kpybroker.testing.client import EARLIEST, LATEST, Client, raise_for
 from kpybroker.testing.client_metrics import ClientMetrics

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from kpybroker.client.asyncio_connection import AsyncioConnection
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpybroker.testing.faults import OWN_CLIENT_ID
 from kpywire import error_codes
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from kpybroker.io.scheduler import LoopScheduler, Timer
+from kpybroker.runtime.io.scheduler import LoopScheduler, Timer
 
 T = TypeVar("T")
 

@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from kpybroker.client.connection import Connection, Unreachable
-from kpybroker.errors import KafkaError
-from kpybroker.local_cluster.foundation import found
-from kpybroker.local_cluster.layout import CONTROLLERS_OF_MANY, Node
+from kpybroker.machines.errors import KafkaError
+from kpybroker.node.local_cluster.foundation import found
+from kpybroker.node.local_cluster.layout import CONTROLLERS_OF_MANY, Node
 from kpybroker.testing.client import raise_for
 from kpybroker.testing.cluster_nodes import Host, LoopNode, ProcessNode
 from kpybroker.testing.hosts import BrokerFailed

@@ -11,8 +11,8 @@ from threading import Event
 from typing import Protocol
 
 from kpybroker.config.properties import read_properties
-from kpybroker.local_cluster.child import READY, Child, fate
-from kpybroker.local_cluster.layout import Node
+from kpybroker.node.local_cluster.child import READY, Child, fate
+from kpybroker.node.local_cluster.layout import Node
 from kpybroker.testing.embedded import EmbeddedNode, Settings
 from kpybroker.testing.hosts import STOP_TIMEOUT_S, BrokerFailed
 from kpybroker.testing.loop_thread import LoopThread

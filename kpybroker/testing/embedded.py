@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.io.limits import descriptors_for_logs, open_files
-from kpybroker.node import Node
+from kpybroker.node.node import Node
+from kpybroker.runtime.io.limits import descriptors_for_logs, open_files
 from kpybroker.testing.clock import ControlledScheduler
 from kpybroker.testing.faults import Faults, FaultSpec
 from kpybroker.testing.snapshot import Snapshot, clear_tree, read_tree, write_tree

@@ -9,10 +9,10 @@ Invariant: a request that is answered with an error has had no effect for the to
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kpybroker.calls.call import Call, Handle
-from kpybroker.calls.close_connection import CloseConnection
-from kpybroker.calls.pending import Pending
-from kpybroker.failed_response import OF_A_FETCH_SESSION, failed_response
+from kpybroker.machines.failed_response import OF_A_FETCH_SESSION, failed_response
+from kpybroker.runtime.calls.call import Call, Handle
+from kpybroker.runtime.calls.close_connection import CloseConnection
+from kpybroker.runtime.calls.pending import Pending
 from kpybroker.testing.request_topics import merged, names_a_topic, split
 from kpywire import api, error_codes
 from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchTopic, PartitionData
@@ -66,7 +66,7 @@ class Rule:
 
 
 class Faults:
-    """All faults of one broker, and the interceptor for `kpybroker.node.Node`."""
+    """All faults of one broker, and the interceptor for `kpybroker.node.node.Node`."""
 
     def __init__(self) -> None:
         self.rules: dict[int, Rule] = {}

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpybroker.testing.client import LATEST, Client, raise_for
 from kpywire import error_codes
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest

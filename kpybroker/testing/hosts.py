@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
-from kpybroker.local_cluster.child import python_path
+from kpybroker.node.local_cluster.child import python_path
 from kpybroker.testing.embedded import EmbeddedNode, Settings
 from kpybroker.testing.snapshot import Snapshot
 

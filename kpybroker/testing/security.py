@@ -13,19 +13,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kpybroker.authorization.resources import CLUSTER_NAME, WILDCARD, Operation, PatternType, Permission, ResourceType
 from kpybroker.cli.connection_settings import ConnectionSettings, login_module
 from kpybroker.client import acl_requests, quota_requests, token_requests, user_requests
 from kpybroker.client.client import Client, Settings
 from kpybroker.client.protection import Protection
 from kpybroker.client.security import security_of
 from kpybroker.config.properties import written_properties
-from kpybroker.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
-from kpybroker.sasl.scram import MECHANISMS, MIN_ITERATIONS
+from kpybroker.machines.authorization.resources import (
+    CLUSTER_NAME,
+    WILDCARD,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
+from kpybroker.machines.sasl.scram import MECHANISMS, MIN_ITERATIONS
 from kpybroker.testing.faults import OWN_CLIENT_ID
 
 if TYPE_CHECKING:
-    from kpybroker.tls.issuing import Authority
+    from kpybroker.security.tls.issuing import Authority
 
 PROTOCOLS: Final = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_MECHANISM: Final = "SCRAM-SHA-256"
@@ -109,7 +116,7 @@ class Access:
     def authority(self) -> "Authority":
         """The certificate authority of the broker and its clients."""
         try:
-            from kpybroker.tls.issuing import Authority
+            from kpybroker.security.tls.issuing import Authority
         except ImportError:
             raise ImportError(
                 "a broker with security makes certificates by the library cryptography: pip install "

@@ -9,8 +9,8 @@ Not here: records below a start offset that was set from outside, and the member
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kpybroker.share.record_state import ACKNOWLEDGED, ARCHIVED, AVAILABLE
-from kpybroker.share_coordinator.record import Deletion, Snapshot, decode
+from kpybroker.machines.share.record_state import ACKNOWLEDGED, ARCHIVED, AVAILABLE
+from kpybroker.machines.share_coordinator.record import Deletion, Snapshot, decode
 from kpybroker.testing.client import Client, raise_for
 from kpybroker.testing.groups import Spot
 from kpybroker.testing.records import Record

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kpybroker.io.private_files import DIRECTORY_MODE, MODE
+from kpybroker.runtime.io.private_files import DIRECTORY_MODE, MODE
 from kpystorage.disk import Disk
 from kpystorage.names import LOCK
 from kpystorage.session import SESSION

@@ -6,13 +6,13 @@ The table comes from the declarations and from ``honoured``; a test holds the fi
 from collections.abc import Iterable, Mapping
 
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import ConfigKey, Definitions, to_text
 from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from kpybroker.config.honoured import HONOURED, HONOURED_GROUP, HONOURED_TOPIC, NEVER, REFUSED
 from kpybroker.config.own_configs import OWN_CONFIGS, OWN_DOCUMENTATION
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 from kpybroker.config.zookeeper_configs import why_no_effect
+from kpybroker.machines.config_def import ConfigKey, Definitions, to_text
 
 _HEAD = """\
 # Configs

@@ -6,10 +6,10 @@ The tables come from the code; a test holds the file against it, and another one
 from collections.abc import Iterable
 from typing import Final
 
+from kpybroker.cli.kafka_tools import consumer, producer
+from kpybroker.cli.kafka_tools.__main__ import CLASSES, CUB, WITH_OPTIONS
+from kpybroker.cli.kafka_tools.options import Options
 from kpybroker.config.environment import NOT_CONFIG_PREFIXES, NOT_CONFIGS, OF_SECRETS, SECRETS
-from kpybroker.kafka_tools import consumer, producer
-from kpybroker.kafka_tools.__main__ import CLASSES, CUB, WITH_OPTIONS
-from kpybroker.kafka_tools.options import Options
 
 NOT_HERE: Final = {
     "--bootstrap-controller": "the client of these tools asks brokers",
@@ -23,7 +23,7 @@ EVERYWHERE: Final = ("--help", "--version", "--bootstrap-server", "--command-con
 _HEAD: Final = """\
 # The container image
 
-Written by `make tables`; edit `kpybroker/config/environment.py` and `kpybroker/kafka_tools` instead.
+Written by `make tables`; edit `kpybroker/config/environment.py` and `kpybroker/cli/kafka_tools` instead.
 
 `docker/` builds an image that stands in for apache/kafka and confluentinc/cp-kafka: the same variables, paths, scripts and
 tools. [from-apache-kafka.md](from-apache-kafka.md) says what else stays the same.

@@ -6,7 +6,7 @@ The tables are those that a scrape is written from; a test compares the file wit
 from collections.abc import Iterable
 from typing import Final
 
-from kpybroker.metrics import (
+from kpybroker.monitoring.metrics import (
     askers,
     authorization,
     cleaning,
@@ -25,7 +25,7 @@ from kpybroker.metrics import (
     shares,
     telemetry,
 )
-from kpybroker.metrics.table import (
+from kpybroker.monitoring.metrics.table import (
     CONFLUENT,
     KAFKA_EXPORTER,
     KAFKA_LAG_EXPORTER,
@@ -39,7 +39,7 @@ from kpybroker.metrics.table import (
 _HEAD = """\
 # Metrics
 
-Written by `make tables` from the tables in `kpybroker/metrics/`.
+Written by `make tables` from the tables in `kpybroker/monitoring/metrics/`.
 
 `GET /metrics` on the second port (`kpybroker.http.listener`, `127.0.0.1:9404` unless set) answers Prometheus' text
 format. The same values can leave under several names, so that dashboards made for other exporters find what they

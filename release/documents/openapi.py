@@ -10,9 +10,9 @@ import types
 from pathlib import Path
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
-from kpybroker import console
-from kpybroker.console.answers.records import Download
-from kpybroker.console.pages import ACTIONS, PAGES, Action, Page, Parameter
+from kpybroker.monitoring import console
+from kpybroker.monitoring.console.answers.records import Download
+from kpybroker.monitoring.console.pages import ACTIONS, PAGES, Action, Page, Parameter
 
 FILE: Final = Path(str(console.__file__)).parent / "static" / "openapi.json"
 _ERROR: Final = {

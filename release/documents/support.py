@@ -3,8 +3,15 @@
 A test compares the file with it, and demands that every API of Kafka is served, or is in the table of what is not yet.
 """
 
-from kpybroker.handlers import NOT_YET, OF_ZOOKEEPER_MODE, NotYet, controller_versions, home_of, served_versions
-from kpybroker.metadata.features import SUPPORTED
+from kpybroker.machines.metadata.features import SUPPORTED
+from kpybroker.requests.handlers import (
+    NOT_YET,
+    OF_ZOOKEEPER_MODE,
+    NotYet,
+    controller_versions,
+    home_of,
+    served_versions,
+)
 from kpywire.api import API_KEYS
 from release.documents import kips
 
@@ -34,7 +41,7 @@ def _served() -> str:
     lines = [f"\n## APIs served: {len(every)} of {len(API_KEYS) - len(OF_ZOOKEEPER_MODE)}\n\n", head]
     for key, (first, last) in sorted(every.items()):
         api = API_KEYS[key]
-        link = f"[{api.name}](../kpybroker/handlers/{home_of(api.module)}.py)"
+        link = f"[{api.name}](../kpybroker/requests/handlers/{home_of(api.module)}.py)"
         both = "" if key not in on_controller else "too" if key in served else "only"
         lines.append(
             f"| {key} | {link} | {_range(first, last)} | {_range(api.min_version, api.max_version)} | {both} |\n"

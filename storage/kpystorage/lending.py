@@ -4,7 +4,7 @@ compaction and the rolling of segments.
 A lent file is a hard link in the directory of its log, so it takes no space of its own until the segment is deleted.
 Its first bytes, up to the end that is lent with it, never change: they lie below the high watermark.
 
-Not here: who borrows, and for how long (`kpybroker.leases`).
+Not here: who borrows, and for how long (`kpybroker.hosts.leases`).
 """
 
 import errno

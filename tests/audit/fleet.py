@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from log_making import NOW_MS, TOPIC_ID, append, headers_of, make_batch, make_marker
 
-from kpybroker.audit.directories import Directories
-from kpybroker.audit.tables import Range
-from kpybroker.groups import record as group_record
-from kpybroker.transactions import record as transaction_record
-from kpybroker.transactions.transaction import State, Transaction
+from kpybroker.machines.audit.tables import Range
+from kpybroker.machines.groups import record as group_record
+from kpybroker.machines.transactions import record as transaction_record
+from kpybroker.machines.transactions.transaction import State, Transaction
+from kpybroker.pipeline.audit.directories import Directories
 from kpystorage import checkpoint, names
 from kpystorage.control_batches import transaction_marker
 from kpystorage.directory import LogDirectory

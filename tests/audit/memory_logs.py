@@ -5,11 +5,11 @@ from typing import Any
 
 from log_making import headers_of
 
-from kpybroker.audit.findings import Finding, Place
-from kpybroker.audit.running import Result, Wanted, audit
-from kpybroker.audit.sources import Facts, Outcome, Replica, Task
-from kpybroker.audit.stretch import Stretch
-from kpybroker.audit.walk import Of, Walk
+from kpybroker.machines.audit.findings import Finding, Place
+from kpybroker.machines.audit.running import Result, Wanted, audit
+from kpybroker.machines.audit.sources import Facts, Outcome, Replica, Task
+from kpybroker.machines.audit.stretch import Stretch
+from kpybroker.machines.audit.walk import Of, Walk
 from kpystorage.reading import StoredBatch
 
 

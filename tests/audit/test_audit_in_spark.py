@@ -10,10 +10,10 @@ import pytest
 from fleet import BROKERS, DATA, Fleet, History
 from test_audit_command import written
 
-from kpybroker.audit.directories import Directories
-from kpybroker.audit.mapping import in_processes
-from kpybroker.audit.running import Wanted
-from kpybroker.audit.running import audit as run_audit
+from kpybroker.machines.audit.running import Wanted
+from kpybroker.machines.audit.running import audit as run_audit
+from kpybroker.pipeline.audit.directories import Directories
+from kpybroker.pipeline.audit.mapping import in_processes
 from kpystorage import names
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from log_making import NOW_MS, headers_of, make_batch, make_marker
 
-from kpybroker.audit import mirror, replicas
-from kpybroker.audit.findings import Place
-from kpybroker.audit.mirror import MOST_SHOWN, Unequal
-from kpybroker.audit.replicas import Difference, differing
-from kpybroker.audit.windows import Window
+from kpybroker.machines.audit import mirror, replicas
+from kpybroker.machines.audit.findings import Place
+from kpybroker.machines.audit.mirror import MOST_SHOWN, Unequal
+from kpybroker.machines.audit.replicas import Difference, differing
+from kpybroker.machines.audit.windows import Window
 from kpystorage.reading import StoredBatch
 from kpywire.batch import HEADER_BYTES
 from kpywire.record import Record, build_batch, read_batch

@@ -3,14 +3,14 @@
 import pytest
 from log_making import NOW_MS, headers_of, make_batch, make_marker
 
-from kpybroker.audit import keys, tables
-from kpybroker.audit.findings import DAMAGE, NOTE, Finding
-from kpybroker.audit.groups import Bounds, positions
-from kpybroker.audit.groups import judge as judge_groups
-from kpybroker.audit.records import committed_batches, committed_records
-from kpybroker.audit.sources import Replica
-from kpybroker.audit.tables import Range
-from kpybroker.groups import record as group_record
+from kpybroker.machines.audit import keys, tables
+from kpybroker.machines.audit.findings import DAMAGE, NOTE, Finding
+from kpybroker.machines.audit.groups import Bounds, positions
+from kpybroker.machines.audit.groups import judge as judge_groups
+from kpybroker.machines.audit.records import committed_batches, committed_records
+from kpybroker.machines.audit.sources import Replica
+from kpybroker.machines.audit.tables import Range
+from kpybroker.machines.groups import record as group_record
 from kpystorage.reading import StoredBatch
 from kpywire.batch import HEADER_BYTES
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue

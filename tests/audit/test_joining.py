@@ -6,14 +6,14 @@ import pytest
 from log_making import NOW_MS, make_batch, make_marker
 from memory_logs import MemoryLogs
 
-from kpybroker.audit import joining, replicas, sources, walk, windows
-from kpybroker.audit.findings import BYTES, DAMAGE, NOTE, OFFSETS, REPLICAS, SEQUENCES, SINCE, TABLES, Finding
-from kpybroker.audit.kept import Kept
-from kpybroker.audit.replicas import MOST_DIFFERENCES
-from kpybroker.audit.running import Result, UnknownTopic, Wanted, audit, merged
-from kpybroker.audit.sources import Facts, Replica
-from kpybroker.audit.stretch import Stretch
-from kpybroker.audit.tables import Range
+from kpybroker.machines.audit import joining, replicas, sources, walk, windows
+from kpybroker.machines.audit.findings import BYTES, DAMAGE, NOTE, OFFSETS, REPLICAS, SEQUENCES, SINCE, TABLES, Finding
+from kpybroker.machines.audit.kept import Kept
+from kpybroker.machines.audit.replicas import MOST_DIFFERENCES
+from kpybroker.machines.audit.running import Result, UnknownTopic, Wanted, audit, merged
+from kpybroker.machines.audit.sources import Facts, Replica
+from kpybroker.machines.audit.stretch import Stretch
+from kpybroker.machines.audit.tables import Range
 from kpywire.record import Record, build_batch
 
 Lines = list[tuple[str, str, int, str]]

@@ -7,11 +7,12 @@ import pytest
 from fleet import BROKERS, DATA, Fleet, History, batches_in
 from log_making import headers_of
 
-from kpybroker.audit import cluster, directories, joining, replicas, sources, walk, windows
-from kpybroker.audit.findings import DAMAGE
-from kpybroker.audit.kept import BadSummary, Summary, from_json, to_json
-from kpybroker.audit.mapping import in_processes
-from kpybroker.audit.running import Result, Wanted, audit
+from kpybroker.machines.audit import joining, replicas, sources, walk, windows
+from kpybroker.machines.audit.findings import DAMAGE
+from kpybroker.machines.audit.kept import BadSummary, Summary, from_json, to_json
+from kpybroker.machines.audit.running import Result, Wanted, audit
+from kpybroker.pipeline.audit import cluster, directories
+from kpybroker.pipeline.audit.mapping import in_processes
 from kpystorage import names
 from kpywire.batch import CRC_POSITION
 from kpywire.crc import crc32c

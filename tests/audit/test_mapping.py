@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import pytest
 
-from kpybroker.audit.mapping import in_processes
+from kpybroker.pipeline.audit.mapping import in_processes
 
 STARTS = """
 import threading
-from kpybroker.audit.mapping import start_method
+from kpybroker.pipeline.audit.mapping import start_method
 alone = start_method()
 done = threading.Event()
 other = threading.Thread(target=done.wait)

@@ -7,11 +7,11 @@ import pytest
 from fleet import DATA, Fleet, History
 from log_making import NOW_MS, headers_of
 
-from kpybroker.audit.mapping import in_processes
-from kpybroker.audit.mirror import Unequal, compare
-from kpybroker.audit.mirroring import Mirroring
-from kpybroker.audit.mirroring import compare as compare_all
-from kpybroker.audit.records import committed_records
+from kpybroker.machines.audit.mirror import Unequal, compare
+from kpybroker.machines.audit.records import committed_records
+from kpybroker.pipeline.audit.mapping import in_processes
+from kpybroker.pipeline.audit.mirroring import Mirroring
+from kpybroker.pipeline.audit.mirroring import compare as compare_all
 from kpystorage.reading import StoredBatch
 from kpywire.compression import GZIP, NONE
 from kpywire.record import Record, build_batch

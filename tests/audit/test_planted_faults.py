@@ -7,12 +7,12 @@ import pytest
 from fleet import BROKERS, DATA, Fleet, History, batches_in
 from log_making import headers_of, make_batch
 
-from kpybroker.audit.directories import Directories
-from kpybroker.audit.findings import DAMAGE, Finding
-from kpybroker.audit.mapping import in_processes
-from kpybroker.audit.running import Result, Wanted, audit
-from kpybroker.audit.sources import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Outcome, Replica, Task
-from kpybroker.audit.tables import Range
+from kpybroker.machines.audit.findings import DAMAGE, Finding
+from kpybroker.machines.audit.running import Result, Wanted, audit
+from kpybroker.machines.audit.sources import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Outcome, Replica, Task
+from kpybroker.machines.audit.tables import Range
+from kpybroker.pipeline.audit.directories import Directories
+from kpybroker.pipeline.audit.mapping import in_processes
 from kpystorage import names
 
 SEEDS = 5

@@ -7,10 +7,10 @@ import pytest
 from log_making import NOW_MS, make_batch, make_marker
 from memory_logs import MemoryLogs
 
-from kpybroker.audit import joining, replicas, sources, walk, windows
-from kpybroker.audit.findings import Place
-from kpybroker.audit.kept import FORMAT, VERSION, BadSummary, Summary, from_json, older_markers, to_json
-from kpybroker.audit.stretch import MARKER, Marker, Stretch
+from kpybroker.machines.audit import joining, replicas, sources, walk, windows
+from kpybroker.machines.audit.findings import Place
+from kpybroker.machines.audit.kept import FORMAT, VERSION, BadSummary, Summary, from_json, older_markers, to_json
+from kpybroker.machines.audit.stretch import MARKER, Marker, Stretch
 
 
 @pytest.fixture(autouse=True)

@@ -6,12 +6,12 @@ import pytest
 from fleet import BROKERS, Fleet, History
 from vast_disk import RECORDS, SEGMENT_BATCHES, VastDisk, planted
 
-from kpybroker.audit.directories import Directories
-from kpybroker.audit.findings import DAMAGE
-from kpybroker.audit.mapping import in_processes
-from kpybroker.audit.running import Wanted, audit
 from kpybroker.cli.audit import summary_line
 from kpybroker.cli.tables import bytes_text
+from kpybroker.machines.audit.findings import DAMAGE
+from kpybroker.machines.audit.running import Wanted, audit
+from kpybroker.pipeline.audit.directories import Directories
+from kpybroker.pipeline.audit.mapping import in_processes
 
 GIB = 1 << 30
 KINDS = ("flip", "lose", "differ")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from log_making import NOW_MS, headers_of, make_batch, make_marker
 
-from kpybroker.audit import walk as walking
-from kpybroker.audit import windows
-from kpybroker.audit.findings import BYTES, DAMAGE, OFFSETS, Finding, Place
-from kpybroker.audit.stretch import (
+from kpybroker.machines.audit import walk as walking
+from kpybroker.machines.audit import windows
+from kpybroker.machines.audit.findings import BYTES, DAMAGE, OFFSETS, Finding, Place
+from kpybroker.machines.audit.stretch import (
     FRESH,
     UNKNOWN,
     Break,
@@ -25,8 +25,8 @@ from kpybroker.audit.stretch import (
     join,
     sequence_break,
 )
-from kpybroker.audit.walk import END_OF_ALL, Of, Status, Walk
-from kpybroker.audit.windows import Window, root
+from kpybroker.machines.audit.walk import END_OF_ALL, Of, Status, Walk
+from kpybroker.machines.audit.windows import Window, root
 from kpywire.batch import HEADER_BYTES
 from kpywire.crc import crc32c
 from kpywire.record import Record, build_batch

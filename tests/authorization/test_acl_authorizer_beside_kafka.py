@@ -7,14 +7,14 @@ from typing import Final
 
 import pytest
 
-from kpybroker.authorization.acl_authorizer import AclAuthorizer
-from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
-from kpybroker.calls.address import java_address
-from kpybroker.calls.principal import Principal
 from kpybroker.config.authorizer_configs import super_users
-from kpybroker.zookeeper.broker import protection_records
-from kpybroker.zookeeper.tree import acls
-from kpybroker.zookeeper.tree.acls import AclEntry, Resource
+from kpybroker.machines.authorization.acl_authorizer import AclAuthorizer
+from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.zookeeper.broker import protection_records
+from kpybroker.machines.zookeeper.tree import acls
+from kpybroker.machines.zookeeper.tree.acls import AclEntry, Resource
+from kpybroker.runtime.calls.address import java_address
+from kpybroker.runtime.calls.principal import Principal
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 from oracle.asked import AskedOracle
 from oracle.jars import KAFKA_BEFORE_4

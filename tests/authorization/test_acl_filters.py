@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kpybroker.authorization.authorizer import Authorizer
-from kpybroker.authorization.filters import AclFilter, only_filters_have
-from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
-from kpybroker.calls.principal import Principal
+from kpybroker.machines.authorization.authorizer import Authorizer
+from kpybroker.machines.authorization.filters import AclFilter, only_filters_have
+from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.runtime.calls.principal import Principal
 from kpywire.messages.create_acls import AclCreation
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 

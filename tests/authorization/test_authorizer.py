@@ -2,10 +2,10 @@
 
 import pytest
 
-from kpybroker.authorization.acl_authorizer import AclAuthorizer
-from kpybroker.authorization.authorizer import Authorizer
-from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
-from kpybroker.calls.principal import Principal
+from kpybroker.machines.authorization.acl_authorizer import AclAuthorizer
+from kpybroker.machines.authorization.authorizer import Authorizer
+from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.runtime.calls.principal import Principal
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 
 ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")

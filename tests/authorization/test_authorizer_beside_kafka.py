@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import pytest
 
-from kpybroker.authorization.authorizer import Authorizer
-from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
-from kpybroker.calls.address import java_address
-from kpybroker.calls.principal import Principal
 from kpybroker.config.authorizer_configs import super_users
-from kpybroker.controller.existing_acls import AclContent
+from kpybroker.machines.authorization.authorizer import Authorizer
+from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.controller.existing_acls import AclContent
+from kpybroker.runtime.calls.address import java_address
+from kpybroker.runtime.calls.principal import Principal
 from kpywire.metadata_records import encode_record
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord as Acl
 from kpywire.metadata_records.remove_access_control_entry_record import RemoveAccessControlEntryRecord

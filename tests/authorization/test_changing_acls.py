@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.authorization import authorizer as module
-from kpybroker.authorization.audit import LONGEST_NAME, MOST_LINES, log
-from kpybroker.authorization.authorizer import SUPER_USER, Authorizer
-from kpybroker.authorization.networks import address_of, holds
-from kpybroker.authorization.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
-from kpybroker.calls.call import Call
-from kpybroker.calls.client import Client
-from kpybroker.calls.principal import Principal
-from kpybroker.calls.steps import at_once
-from kpybroker.errors import AuthorizerNotReady
-from kpybroker.serving.permissions import denied_among, may, may_on_cluster, may_with_any
+from kpybroker.machines.authorization import authorizer as module
+from kpybroker.machines.authorization.audit import LONGEST_NAME, MOST_LINES, log
+from kpybroker.machines.authorization.authorizer import SUPER_USER, Authorizer
+from kpybroker.machines.authorization.networks import address_of, holds
+from kpybroker.machines.authorization.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.errors import AuthorizerNotReady
+from kpybroker.requests.serving.permissions import denied_among, may, may_on_cluster, may_with_any
+from kpybroker.runtime.calls.call import Call
+from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.principal import Principal
+from kpybroker.runtime.calls.steps import at_once
 from kpywire import api
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord as Acl
 

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from kpybroker.authorization.networks import InvalidNetwork, address_of, holds, is_network, parse_network
-from kpybroker.calls.address import java_address
+from kpybroker.machines.authorization.networks import InvalidNetwork, address_of, holds, is_network, parse_network
+from kpybroker.runtime.calls.address import java_address
 from oracle.asked import AskedOracle
 from oracle.recorded import Asked, Play
 

@@ -7,21 +7,21 @@ import errno
 from random import Random
 from typing import Any, NamedTuple
 
-from kpybroker.calls.pending import Pending
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.topic import effective
-from kpybroker.coordination.events import Loaded, MetadataChanged
-from kpybroker.hosting.kind import Kind
-from kpybroker.hosting.shards import Shards
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.journal import Effects, ProducerEpoch, TooLarge
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.partition.in_sync import Rules
-from kpybroker.replicas.directories import Directories, IdentifiedDirectory
-from kpybroker.replicas.neighbours import Neighbours
-from kpybroker.replicas.replica import Replica
-from kpybroker.replicas.replicas import Replicas
+from kpybroker.hosts.coordinators.kind import Kind
+from kpybroker.hosts.coordinators.shards import Shards
+from kpybroker.hosts.replicas.directories import Directories, IdentifiedDirectory
+from kpybroker.hosts.replicas.neighbours import Neighbours
+from kpybroker.hosts.replicas.replica import Replica
+from kpybroker.hosts.replicas.replicas import Replicas
+from kpybroker.machines.coordination.events import Loaded, MetadataChanged
+from kpybroker.machines.journal import Effects, ProducerEpoch, TooLarge
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.partition.in_sync import Rules
+from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpystorage.directory import LogDirectory
 from kpystorage.log_config import LogConfig
 from kpystorage.memory_disk import MemoryDisk

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.node import Node
+from kpybroker.node.node import Node
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 

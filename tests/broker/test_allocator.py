@@ -8,7 +8,7 @@ import pytest
 
 PAGES = """
 import resource, sys
-from kpybroker.io.allocator import KEPT_BYTES, keep_freed_memory
+from kpybroker.runtime.io.allocator import KEPT_BYTES, keep_freed_memory
 
 if sys.argv[1] == "kept":
     keep_freed_memory()

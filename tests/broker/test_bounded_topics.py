@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.cimpl import NewTopic
 
 from kpybroker.cli import main
-from kpybroker.serving import refused_creations
+from kpybroker.requests.serving import refused_creations
 from kpybroker.testing import Broker, Security, allow
 from waiting import eventually
 

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.io.scheduler import LoopScheduler
+from kpybroker.node.assembly.storage import StoredNode, open_storage
+from kpybroker.runtime.io.scheduler import LoopScheduler
 from kpystorage.real_disk import RealDisk
 from kpystorage.session import NO_BROKER_EPOCH
 

@@ -6,8 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from kpybroker.io.collector import BUSY_GROWTH, CHECK_MS, FEW_BLOCKS, IDLE_CHECKS, IDLE_GROWTH, YOUNG_OBJECTS, Collector
-from kpybroker.io.scheduler import ManualScheduler
+from kpybroker.runtime.io.collector import (
+    BUSY_GROWTH,
+    CHECK_MS,
+    FEW_BLOCKS,
+    IDLE_CHECKS,
+    IDLE_GROWTH,
+    YOUNG_OBJECTS,
+    Collector,
+)
+from kpybroker.runtime.io.scheduler import ManualScheduler
 
 NS_PER_MS = 1_000_000
 BLOCKS = 2 * FEW_BLOCKS

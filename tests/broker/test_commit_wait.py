@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.replicas.commit_wait import CommitWait, Uncommitted
+from kpybroker.hosts.replicas.commit_wait import CommitWait, Uncommitted
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 
 

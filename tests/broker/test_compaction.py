@@ -13,8 +13,8 @@ from running_node import RunningNode, start
 from test_node import produce
 from test_node import wait_until as wait_shortly
 
-from kpybroker.replicas import compaction
-from kpybroker.replicas.compaction import Compaction
+from kpybroker.hosts.replicas import compaction
+from kpybroker.hosts.replicas.compaction import Compaction
 from kpystorage.log import Log
 from kpywire import error_codes
 from kpywire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource

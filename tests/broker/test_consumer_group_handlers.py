@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from kpybroker.calls.client import Client
-from kpybroker.calls.steps import at_once
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.groups.coordinator import GroupCoordinator
-from kpybroker.groups.settings import GroupSettings
-from kpybroker.handlers import consumer_group_describe, consumer_group_heartbeat
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.metadata.topic import Partition, Topic
-from kpybroker.metadata.topic_view import TopicView
+from kpybroker.machines.groups.coordinator import GroupCoordinator
+from kpybroker.machines.groups.settings import GroupSettings
+from kpybroker.machines.metadata.topic import Partition, Topic
+from kpybroker.machines.metadata.topic_view import TopicView
+from kpybroker.requests.handlers import consumer_group_describe, consumer_group_heartbeat
+from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.steps import at_once
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest

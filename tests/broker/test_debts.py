@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kpybroker.dispatching.dispatcher import WAITED_NS, Dispatcher
-from kpybroker.dispatching.traits import TRAITS
-from kpybroker.fairness.times import PIECE_NS
+from kpybroker.requests.dispatching.dispatcher import WAITED_NS, Dispatcher
+from kpybroker.requests.dispatching.traits import TRAITS
+from kpybroker.runtime.fairness.times import PIECE_NS
 
 PRODUCE = 0
 

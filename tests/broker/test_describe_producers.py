@@ -7,7 +7,7 @@ import pytest
 from running_node import start
 from test_node import create
 
-from kpybroker.handlers import describe_producers
+from kpybroker.requests.handlers import describe_producers
 from kpywire import error_codes
 from kpywire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kpywire.messages.init_producer_id import InitProducerIdRequest

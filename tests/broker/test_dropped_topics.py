@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hosting_world import World
 
-from kpybroker.errors import KafkaError
-from kpybroker.io.scheduler import Pieces
+from kpybroker.machines.errors import KafkaError
+from kpybroker.runtime.io.scheduler import Pieces
 
 PARTITIONS = 5
 OLD, NEW, NEWER = (bytes([number]) * 16 for number in (1, 2, 3))

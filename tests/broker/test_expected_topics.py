@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from running_node import RunningNode, start
 
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.serving.expected_topics import PATIENCE_MS, ExpectedTopics
+from kpybroker.requests.serving.expected_topics import PATIENCE_MS, ExpectedTopics
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from raw_client import RawClient

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kpybroker.answered_errors import errors_in, errors_in_steps
-from kpybroker.calls.pending import Pending
-from kpybroker.calls.steps import all_there, asked_once
-from kpybroker.dispatching import forgetting
-from kpybroker.dispatching.forgetting import FEW_ELEMENTS, forgotten, is_long
+from kpybroker.machines.answered_errors import errors_in, errors_in_steps
+from kpybroker.requests.dispatching import forgetting
+from kpybroker.requests.dispatching.forgetting import FEW_ELEMENTS, forgotten, is_long
+from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.calls.steps import all_there, asked_once
 from kpywire.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,

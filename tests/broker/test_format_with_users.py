@@ -11,11 +11,11 @@ from running_node import RunningNode
 
 from kpybroker.cli.format import command
 from kpybroker.client.client import Client
-from kpybroker.metadata import metadata_version
-from kpybroker.metadata.chosen_levels import FormatRefused
-from kpybroker.quorum.formatter import read_bootstrap_records
-from kpybroker.quorum.scram_arguments import parse_scram
-from kpybroker.sasl.scram import SCRAM_SHA_256
+from kpybroker.hosts.quorum.formatter import read_bootstrap_records
+from kpybroker.hosts.quorum.scram_arguments import parse_scram
+from kpybroker.machines.metadata import metadata_version
+from kpybroker.machines.metadata.chosen_levels import FormatRefused
+from kpybroker.machines.sasl.scram import SCRAM_SHA_256
 from kpystorage.real_disk import RealDisk
 from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from kpywire.metadata_records import encode_record

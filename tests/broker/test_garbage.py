@@ -9,9 +9,9 @@ import pytest
 from running_node import RunningNode, start
 from test_node import wait_until
 
-from kpybroker.fetch.session import Entry, Session
-from kpybroker.replicas.replica import HeldTopic, Replica
-from kpybroker.server.connection import Connection
+from kpybroker.hosts.replicas.replica import HeldTopic, Replica
+from kpybroker.machines.fetch.session import Entry, Session
+from kpybroker.requests.server.connection import Connection
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 
 from group_requests import committing, fetching, fetching_one, joining, syncing
-from kpybroker.calls.client import Client
-from kpybroker.calls.gathered import gathered
-from kpybroker.calls.pending import Pending
-from kpybroker.calls.steps import at_once
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.handlers import (
+from kpybroker.machines.metadata.topic import Partition, Topic
+from kpybroker.requests.handlers import (
     delete_groups,
     describe_groups,
     heartbeat,
@@ -24,9 +21,12 @@ from kpybroker.handlers import (
     offset_fetch,
     sync_group,
 )
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.metadata.topic import Partition, Topic
-from kpybroker.serving.group_requests import java_address
+from kpybroker.requests.serving.group_requests import java_address
+from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.gathered import gathered
+from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.calls.steps import at_once
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire.codec import encode
 from kpywire.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,

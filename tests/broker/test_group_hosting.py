@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from hosting_world import NODE, OTHER_NODE, PERIOD_MS, TOPIC, TOPIC_ID, Count, World, resolved
 
-from kpybroker.calls.pending import Pending
-from kpybroker.calls.steps import at_once
-from kpybroker.hosting.hosted_shard import HostedShard
-from kpybroker.hosting.loading import RECORDS_PER_STEP
-from kpybroker.hosting.placement import java_hash, partition_for
-from kpybroker.hosting.tickets import SLICE_MS
-from kpybroker.io.scheduler import Pieces
-from kpybroker.journal import ProducerEpoch
+from kpybroker.hosts.coordinators.hosted_shard import HostedShard
+from kpybroker.hosts.coordinators.loading import RECORDS_PER_STEP
+from kpybroker.hosts.coordinators.placement import java_hash, partition_for
+from kpybroker.hosts.coordinators.tickets import SLICE_MS
+from kpybroker.machines.journal import ProducerEpoch
+from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.calls.steps import at_once
+from kpybroker.runtime.io.scheduler import Pieces
 from kpywire import error_codes
 from kpywire.batch import MAGIC_POSITION, parse_header
 from kpywire.control_record import control_batch, end_transaction

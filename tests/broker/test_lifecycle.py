@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.lifecycle import RETRY_MS, BrokerState, Lifecycle, Times
+from kpybroker.hosts.lifecycle import RETRY_MS, BrokerState, Lifecycle, Times
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse

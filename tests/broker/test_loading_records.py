@@ -6,9 +6,9 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.groups.record import FORMAT, decode
-from kpybroker.groups.record import Record as GroupRecord
-from kpybroker.hosting.loading import plain_records
+from kpybroker.hosts.coordinators.loading import plain_records
+from kpybroker.machines.groups.record import FORMAT, decode
+from kpybroker.machines.groups.record import Record as GroupRecord
 from kpywire.batch import HEADER_BYTES
 from kpywire.errors import Malformed
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue

@@ -5,7 +5,7 @@ from typing import Any
 
 from hosting_world import World
 
-from kpybroker.handlers import describe_log_dirs
+from kpybroker.requests.handlers import describe_log_dirs
 from kpywire.messages.describe_log_dirs import DescribeLogDirsRequest
 
 MANY = 200

@@ -14,18 +14,18 @@ import pytest
 from running_node import RunningNode
 
 import sasl_wire
-from kpybroker.answered_errors import errors_in
-from kpybroker.assembly.logins import Logins, Users, no_tokens
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.dispatching.login import LONGEST_REFUSED_BYTES, LoginStage
-from kpybroker.handlers import served_versions
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.sasl import scram
-from kpybroker.sasl.exchange import AuthenticationFailed
-from kpybroker.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
-from kpybroker.sasl.made_up_credentials import MadeUpCredentials
-from kpybroker.sasl.plain import PlainClient
-from kpybroker.server.time_limit import TimeLimit
+from kpybroker.machines.answered_errors import errors_in
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.sasl import scram
+from kpybroker.machines.sasl.exchange import AuthenticationFailed
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
+from kpybroker.machines.sasl.made_up_credentials import MadeUpCredentials
+from kpybroker.machines.sasl.plain import PlainClient
+from kpybroker.node.assembly.logins import Logins, Users, no_tokens
+from kpybroker.requests.dispatching.login import LONGEST_REFUSED_BYTES, LoginStage
+from kpybroker.requests.handlers import served_versions
+from kpybroker.requests.server.time_limit import TimeLimit
 from kpywire import api
 from kpywire.error_codes import ILLEGAL_SASL_STATE, NONE, SASL_AUTHENTICATION_FAILED
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from hosting_world import World
 
-from kpybroker.replicas.directories import Directories, IdentifiedDirectory
+from kpybroker.hosts.replicas.directories import Directories, IdentifiedDirectory
 from kpystorage import names, partition_metadata
 from kpystorage.directory import LogDirectory
 from kpystorage.log_config import LogConfig

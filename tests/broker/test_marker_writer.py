@@ -3,11 +3,11 @@
 from types import SimpleNamespace
 from typing import Any
 
-from kpybroker.hosting.marker_writer import RETRY_MS, MarkerWriter, Turns
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.journal import Send
-from kpybroker.partition.leader import Marker
-from kpybroker.transactions.events import TO_LEADERS, MarkersWritten, Partition, WriteMarkers
+from kpybroker.hosts.coordinators.marker_writer import RETRY_MS, MarkerWriter, Turns
+from kpybroker.machines.journal import Send
+from kpybroker.machines.partition.leader import Marker
+from kpybroker.machines.transactions.events import TO_LEADERS, MarkersWritten, Partition, WriteMarkers
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 
 A, B, C = ("a", 0), ("a", 1), ("b", 0)

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from kpybroker.hosting.markers_elsewhere import MarkersElsewhere
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.network.peer import Unanswered
-from kpybroker.partition.leader import Marker
-from kpybroker.transactions.events import Partition
+from kpybroker.hosts.coordinators.markers_elsewhere import MarkersElsewhere
+from kpybroker.hosts.network.peer import Unanswered
+from kpybroker.machines.partition.leader import Marker
+from kpybroker.machines.transactions.events import Partition
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 from kpywire.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,

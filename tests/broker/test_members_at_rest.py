@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kpybroker.groups.beats import AT_REST_MS, MOST_AT_REST
-from kpybroker.groups.consumer.target import SETTLING_MS
-from kpybroker.hosting.groups import COUNTS_FOR_MS
+from kpybroker.hosts.coordinators.groups import COUNTS_FOR_MS
+from kpybroker.machines.groups.beats import AT_REST_MS, MOST_AT_REST
+from kpybroker.machines.groups.consumer.target import SETTLING_MS
 from kpybroker.testing import Broker
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

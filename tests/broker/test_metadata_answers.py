@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from running_node import RunningNode, start
 
-from kpybroker.calls.steps import at_once
-from kpybroker.handlers.metadata import STEP_ANSWERS, STEP_TOPICS, Topics
-from kpybroker.serving.topic_answers import MOST_FORMS, TopicAnswers
+from kpybroker.requests.handlers.metadata import STEP_ANSWERS, STEP_TOPICS, Topics
+from kpybroker.requests.serving.topic_answers import MOST_FORMS, TopicAnswers
+from kpybroker.runtime.calls.steps import at_once
 from kpywire import error_codes
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hosting_world import NODE, OTHER_NODE, World
 
-from kpybroker.replicas.new_logs import AT_ONCE
-from kpybroker.replicas.replica import Replica
+from kpybroker.hosts.replicas.new_logs import AT_ONCE
+from kpybroker.hosts.replicas.replica import Replica
 from kpystorage import names
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.memory_disk import MemoryDisk

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.dispatching.newcomers import MOST_LOOKING, MOST_SETTLED, SUSPECT_AFTER_MS, Client, Newcomers
+from kpybroker.requests.dispatching.newcomers import MOST_LOOKING, MOST_SETTLED, SUSPECT_AFTER_MS, Client, Newcomers
 
 LOST = Client("10.0.0.9", "lost", "PLAINTEXT")
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from running_node import BreakableDisk, RunningNode, start
 
-from kpybroker.metadata.topic import directory_is_reserved
-from kpybroker.quorum.recovery import StartRefused
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.metadata.topic import directory_is_reserved
 from kpywire import api, error_codes
 from kpywire.batch import ATTRIBUTES_POSITION
 from kpywire.messages.api_versions import ApiVersionsRequest

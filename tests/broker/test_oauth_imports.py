@@ -9,7 +9,7 @@ from running_node import RunningNode
 
 import oauth_wire
 from kpybroker.config.oauth import HANDLER, UNSECURED_HANDLER
-from kpybroker.quorum.recovery import StartRefused
+from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.testing.oidc import OidcProvider
 
 PROGRAM = """
@@ -30,7 +30,10 @@ def test_signed_tokens_without_the_library_refuse_the_start(tmp_path: Path, monk
     with OidcProvider(algorithm="ES256") as provider:
         settings = {**provider.broker_config(), "log.dirs": str(tmp_path)}
         for name in list(sys.modules):
-            if name.startswith("joserfc") or name in ("kpybroker.assembly.provider_keys", "kpybroker.oauth.key_set"):
+            if name.startswith("joserfc") or name in (
+                "kpybroker.node.assembly.provider_keys",
+                "kpybroker.security.oauth.key_set",
+            ):
                 monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "joserfc", None)
         with pytest.raises(StartRefused, match=r"needs the package joserfc\S*: pip install 'kpybroker\[security\]'"):

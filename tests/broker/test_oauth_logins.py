@@ -13,9 +13,9 @@ import pytest
 from running_node import RunningNode
 
 import oauth_wire
-from kpybroker.config.definition import ConfigError
-from kpybroker.quorum.recovery import StartRefused
-from kpybroker.sasl.oauthbearer import ClientFirst
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.sasl.oauthbearer import ClientFirst
 from kpybroker.testing.oidc import JWKS, OidcProvider
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest

@@ -17,9 +17,10 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from running_node import RunningNode
 
-from kpybroker.fairness.turn import NoWrites, Turn
-from kpybroker.server import page_cache, poller, system_sockets
-from kpybroker.server.poller import LoopPoller
+from kpybroker.requests.server import page_cache, poller
+from kpybroker.requests.server.poller import LoopPoller
+from kpybroker.runtime.fairness.turn import NoWrites, Turn
+from kpybroker.runtime.io import system_sockets
 from kpystorage import real_descriptor, real_disk
 from kpystorage.log_slice import LogSlice
 from kpystorage.real_disk import RealDisk

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kpybroker.producer_ids import UNREGISTERED, ProducerIds
+from kpybroker.hosts.producer_ids import UNREGISTERED, ProducerIds
 from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 

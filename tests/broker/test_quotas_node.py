@@ -220,7 +220,7 @@ def test_without_quotas_handlers_are_as_before(node: RunningNode, admin: RawClie
     eventually(lambda: dispatcher.stage is None, "no stage")
     plain = dispatcher.served[api.PRODUCE, 9].handle
     assert plain is not around
-    assert plain.__module__ == "kpybroker.handlers.produce"
+    assert plain.__module__ == "kpybroker.requests.handlers.produce"
 
 
 def test_mutations_are_refused_by_strict_requests_only(node: RunningNode, admin: RawClient) -> None:

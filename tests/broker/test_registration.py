@@ -10,8 +10,8 @@ from running_node import RunningNode, start
 from test_node import create, produce, read, running, wait_until
 
 from kpybroker.cli.format import command as format_command
-from kpybroker.metadata import metadata_version
-from kpybroker.metadata.broker import Broker
+from kpybroker.machines.metadata import metadata_version
+from kpybroker.machines.metadata.broker import Broker
 from kpywire import error_codes
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest

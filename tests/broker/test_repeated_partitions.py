@@ -1,6 +1,6 @@
 """A partition that a Produce request names more than once: which batch is appended, and what is answered."""
 
-from kpybroker.serving.repeated_partitions import one_of_each
+from kpybroker.requests.serving.repeated_partitions import one_of_each
 from kpywire import error_codes
 from kpywire.record import Record, build_batch
 

@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
-from kpybroker.calls.steps import at_once
-from kpybroker.counters import ApiCounters
-from kpybroker.dispatching.repeated import LONGEST_BYTES, NO_REQUESTS, Repeated
-from kpybroker.dispatching.replies import encode
-from kpybroker.dispatching.served import Served, serve
-from kpybroker.handlers import (
+from kpybroker.requests.dispatching.repeated import LONGEST_BYTES, NO_REQUESTS, Repeated
+from kpybroker.requests.dispatching.replies import encode
+from kpybroker.requests.dispatching.served import Served, serve
+from kpybroker.requests.handlers import (
     consumer_group_heartbeat,
     controller_versions,
     heartbeat,
@@ -19,6 +17,8 @@ from kpybroker.handlers import (
     offset_commit,
     served_versions,
 )
+from kpybroker.runtime.calls.steps import at_once
+from kpybroker.runtime.counters import ApiCounters
 from kpywire import api, error_codes
 from kpywire.codec import encode as encode_message
 from kpywire.error_codes import NONE, REBALANCE_IN_PROGRESS

@@ -7,7 +7,7 @@ import pytest
 from hosting_world import World
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.replicas.upkeep import Upkeep
+from kpybroker.hosts.replicas.upkeep import Upkeep
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.memory_disk import MemoryDisk
 from kpywire.record import Record, build_batch

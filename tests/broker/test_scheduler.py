@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from kpybroker.io.scheduler import (
+from kpybroker.runtime.io.scheduler import (
     FLUSH_THREADS,
     PIECE_NS,
     UPKEEP_THREADS,

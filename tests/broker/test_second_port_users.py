@@ -16,13 +16,13 @@ import pytest
 from running_node import RunningNode
 from test_logins import add_scram_user
 
-from kpybroker.assembly import second_port
-from kpybroker.assembly.second_port import FileUsers
-from kpybroker.http import gate
-from kpybroker.http.server import MOST_CONNECTIONS
-from kpybroker.quorum.recovery import StartRefused
-from kpybroker.sasl import scram
-from kpybroker.tls.issuing import Authority
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.sasl import scram
+from kpybroker.node.assembly import second_port
+from kpybroker.node.assembly.second_port import FileUsers
+from kpybroker.runtime.http import gate
+from kpybroker.runtime.http.server import MOST_CONNECTIONS
+from kpybroker.security.tls.issuing import Authority
 
 NOW = datetime.now(UTC)
 AUTHORITY = Authority.made("an authority", NOW)

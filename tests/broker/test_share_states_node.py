@@ -8,7 +8,7 @@ import pytest
 from running_node import RunningNode, start
 from test_node import create, wait_until
 
-from kpybroker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
+from kpybroker.machines.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from kpywire import error_codes
 from kpywire.messages import (
     delete_share_group_state,

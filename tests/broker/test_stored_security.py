@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from running_node import RunningNode, start
 
-from kpybroker.metadata.image import QuotaEntity
+from kpybroker.machines.metadata.image import QuotaEntity
 from kpywire import error_codes
 from kpywire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from kpybroker.authorization.resources import Operation
-from kpybroker.calls.client import Client
-from kpybroker.calls.principal import ANONYMOUS
-from kpybroker.calls.steps import at_once
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.groups.coordinator import GroupCoordinator
-from kpybroker.groups.settings import GroupSettings
-from kpybroker.handlers import streams_group_describe, streams_group_heartbeat
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.metadata.topic import Partition, Topic
-from kpybroker.metadata.topic_view import TopicView
-from kpybroker.serving.streams_topics import StreamsTopics
+from kpybroker.machines.authorization.resources import Operation
+from kpybroker.machines.groups.coordinator import GroupCoordinator
+from kpybroker.machines.groups.settings import GroupSettings
+from kpybroker.machines.metadata.topic import Partition, Topic
+from kpybroker.machines.metadata.topic_view import TopicView
+from kpybroker.requests.handlers import streams_group_describe, streams_group_heartbeat
+from kpybroker.requests.serving.streams_topics import StreamsTopics
+from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.principal import ANONYMOUS
+from kpybroker.runtime.calls.steps import at_once
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse

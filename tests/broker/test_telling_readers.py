@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kpybroker.fetch.session import Entry, Session
-from kpybroker.replicas.replica import Replica
+from kpybroker.hosts.replicas.replica import Replica
+from kpybroker.machines.fetch.session import Entry, Session
 
 INDEX = 3
 

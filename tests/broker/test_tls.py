@@ -25,11 +25,11 @@ from kafka import KafkaConsumer, KafkaProducer
 from running_node import RunningNode
 
 from certificates import Authority, Certificate
-from kpybroker.assembly import encryption
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.quorum.recovery import StartRefused
-from kpybroker.tls.contexts import client_context
-from kpybroker.tls.settings import TlsSettings
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.node.assembly import encryption
+from kpybroker.security.tls.contexts import client_context
+from kpybroker.security.tls.settings import TlsSettings
 
 PASSWORD = "keystore-secret"
 LISTENERS = ("PLAINTEXT", "SECURE", "MTLS", "BOTH")

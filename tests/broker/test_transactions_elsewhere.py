@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kpybroker.hosting.placement import partition_for
-from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.metadata.topic_name import TRANSACTION_STATE_TOPIC
-from kpybroker.network.peer import Unanswered
+from kpybroker.hosts.coordinators.placement import partition_for
+from kpybroker.hosts.coordinators.transactions_elsewhere import TransactionsElsewhere
+from kpybroker.hosts.network.peer import Unanswered
+from kpybroker.machines.metadata.topic_name import TRANSACTION_STATE_TOPIC
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 from kpywire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

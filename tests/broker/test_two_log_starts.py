@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from kpybroker.handlers.list_offsets import EARLIEST, EARLIEST_LOCAL, _find
+from kpybroker.requests.handlers.list_offsets import EARLIEST, EARLIEST_LOCAL, _find
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_offset import LogOffset
 from kpywire.time_search import first_not_older

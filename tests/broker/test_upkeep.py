@@ -11,8 +11,8 @@ import pytest
 from running_node import RunningNode, start
 from test_node import create, produce, wait_until
 
-from kpybroker.replicas.replica import Replica
-from kpybroker.replicas.upkeep import FLUSHES_AT_ONCE
+from kpybroker.hosts.replicas.replica import Replica
+from kpybroker.hosts.replicas.upkeep import FLUSHES_AT_ONCE
 from kpystorage import names
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.real_disk import RealDisk

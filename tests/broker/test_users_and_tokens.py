@@ -13,9 +13,9 @@ from running_node import RunningNode
 from envelopes import envelope_of
 from kpybroker.cli import main
 from kpybroker.client.client import Client
-from kpybroker.controller import delegation_tokens
-from kpybroker.sasl.scram import SCRAM_SHA_256
-from kpybroker.sasl.scram_client import ScramClient
+from kpybroker.machines.controller import delegation_tokens
+from kpybroker.machines.sasl.scram import SCRAM_SHA_256
+from kpybroker.machines.sasl.scram_client import ScramClient
 from kpywire import codec, error_codes
 from kpywire.header import decode_response_header
 from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse

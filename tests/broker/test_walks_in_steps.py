@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from kpybroker.answered_errors import names_no_controller
-from kpybroker.calls.steps import STEP_ELEMENTS, distinct, each, in_blocks
 from kpybroker.config.alter import MOST_CONFIGS, merge, settle_legacy, without
 from kpybroker.config.describe import _chosen
-from kpybroker.controller.reassignments import alter_partition_reassignments, list_partition_reassignments
-from kpybroker.groups.group import Group
-from kpybroker.groups.offsets.committed import pack
-from kpybroker.groups.offsets.offset_fetch import fetch_offsets
-from kpybroker.guards.controllers import _named_once
-from kpybroker.handlers.describe_log_dirs import handle as describe_log_dirs
-from kpybroker.handlers.list_offsets import _named_twice
-from kpybroker.handlers.streams_group_heartbeat import _why_names_are_wrong
-from kpybroker.serving.repeated_partitions import one_of_each_in_steps
+from kpybroker.machines.answered_errors import names_no_controller
+from kpybroker.machines.controller.reassignments import alter_partition_reassignments, list_partition_reassignments
+from kpybroker.machines.groups.group import Group
+from kpybroker.machines.groups.offsets.committed import pack
+from kpybroker.machines.groups.offsets.offset_fetch import fetch_offsets
+from kpybroker.requests.guards.controllers import _named_once
+from kpybroker.requests.handlers.describe_log_dirs import handle as describe_log_dirs
+from kpybroker.requests.handlers.list_offsets import _named_twice
+from kpybroker.requests.handlers.streams_group_heartbeat import _why_names_are_wrong
+from kpybroker.requests.serving.repeated_partitions import one_of_each_in_steps
+from kpybroker.runtime.calls.steps import STEP_ELEMENTS, distinct, each, in_blocks
 from kpywire import error_codes
 from kpywire.messages.alter_configs import (
     AlterableConfig,

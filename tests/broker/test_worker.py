@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kpybroker.io.scheduler import LoopScheduler
-from kpybroker.io.worker import Worker, WorkerDied
+from kpybroker.runtime.io.scheduler import LoopScheduler
+from kpybroker.runtime.io.worker import Worker, WorkerDied
 
 MODULE = """
 import os, pickle, signal, struct, sys, time

@@ -19,12 +19,12 @@ from types import FrameType
 from typing import Any
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.dispatching import dispatcher
-from kpybroker.fairness import debtor, line
-from kpybroker.handlers import produce
-from kpybroker.io.event_loop import new_event_loop
-from kpybroker.node import Node
-from kpybroker.server import connection
+from kpybroker.node.node import Node
+from kpybroker.requests.dispatching import dispatcher
+from kpybroker.requests.handlers import produce
+from kpybroker.requests.server import connection
+from kpybroker.runtime.fairness import debtor, line
+from kpybroker.runtime.io.event_loop import new_event_loop
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kpybroker.calls.address import java_address
+from kpybroker.runtime.calls.address import java_address
 
 
 @pytest.mark.parametrize(

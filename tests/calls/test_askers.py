@@ -1,6 +1,6 @@
 """Clients that ask for metadata often: they are counted within bounds, whatever names they give themselves."""
 
-from kpybroker.calls.askers import LONGEST_ID_CHARS, MOST_ASKERS, Askers
+from kpybroker.runtime.calls.askers import LONGEST_ID_CHARS, MOST_ASKERS, Askers
 
 
 def test_a_client_has_one_counter_over_all_its_connections() -> None:

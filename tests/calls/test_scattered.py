@@ -1,6 +1,6 @@
 """A mapping of many keys never grows at once, and is freed in steps."""
 
-from kpybroker.calls.scattered import FEW, PARTS, STEP_ITEMS, Scattered, emptied
+from kpybroker.runtime.calls.scattered import FEW, PARTS, STEP_ITEMS, Scattered, emptied
 
 MANY = 100_000
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from kpybroker.cli import examination, main, scrape
 from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.scrape import Login, Refused, Way
-from kpybroker.tls.issuing import Authority
+from kpybroker.security.tls.issuing import Authority
 from tests.broker.running_node import RunningNode
 
 NOW = datetime.now(UTC)

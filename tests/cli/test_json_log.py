@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpybroker.cli.log_lines import JsonFormatter
-from kpybroker.local_cluster.child import READY, python_path
+from kpybroker.node.local_cluster.child import READY, python_path
 
 FIELDS = ["time", "level", "logger", "node", "message"]
 

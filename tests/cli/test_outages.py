@@ -15,7 +15,7 @@ from kpybroker.cli.contact import Contact
 from kpybroker.client import connection
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Connection, Unreachable
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
 BACK = "The broker is back after "

@@ -15,7 +15,7 @@ from kpybroker.client.client_configs import ADMIN, of_file
 from kpybroker.client.protection import Protection
 from kpybroker.client.security import security_of
 from kpybroker.config.properties import read_properties
-from kpybroker.sasl import jaas
+from kpybroker.machines.sasl import jaas
 
 
 def certificate(directory: Path) -> Certificate:

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 
 from kpybroker.cli import main, secure_files
-from kpybroker.local_cluster.child import READY, python_path
+from kpybroker.node.local_cluster.child import READY, python_path
 from oracle import java
 
 START = [sys.executable, "-P", "-m", "kpybroker", "start", "--secure", "--port", "0", "--http", "off"]

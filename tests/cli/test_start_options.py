@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kpybroker import node
 from kpybroker.cli import loading, main
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.node import node
 
 
 @pytest.fixture
@@ -90,12 +90,12 @@ NOT_OF_A_START = (
     "kpybroker.client.client",
     "kpybroker.config.documentation",
     "kpybroker.groups",
-    "kpybroker.handlers.produce",
+    "kpybroker.requests.handlers.produce",
     "kpybroker.local_cluster",
-    "kpybroker.metrics.exposition",
+    "kpybroker.monitoring.metrics.exposition",
     "kpybroker.testing",
-    "kpybroker.transactions.coordinator",
-    "kpybroker.transactions.record",
+    "kpybroker.machines.transactions.coordinator",
+    "kpybroker.machines.transactions.record",
     "kpystorage.checking",
     "kpystorage.compaction.rewriting",
     "kpywire.group_records",
@@ -112,7 +112,7 @@ START = """
 import os, signal, sys
 import kpybroker.cli.start
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.node import run
+from kpybroker.node.node import run
 def started(node):
     print(*sys.modules)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -124,7 +124,7 @@ run(BrokerConfig.load(None, settings), started)
 def test_a_start_loads_nothing_that_only_later_requests_and_other_commands_need(tmp_path: Path) -> None:
     command = [sys.executable, "-c", START, str(tmp_path / "data")]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split()
-    assert "kpybroker.quorum.reign" in loaded
+    assert "kpybroker.hosts.quorum.reign" in loaded
     assert [name for name in NOT_OF_A_START if name in loaded] == []
 
 

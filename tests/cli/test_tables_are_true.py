@@ -20,7 +20,7 @@ from kpybroker.client.client_configs import PROPERTIES
 from kpybroker.client.group_requests import Group, Member
 from kpybroker.client.streams_applications import Application, MemberTasks
 from kpybroker.client.token_requests import Token
-from kpybroker.metadata.creator import mark_of
+from kpybroker.machines.metadata.creator import mark_of
 from kpybroker.testing import Broker
 from waiting import eventually
 

@@ -12,8 +12,8 @@ from joserfc.jwk import ECKey
 
 from kpybroker.cli import main
 from kpybroker.client.security import security_of
-from kpybroker.oauth import assertions, token_login
-from kpybroker.sasl.jaas import OAUTHBEARER_MODULE
+from kpybroker.machines.sasl.jaas import OAUTHBEARER_MODULE
+from kpybroker.security.oauth import assertions, token_login
 from kpybroker.testing import Broker, OidcProvider
 from kpybroker.testing.oidc import LISTENER
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.metadata import metadata_version
-from kpybroker.metadata.chosen_levels import choose_levels
-from kpybroker.node import Node
-from kpybroker.quorum.formatter import Formatting, format_directories
-from kpybroker.quorum.scram_arguments import parse_scram
+from kpybroker.hosts.quorum.formatter import Formatting, format_directories
+from kpybroker.hosts.quorum.scram_arguments import parse_scram
+from kpybroker.machines.metadata import metadata_version
+from kpybroker.machines.metadata.chosen_levels import choose_levels
+from kpybroker.node.node import Node
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 from oracle import free_port

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpybroker.testing import BrokerFailed, Cluster
 from kpywire import error_codes
 

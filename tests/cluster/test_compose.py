@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from kpybroker.cli.format import command
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.environment import from_environment
-from kpybroker.local_cluster.child import READY, Child, fate
+from kpybroker.node.local_cluster.child import READY, Child, fate
 from kpybroker.testing.cluster import _free_ports
 
 COMPOSE = Path(__file__).parents[2] / "docker" / "compose.cluster.yaml"

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 from running_cluster import RunningCluster, cluster_of
 
-from kpybroker.console.console import ONLY_CONTROLLER
-from kpybroker.console.pages import ACTIONS, PAGES
+from kpybroker.monitoring.console.console import ONLY_CONTROLLER
+from kpybroker.monitoring.console.pages import ACTIONS, PAGES
 from waiting import eventually
 
 SETTINGS = {

@@ -14,8 +14,8 @@ from confluent_kafka.cimpl import NewTopic
 from running_cluster import CLUSTER_ID, COMBINED, RunningCluster
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.metadata.chosen_levels import choose_levels
-from kpybroker.quorum.formatter import Formatting, format_directories
+from kpybroker.hosts.quorum.formatter import Formatting, format_directories
+from kpybroker.machines.metadata.chosen_levels import choose_levels
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
-from kpybroker.config.endpoints import Address
-from kpybroker.local_cluster import foundation
-from kpybroker.local_cluster.foundation import FoundationRefused, found
-from kpybroker.local_cluster.layout import Node
-from kpybroker.quorum.formatter import format_directories
+from kpybroker.hosts.quorum.formatter import format_directories
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.endpoints import Address
+from kpybroker.node.local_cluster import foundation
+from kpybroker.node.local_cluster.foundation import FoundationRefused, found
+from kpybroker.node.local_cluster.layout import Node
 
 PORTS = range(9092, 9099)
 CONTROLLER_PORTS = (10092, 10093, 10094)

@@ -11,7 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 from running_cluster import COMBINED, RunningCluster
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.serving.preferred_replica import RACK_AWARE
+from kpybroker.requests.serving.preferred_replica import RACK_AWARE
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 30

@@ -13,7 +13,7 @@ from running_cluster import COMBINED, RunningCluster, cluster_of
 
 import oauth_nodes
 from kdc import MISSING, WHY_MISSING, Kdc, with_keytab
-from kpybroker.network.login import Login
+from kpybroker.hosts.network.login import Login
 from kpybroker.testing.oidc import TOKEN, OidcProvider
 from oracle.process import HOST
 from secured import NODE, PASSWORD, between_nodes

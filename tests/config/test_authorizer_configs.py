@@ -2,10 +2,10 @@
 
 import pytest
 
-from kpybroker.calls.principal import Principal
 from kpybroker.config import authorizer_configs
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.runtime.calls.principal import Principal
 
 STANDARD = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
 

@@ -5,7 +5,7 @@ import pytest
 from kpybroker.config import between_nodes
 from kpybroker.config.between_nodes import Credentials, Dialled
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
+from kpybroker.machines.config_def import ConfigError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
-from kpybroker.config.endpoints import Listener, parse_listeners
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.endpoints import Listener, parse_listeners
 from oracle.configs import ask
 
 QUORUM = {
@@ -482,8 +482,8 @@ def test_other_nodes_reach_a_controller_where_it_or_the_voters_say(settings, hos
 
 @pytest.mark.java
 def test_values_listeners_and_topic_defaults_are_kafkas():
-    from kpybroker.config.definition import to_text
     from kpybroker.config.topic import broker_defaults
+    from kpybroker.machines.config_def import to_text
 
     variants = [
         {},

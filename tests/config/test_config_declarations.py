@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import READ_ONLY, Definitions, to_text
 from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, GROUP_SYNONYMS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.synonyms import broker_synonyms
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
+from kpybroker.machines.config_def import READ_ONLY, Definitions, to_text
 from oracle.configs import dump
 from oracle.render_configs import PACKAGE, render
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.environment import OF_SECRETS, from_environment
+from kpybroker.machines.config_def import ConfigError
 
 
 @pytest.mark.parametrize(

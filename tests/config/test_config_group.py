@@ -4,7 +4,7 @@ import pytest
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.group import effective, within
-from kpybroker.hosting.groups import _OF_A_GROUP
+from kpybroker.hosts.coordinators.groups import _OF_A_GROUP
 
 
 @pytest.mark.parametrize("name", _OF_A_GROUP.values())

@@ -7,12 +7,12 @@ import pytest
 from kpybroker.config import between_nodes
 from kpybroker.config.between_nodes import Credentials
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.dynamic import validate
 from kpybroker.config.login_file import login_file_of
 from kpybroker.config.logins import logins_of
-from kpybroker.sasl.jaas import KRB5_MODULE, PLAIN_MODULE, SCRAM_MODULE
-from kpybroker.sasl.jaas_file import LoginFile, parse_file
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.sasl.jaas import KRB5_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from kpybroker.machines.sasl.jaas_file import LoginFile, parse_file
 
 PLAIN = "listener.name.secured.plain.sasl.jaas.config"
 SCRAM = "listener.name.secured.scram-sha-512.sasl.jaas.config"

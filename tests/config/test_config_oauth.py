@@ -4,16 +4,16 @@ import pytest
 
 from kpybroker.config import between_nodes
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.dynamic import validate
 from kpybroker.config.logins import logins_of
 from kpybroker.config.oauth import HANDLER, KEYS_URL, SECURED_HANDLER, UNSECURED_HANDLER, VALIDATOR, TokenRules
-from kpybroker.oauth import token_login
-from kpybroker.oauth.assertions import ALGORITHM, KEY_FILE, PASSPHRASE, Assertion
-from kpybroker.oauth.claims import ClaimRules
-from kpybroker.oauth.grants import AssertionGrant, ClientCredentials
-from kpybroker.sasl.jaas import OAUTHBEARER_MODULE
-from kpybroker.sasl.unsecured_tokens import UnsecuredRules
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.sasl.jaas import OAUTHBEARER_MODULE
+from kpybroker.machines.sasl.unsecured_tokens import UnsecuredRules
+from kpybroker.security.oauth import token_login
+from kpybroker.security.oauth.assertions import ALGORITHM, KEY_FILE, PASSPHRASE, Assertion
+from kpybroker.security.oauth.claims import ClaimRules
+from kpybroker.security.oauth.grants import AssertionGrant, ClientCredentials
 
 PREFIX = "listener.name.secured.oauthbearer."
 URL = "https://keys.example/jwks"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.properties import doubts, parse_properties, read_properties, written_properties
+from kpybroker.machines.config_def import ConfigError
 from oracle.configs import ask
 
 

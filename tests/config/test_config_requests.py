@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from kpybroker.calls.steps import at_once
 from kpybroker.config import alter, client_metrics, describe, group, topic
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.runtime.calls.steps import at_once
 from kpywire.messages import alter_configs as legacy
 from kpywire.messages import create_topics
 from kpywire.messages import incremental_alter_configs as incremental

@@ -4,7 +4,7 @@ import pytest
 
 from kpybroker.config import topic
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
+from kpybroker.machines.config_def import ConfigError
 from oracle.configs import ask
 
 STANDALONE = {

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from kpybroker.calls.steps import at_once
 from kpybroker.config import alter, describe, dynamic
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.documentation import documentation_of
 from kpybroker.config.loggers import Loggers
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.runtime.calls.steps import at_once
 from kpywire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

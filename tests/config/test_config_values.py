@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.calls.steps import at_once
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import (
+from kpybroker.config.topic_configs import TOPIC_CONFIGS
+from kpybroker.machines.config_def import (
     ConfigError,
     Password,
     edited_list,
@@ -19,7 +19,7 @@ from kpybroker.config.definition import (
     split_list,
     to_text,
 )
-from kpybroker.config.topic_configs import TOPIC_CONFIGS
+from kpybroker.runtime.calls.steps import at_once
 from oracle.configs import ask
 
 STANDALONE = {

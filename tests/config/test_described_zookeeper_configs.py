@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from kpybroker.calls.steps import at_once
 from kpybroker.config import alter, describe
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.runtime.calls.steps import at_once
 from kpywire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

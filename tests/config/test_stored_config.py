@@ -6,8 +6,8 @@ import pytest
 
 from kpybroker.config import stored
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import BROKER_RESOURCE, MetadataImage
 
 SECOND = "2"
 

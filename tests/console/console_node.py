@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from kpybroker.client.client import Spot
 from kpybroker.client.consumer_protocol import assignment
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.node import Node
+from kpybroker.node.node import Node
 from kpystorage.disk import Disk
 from kpystorage.memory_disk import MemoryDisk
 from kpystorage.real_disk import RealDisk

@@ -12,7 +12,7 @@ from console_node import console_node
 from stage import Stage, flight
 
 from browser import Browser
-from kpybroker.console.pages import PAGES, Page
+from kpybroker.monitoring.console.pages import PAGES, Page
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.record import Record
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from console_node import ConsoleNode
 
-from kpybroker.console.pages import Page
+from kpybroker.monitoring.console.pages import Page
 from kpywire.record import Record
 from raw_client import RawClient
 from waiting import eventually

@@ -13,8 +13,8 @@ from unittest.mock import patch
 from console_node import console_node
 from stage import Stage
 
-from kpybroker.console import pace
-from kpybroker.console.pages import PAGES
+from kpybroker.monitoring.console import pace
+from kpybroker.monitoring.console.pages import PAGES
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.offset_commit import (
     OffsetCommitRequest,

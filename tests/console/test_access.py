@@ -18,9 +18,9 @@ import pytest
 from console_node import FORM, JSON, ConsoleNode, Reply, console_node
 from test_transactions_page import open_transaction
 
-from kpybroker.console import console, rendering
-from kpybroker.console.pages import ACTIONS, PAGES
-from kpybroker.http import gate
+from kpybroker.monitoring.console import console, rendering
+from kpybroker.monitoring.console.pages import ACTIONS, PAGES
+from kpybroker.runtime.http import gate
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record
@@ -326,7 +326,7 @@ def test_nothing_of_the_console_is_loaded_before_somebody_looks() -> None:
     program = """
 import asyncio, sys
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.node import Node
+from kpybroker.node.node import Node
 from kpystorage.memory_disk import MemoryDisk
 async def run():
     config = BrokerConfig.load(None, {"log.dirs": "/d", "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -341,7 +341,7 @@ asyncio.run(run())
         found = subprocess.run(
             [sys.executable, "-c", program, listener], capture_output=True, text=True, timeout=60, check=True
         )
-        assert found.stdout.splitlines()[-1] == "['kpybroker.console', 'kpybroker.console.routes']"
+        assert found.stdout.splitlines()[-1] == "['kpybroker.console', 'kpybroker.monitoring.console.routes']"
 
 
 def test_without_jinja_the_pages_say_how_to_get_it_and_the_json_works(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from compared import PLANTED, Each, Like, Within, altered, wrong
 from known_node import Known, known
 from stage import flight
 
-from kpybroker.console.pages import PAGES
+from kpybroker.monitoring.console.pages import PAGES
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 __all__ = ["known"]

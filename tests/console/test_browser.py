@@ -8,7 +8,7 @@ from console_node import console_node
 from stage import Stage
 
 from browser import Browser, axe
-from kpybroker.console.pages import PAGES, Page
+from kpybroker.monitoring.console.pages import PAGES, Page
 
 pytestmark = pytest.mark.slow
 SHOWN = [page for page in PAGES if page.template]

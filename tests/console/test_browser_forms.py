@@ -14,9 +14,9 @@ from stage import Stage
 from test_transactions_page import open_transaction
 
 from browser import NAMED, Browser
-from kpybroker.console import rendering, searches
-from kpybroker.console.pages import ACTIONS, PAGES, match
-from kpybroker.console.record_tasks import Answer, Task, work
+from kpybroker.machines.console.record_tasks import Answer, Task, work
+from kpybroker.monitoring.console import rendering, searches
+from kpybroker.monitoring.console.pages import ACTIONS, PAGES, match
 from kpystorage.disk import Disk
 from kpywire.record import Record
 from waiting import eventually

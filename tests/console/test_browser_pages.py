@@ -10,7 +10,7 @@ from test_group_progress import first
 from test_transactions_page import open_transaction
 
 from browser import Browser
-from kpybroker.console.pages import PAGES
+from kpybroker.monitoring.console.pages import PAGES
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.record import Record
 from waiting import eventually

@@ -2,15 +2,7 @@
 
 import pytest
 
-from kpybroker.console.views.content import (
-    HEX_BYTES,
-    BySchema,
-    content_of,
-    hex_dump,
-    indented,
-    is_json,
-    visible,
-)
+from kpybroker.machines.console.content import HEX_BYTES, BySchema, content_of, hex_dump, indented, is_json, visible
 
 
 @pytest.mark.parametrize(

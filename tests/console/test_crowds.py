@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 from console_node import ConsoleNode, console_node
 
-from kpybroker.console import pace, record_tasks, searches
-from kpybroker.console.matching import Needle
-from kpybroker.console.pace import paced
-from kpybroker.console.record_tasks import Ended, Found, Place, Progress, Task
-from kpybroker.console.searches import Search, Searches
-from kpybroker.http import server
-from kpybroker.http.request import Refused
-from kpybroker.io.scheduler import ManualScheduler
+from kpybroker.machines.console import record_tasks
+from kpybroker.machines.console.matching import Needle
+from kpybroker.machines.console.record_tasks import Ended, Found, Place, Progress, Task
+from kpybroker.monitoring.console import pace, searches
+from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.searches import Search, Searches
+from kpybroker.runtime.http import server
+from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpystorage.memory_disk import MemoryDisk
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record, build_batch

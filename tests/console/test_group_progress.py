@@ -9,11 +9,11 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from console_node import ConsoleNode, console_node
 
-from kpybroker.calls.principal import ANONYMOUS
-from kpybroker.console.elsewhere import Elsewhere
-from kpybroker.console.readers import names_at
-from kpybroker.console.viewer import Viewer
-from kpybroker.console.views import stuck
+from kpybroker.machines.console import stuck
+from kpybroker.monitoring.console.elsewhere import Elsewhere
+from kpybroker.monitoring.console.readers import names_at
+from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpywire.record import Record
 from waiting import eventually
 
@@ -147,8 +147,8 @@ def test_a_member_that_reads_slower_than_is_written_falls_behind(
     node: ConsoleNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stuck, "WATCHED_S", 1.0)
-    monkeypatch.setattr("kpybroker.console.lag_history.WATCHED_S", 1.0)
-    monkeypatch.setattr("kpybroker.console.lag_history.LEAST_MS", 100)
+    monkeypatch.setattr("kpybroker.monitoring.console.lag_history.WATCHED_S", 1.0)
+    monkeypatch.setattr("kpybroker.monitoring.console.lag_history.LEAST_MS", 100)
     topic = topic_of(node, "busy", 1)
     with node.client as member:
         name = node.join(member, "slow")

@@ -12,8 +12,8 @@ from test_access import AUTHORIZER
 from test_group_progress import first
 from test_transactions_page import open_transaction
 
-from kpybroker.console.pages import PAGES
-from kpybroker.http import gate
+from kpybroker.monitoring.console.pages import PAGES
+from kpybroker.runtime.http import gate
 from kpywire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,

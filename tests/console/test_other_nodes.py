@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 from console_node import ConsoleNode, console_node
 
-from kpybroker.calls.principal import ANONYMOUS, USER, Principal
-from kpybroker.console.elsewhere import Elsewhere
-from kpybroker.console.viewer import Viewer
-from kpybroker.errors import KafkaError
-from kpybroker.sasl import scram
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.sasl import scram
+from kpybroker.monitoring.console.elsewhere import Elsewhere
+from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.runtime.calls.principal import ANONYMOUS, USER, Principal
 from kpywire.messages.list_groups import ListGroupsRequest
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 

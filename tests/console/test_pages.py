@@ -11,8 +11,8 @@ import pytest
 from console_node import Reply, console_node
 from stage import Stage, flight
 
-from kpybroker.console import taps
-from kpybroker.console.pages import PAGES, Page, match
+from kpybroker.monitoring.console import taps
+from kpybroker.monitoring.console.pages import PAGES, Page, match
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest

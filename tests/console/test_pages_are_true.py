@@ -11,7 +11,7 @@ import pytest
 from known_node import Known, known
 from shown_tables import Shown, tables_of
 
-from kpybroker.console.pages import PAGES
+from kpybroker.monitoring.console.pages import PAGES
 
 __all__ = ["known"]
 

@@ -14,7 +14,7 @@ from pictures import FIGURES, HEIGHTS, SETTINGS, WIDTH, addresses, furnish, name
 from stage import Stage
 
 from browser import Browser
-from kpybroker.console.pages import PAGES
+from kpybroker.monitoring.console.pages import PAGES
 from waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kpybroker.console.protection import check_site, check_token, token_of
-from kpybroker.http.request import Refused
+from kpybroker.monitoring.console.protection import check_site, check_token, token_of
+from kpybroker.runtime.http.request import Refused
 
 HERE = "127.0.0.1:9404"
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from kpybroker.console.record_tasks import Found, Unreadable
-from kpybroker.console.views.cluster import (
+from kpybroker.machines.console.cluster import (
     MOST_TROUBLES,
     NO_LEADER,
     UNDER_REPLICATED,
@@ -19,13 +18,14 @@ from kpybroker.console.views.cluster import (
     nodes_of,
     reason_of,
 )
-from kpybroker.console.views.connections import lateness_plot, loop_shares
-from kpybroker.console.views.content import BySchema
-from kpybroker.console.views.groups import StoryRow, story_of, who_of
-from kpybroker.console.views.records import NEWEST, OLDEST, Gap, gaps_of, in_order, nothing_chosen, row_of
-from kpybroker.console.views.retention import next_deletion
-from kpybroker.console.views.segments import CODECS, batch_rows
-from kpybroker.console.views.topics import (
+from kpybroker.machines.console.connections import lateness_plot, loop_shares
+from kpybroker.machines.console.content import BySchema
+from kpybroker.machines.console.groups import StoryRow, story_of, who_of
+from kpybroker.machines.console.record_tasks import Found, Unreadable
+from kpybroker.machines.console.records import NEWEST, OLDEST, Gap, gaps_of, in_order, nothing_chosen, row_of
+from kpybroker.machines.console.retention import next_deletion
+from kpybroker.machines.console.segments import CODECS, batch_rows
+from kpybroker.machines.console.topics import (
     PER_PAGE,
     SOURCES,
     TOPIC_SOURCE,
@@ -36,10 +36,10 @@ from kpybroker.console.views.topics import (
     plain_text,
     topic_row,
 )
-from kpybroker.groups import stories
-from kpybroker.groups.stories import Event
-from kpybroker.metadata.broker import Broker
-from kpybroker.metadata.topic import Partition, Topic
+from kpybroker.machines.groups import stories
+from kpybroker.machines.groups.stories import Event
+from kpybroker.machines.metadata.broker import Broker
+from kpybroker.machines.metadata.topic import Partition, Topic
 from kpystorage.log_config import LogConfig
 from kpywire.batch import parse_header
 from kpywire.metadata_records.register_broker_record import BrokerEndpoint, RegisterBrokerRecord

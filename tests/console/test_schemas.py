@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from registry_server import RegistryServer, registry_server
 
-from kpybroker.console import decoding
-from kpybroker.console.schema_tasks import Address, Decoded, Decoder, Ended, Task, Trouble
-from kpybroker.schemas.errors import SchemaError
-from kpybroker.schemas.registry import Registry
+from kpybroker.client.schemas.registry import Registry
+from kpybroker.machines.schemas.errors import SchemaError
+from kpybroker.monitoring.console import decoding
+from kpybroker.monitoring.console.schema_tasks import Address, Decoded, Decoder, Ended, Task, Trouble
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record
 
@@ -227,7 +227,7 @@ def decoder() -> Decoder:
 
 
 def test_a_library_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "kpybroker.schemas.avro", raising=False)
+    monkeypatch.delitem(sys.modules, "kpybroker.client.schemas.avro", raising=False)
     monkeypatch.setitem(sys.modules, "fastavro", None)
     task = Task(ADDRESS, [avro("a"), avro("b"), named(3, b'{"number": 1}')])
     trouble, decoded, ended = decoder().work(task)

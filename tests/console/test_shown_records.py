@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from console_node import ConsoleNode, Reply, console_node, node_on_disk
 
-from kpybroker.console import record_tasks, searches
-from kpybroker.console.matching import Needle, matcher
-from kpybroker.console.record_tasks import Ended, Found, Place, Progress, Task, Unreadable, work
+from kpybroker.machines.console import record_tasks
+from kpybroker.machines.console.matching import Needle, matcher
+from kpybroker.machines.console.record_tasks import Ended, Found, Place, Progress, Task, Unreadable, work
+from kpybroker.monitoring.console import searches
 from kpystorage.memory_disk import MemoryDisk
 from kpywire.compression import GZIP
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kpybroker.console.views import stuck
-from kpybroker.console.views.groups import MemberRow, PositionRow, ShareRow
-from kpybroker.console.views.stuck_shares import LONG_S, OFTEN, ShareFacts, verdict_on_shares
-from kpybroker.console.views.stuck_streams import Handover, StreamsFacts, verdict_on_streams
+from kpybroker.machines.console import stuck
+from kpybroker.machines.console.groups import MemberRow, PositionRow, ShareRow
+from kpybroker.machines.console.stuck_shares import LONG_S, OFTEN, ShareFacts, verdict_on_shares
+from kpybroker.machines.console.stuck_streams import Handover, StreamsFacts, verdict_on_streams
 
 
 def member(

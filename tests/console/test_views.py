@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.console.plots import Line, Plot, svg_of
-from kpybroker.console.views.cluster import Disk, Node, Tally, health_of, reason_of
-from kpybroker.console.views.connections import loop_shares
-from kpybroker.console.views.content import content_of, indented, is_json, visible
-from kpybroker.console.views.groups import story_of
-from kpybroker.console.views.retention import next_deletion
-from kpybroker.console.views.topics import plain_text
-from kpybroker.groups import stories
-from kpybroker.groups.stories import Event, Stories
-from kpybroker.metadata.broker import Broker
-from kpybroker.metadata.topic import Partition
+from kpybroker.machines.console.cluster import Disk, Node, Tally, health_of, reason_of
+from kpybroker.machines.console.connections import loop_shares
+from kpybroker.machines.console.content import content_of, indented, is_json, visible
+from kpybroker.machines.console.groups import story_of
+from kpybroker.machines.console.plots import Line, Plot, svg_of
+from kpybroker.machines.console.retention import next_deletion
+from kpybroker.machines.console.topics import plain_text
+from kpybroker.machines.groups import stories
+from kpybroker.machines.groups.stories import Event, Stories
+from kpybroker.machines.metadata.broker import Broker
+from kpybroker.machines.metadata.topic import Partition
 from kpystorage.log_config import LogConfig
 from kpywire.metadata_records.register_broker_record import RegisterBrokerRecord
 from release.documents.openapi import Schemas

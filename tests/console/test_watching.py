@@ -14,7 +14,7 @@ import pytest
 from console_node import ConsoleNode, console_node
 
 from certificates import Authority
-from kpybroker.console.answers.connections import without_records
+from kpybroker.monitoring.console.answers.connections import without_records
 from kpywire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,

@@ -5,14 +5,14 @@ from random import Random
 from typing import Any
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.broker_config_rules import BrokerConfigRules
-from kpybroker.controller.controller import Controller
-from kpybroker.controller.state import ControllerRequest, ControllerState, Settings
-from kpybroker.errors import KafkaError
-from kpybroker.journal import Effects
-from kpybroker.metadata import features
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.metadata.topic import Partition
+from kpybroker.config.controller_rules import BrokerConfigRules
+from kpybroker.machines.controller.controller import Controller
+from kpybroker.machines.controller.state import ControllerRequest, ControllerState, Settings
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.journal import Effects
+from kpybroker.machines.metadata import features
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.topic import Partition
 from kpywire import error_codes
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener

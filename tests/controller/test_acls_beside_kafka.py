@@ -8,8 +8,8 @@ from typing import Any, Final
 import pytest
 from controller_world import ControllerWorld
 
-from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
-from kpybroker.controller.existing_acls import AclContent
+from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.controller.existing_acls import AclContent
 from kpywire import codec, uuid
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest

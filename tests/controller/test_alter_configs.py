@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from controller_world import ControllerWorld
 
-from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from kpybroker.machines.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpywire import error_codes
 from kpywire.messages import alter_configs as legacy
 from kpywire.messages import incremental_alter_configs as incremental

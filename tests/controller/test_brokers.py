@@ -3,10 +3,10 @@
 import pytest
 from controller_world import CLUSTER_ID, ControllerWorld, directory_of
 
-from kpybroker.controller.controller import Controller, FenceStaleBrokers
-from kpybroker.controller.heartbeats import Session
-from kpybroker.controller.state import ControllerState
-from kpybroker.metadata.topic import NO_LEADER
+from kpybroker.machines.controller.controller import Controller, FenceStaleBrokers
+from kpybroker.machines.controller.heartbeats import Session
+from kpybroker.machines.controller.state import ControllerState
+from kpybroker.machines.metadata.topic import NO_LEADER
 from kpywire import error_codes
 from kpywire.messages.broker_registration import Feature
 from kpywire.messages.controller_registration import ControllerRegistrationRequest

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.activation import activation_records, bootstrap_level
-from kpybroker.controller.broker_config_rules import BrokerConfigRules
-from kpybroker.controller.controller import (
+from kpybroker.config.controller_rules import BrokerConfigRules
+from kpybroker.machines.controller.activation import activation_records, bootstrap_level
+from kpybroker.machines.controller.controller import (
     Activate,
     Controller,
     ElectPreferredLeaders,
@@ -23,13 +23,13 @@ from kpybroker.controller.controller import (
     FenceStaleBrokers,
     Idle,
 )
-from kpybroker.controller.deciders import DECIDERS, decider_of, decides_in_steps
-from kpybroker.controller.error_responses import plain_error_response
-from kpybroker.controller.migration import Copied, copied
-from kpybroker.controller.state import ControllerRequest, ControllerState, Settings
-from kpybroker.journal import ProducerEpoch, TooLarge
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import InvalidMetadata, MetadataImage
+from kpybroker.machines.controller.deciders import DECIDERS, decider_of, decides_in_steps
+from kpybroker.machines.controller.error_responses import plain_error_response
+from kpybroker.machines.controller.migration import Copied, copied
+from kpybroker.machines.controller.state import ControllerRequest, ControllerState, Settings
+from kpybroker.machines.journal import ProducerEpoch, TooLarge
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import InvalidMetadata, MetadataImage
 from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 from controller_world import CLUSTER_ID, ControllerWorld, directory_of, topic_request
 
-from kpybroker.controller.controller import ElectPreferredLeaders, ElectUncleanLeaders
-from kpybroker.metadata.image import ELR_VERSION
-from kpybroker.metadata.image_records import record_version
-from kpybroker.metadata.topic import RECOVERED, RECOVERING, Partition
+from kpybroker.machines.controller.controller import ElectPreferredLeaders, ElectUncleanLeaders
+from kpybroker.machines.metadata.image import ELR_VERSION
+from kpybroker.machines.metadata.image_records import record_version
+from kpybroker.machines.metadata.topic import RECOVERED, RECOVERING, Partition
 from kpywire import api, codec, uuid
 from kpywire.messages import assign_replicas_to_dirs as to_dirs
 from kpywire.messages.alter_partition import (

@@ -6,10 +6,10 @@ from itertools import islice
 import pytest
 from controller_world import ControllerWorld, directory_of, topic_request
 
-from kpybroker.controller.state import ControllerRequest
-from kpybroker.controller.topics import create_topics
-from kpybroker.errors import KafkaError
-from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from kpybroker.machines.controller.state import ControllerRequest
+from kpybroker.machines.controller.topics import create_topics
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpywire import error_codes, uuid
 from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

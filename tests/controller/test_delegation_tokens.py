@@ -8,11 +8,11 @@ from typing import Any, Final
 import pytest
 from controller_world import ControllerWorld
 
-from kpybroker.calls.principal import Principal
-from kpybroker.controller.controller import SweepExpiredTokens
-from kpybroker.controller.delegation_tokens import MAX_REMOVALS
-from kpybroker.controller.state import ControllerRequest, TokenSettings
-from kpybroker.sasl.delegation_token import TokenSecret
+from kpybroker.machines.controller.controller import SweepExpiredTokens
+from kpybroker.machines.controller.delegation_tokens import MAX_REMOVALS
+from kpybroker.machines.controller.state import ControllerRequest, TokenSettings
+from kpybroker.machines.sasl.delegation_token import TokenSecret
+from kpybroker.runtime.calls.principal import Principal
 from kpywire import api, codec, error_codes
 from kpywire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest

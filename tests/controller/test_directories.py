@@ -3,7 +3,7 @@
 import pytest
 from controller_world import ControllerWorld, directory_of
 
-from kpybroker.metadata.topic import (
+from kpybroker.machines.metadata.topic import (
     LOST_DIRECTORY,
     MIGRATING_DIRECTORY,
     UNASSIGNED_DIRECTORY,

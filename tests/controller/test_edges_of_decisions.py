@@ -6,16 +6,16 @@ import pytest
 from controller_requests import APPEND, SET, change, create, replace, topic
 from controller_world import ControllerWorld, FixedVersion, topic_request
 
-from kpybroker.calls.steps import at_once
-from kpybroker.controller import acls
-from kpybroker.controller.configs import LONG_VALUE
-from kpybroker.controller.controller import ElectPreferredLeaders
-from kpybroker.controller.error_responses import plain_error_response
-from kpybroker.controller.large_batch import LARGE_RECORDS, LargeBatch
-from kpybroker.controller.state import STEP, ControllerRequest
-from kpybroker.journal import ProducerEpoch
-from kpybroker.metadata.image import BROKER_RESOURCE, ELR_VERSION, InvalidMetadata
-from kpybroker.metadata.topic import NO_LEADER
+from kpybroker.machines.controller import acls
+from kpybroker.machines.controller.configs import LONG_VALUE
+from kpybroker.machines.controller.controller import ElectPreferredLeaders
+from kpybroker.machines.controller.error_responses import plain_error_response
+from kpybroker.machines.controller.large_batch import LARGE_RECORDS, LargeBatch
+from kpybroker.machines.controller.state import STEP, ControllerRequest
+from kpybroker.machines.journal import ProducerEpoch
+from kpybroker.machines.metadata.image import BROKER_RESOURCE, ELR_VERSION, InvalidMetadata
+from kpybroker.machines.metadata.topic import NO_LEADER
+from kpybroker.runtime.calls.steps import at_once
 from kpywire import error_codes
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from controller_world import ControllerWorld
 
-from kpybroker.controller.controller import FenceStaleBrokers
-from kpybroker.controller.features import SAFE_DOWNGRADE, UPGRADE
-from kpybroker.metadata.image import BROKER_RESOURCE, ELR_VERSION, TOPIC_RESOURCE
-from kpybroker.metadata.topic import NO_LEADER, RECOVERED, RECOVERING
+from kpybroker.machines.controller.controller import FenceStaleBrokers
+from kpybroker.machines.controller.features import SAFE_DOWNGRADE, UPGRADE
+from kpybroker.machines.metadata.image import BROKER_RESOURCE, ELR_VERSION, TOPIC_RESOURCE
+from kpybroker.machines.metadata.topic import NO_LEADER, RECOVERED, RECOVERING
 from kpywire import error_codes
 from kpywire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from kpywire.messages.incremental_alter_configs import AlterableConfig as Change

@@ -4,8 +4,8 @@ from random import Random
 
 from controller_world import ControllerWorld, FixedVersion
 
-from kpybroker.controller.heartbeats import Heartbeats, Session
-from kpybroker.controller.state import ControllerState, Settings
+from kpybroker.machines.controller.heartbeats import Heartbeats, Session
+from kpybroker.machines.controller.state import ControllerState, Settings
 
 
 def test_a_session_lasts_as_long_as_its_time_and_not_longer() -> None:

@@ -8,9 +8,9 @@ from test_controller import empty_state, version_record
 from test_delegation_tokens import TokenWorld
 from test_scram_credentials import alter, deletion, upsertion
 
-from kpybroker.controller import controller as deciding
-from kpybroker.controller.activation import activation_records
-from kpybroker.metadata import metadata_version
+from kpybroker.machines.controller import controller as deciding
+from kpybroker.machines.controller.activation import activation_records
+from kpybroker.machines.metadata import metadata_version
 from kpywire import error_codes
 from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from kpywire.messages.controller_registration import ControllerRegistrationRequest

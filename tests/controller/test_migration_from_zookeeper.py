@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from controller_world import ControllerWorld, topic_request
 
-from kpybroker.controller.activation import activation_records
-from kpybroker.controller.migration import left_behind
-from kpybroker.metadata.image import MIGRATION, NO_MIGRATION, POST_MIGRATION, PRE_MIGRATION
+from kpybroker.machines.controller.activation import activation_records
+from kpybroker.machines.controller.migration import left_behind
+from kpybroker.machines.metadata.image import MIGRATION, NO_MIGRATION, POST_MIGRATION, PRE_MIGRATION
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.metadata_records.zk_migration_state_record import ZkMigrationStateRecord

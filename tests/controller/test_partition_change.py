@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpybroker.controller.partition_change import Election, PartitionChange
-from kpybroker.metadata.topic import NO_LEADER, NO_LEADER_CHANGE, RECOVERED, RECOVERING, Partition
+from kpybroker.machines.controller.partition_change import Election, PartitionChange
+from kpybroker.machines.metadata.topic import NO_LEADER, NO_LEADER_CHANGE, RECOVERED, RECOVERING, Partition
 
 ID = b"t" * 16
 

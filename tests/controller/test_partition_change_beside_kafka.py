@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from test_partition_change import change_of, partition
 
-from kpybroker.controller.partition_change import Election
-from kpybroker.metadata import metadata_version
-from kpybroker.metadata.topic import NO_LEADER, RECOVERED, RECOVERING, Partition
+from kpybroker.machines.controller.partition_change import Election
+from kpybroker.machines.metadata import metadata_version
+from kpybroker.machines.metadata.topic import NO_LEADER, RECOVERED, RECOVERING, Partition
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
 from oracle.recorded import Asked, AskedAtOnce, Play
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from controller_world import ControllerWorld
 
-from kpybroker.controller.controller import ElectPreferredLeaders, ElectUncleanLeaders
-from kpybroker.metadata.topic import NO_LEADER, RECOVERED, RECOVERING
+from kpybroker.machines.controller.controller import ElectPreferredLeaders, ElectUncleanLeaders
+from kpybroker.machines.metadata.topic import NO_LEADER, RECOVERED, RECOVERING
 from kpywire import error_codes
 from kpywire.messages.alter_partition import (
     AlterPartitionRequest,

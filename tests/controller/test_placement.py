@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.controller.placement import UsableBroker, place
-from kpybroker.errors import KafkaError
+from kpybroker.machines.controller.placement import UsableBroker, place
+from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
 BROKERS = st.lists(

@@ -3,7 +3,7 @@
 import pytest
 from controller_world import ControllerWorld, directory_of
 
-from kpybroker.metadata.topic import RECOVERING
+from kpybroker.machines.metadata.topic import RECOVERING
 from kpywire import error_codes
 from kpywire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -10,12 +10,12 @@ import pytest
 from controller_requests import change, create, widen
 from controller_world import ControllerWorld, directory_of, topic_request
 
-from kpybroker.controller.activation import activation_records
-from kpybroker.metadata import metadata_version
-from kpybroker.metadata.image import image_of
-from kpybroker.metadata.image_records import image_records, record_version
-from kpybroker.metadata.metadata_version import VERSIONS
-from kpybroker.metadata.topic import MIGRATING_DIRECTORY
+from kpybroker.machines.controller.activation import activation_records
+from kpybroker.machines.metadata import metadata_version
+from kpybroker.machines.metadata.image import image_of
+from kpybroker.machines.metadata.image_records import image_records, record_version
+from kpybroker.machines.metadata.metadata_version import VERSIONS
+from kpybroker.machines.metadata.topic import MIGRATING_DIRECTORY
 from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kpywire.messages.alter_partition_reassignments import (

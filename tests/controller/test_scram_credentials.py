@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from controller_world import ControllerWorld
 
-from kpybroker.controller.error_responses import plain_error_response
-from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512
+from kpybroker.machines.controller.error_responses import plain_error_response
+from kpybroker.machines.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512
 from kpywire import error_codes
 from kpywire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

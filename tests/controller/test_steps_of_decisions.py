@@ -7,8 +7,8 @@ import pytest
 from controller_requests import change, create, delete, elect, replace, topic, update, widen
 from controller_world import ControllerWorld
 
-from kpybroker.controller import acls as acls_of_controller
-from kpybroker.controller.state import STEP, ControllerRequest
+from kpybroker.machines.controller import acls as acls_of_controller
+from kpybroker.machines.controller.state import STEP, ControllerRequest
 from kpywire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,

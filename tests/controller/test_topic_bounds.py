@@ -8,11 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kpybroker.calls.principal import USER, Principal
-from kpybroker.controller.state import ControllerRequest
-from kpybroker.controller.topic_bounds import MAX_PARTITIONS, TopicBounds
-from kpybroker.metadata.creator import MARK_BYTES, mark_of
-from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
+from kpybroker.machines.controller.state import ControllerRequest
+from kpybroker.machines.controller.topic_bounds import MAX_PARTITIONS, TopicBounds
+from kpybroker.machines.metadata.creator import MARK_BYTES, mark_of
+from kpybroker.machines.metadata.topic_name import GROUP_OFFSETS_TOPIC
+from kpybroker.runtime.calls.principal import USER, Principal
 from kpywire import error_codes
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.uuid import ZERO_UUID

@@ -3,7 +3,7 @@
 import pytest
 from controller_world import ControllerWorld
 
-from kpybroker.metadata import metadata_version
+from kpybroker.machines.metadata import metadata_version
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 

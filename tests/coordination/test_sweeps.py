@@ -2,10 +2,10 @@
 
 import pytest
 
-from kpybroker.coordination.decision import CoordinatorDecision
-from kpybroker.coordination.pattern import whole_match
-from kpybroker.coordination.sweeps import Sweeps
-from kpybroker.re2_patterns import InvalidPattern
+from kpybroker.machines.coordination.decision import CoordinatorDecision
+from kpybroker.machines.coordination.pattern import whole_match
+from kpybroker.machines.coordination.sweeps import Sweeps
+from kpybroker.machines.re2_patterns import InvalidPattern
 
 
 class Slice(CoordinatorDecision[str]):

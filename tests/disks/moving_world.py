@@ -14,15 +14,15 @@ from log_making import append, headers_of, make_batch, make_marker
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.topic import effective
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.partition.in_sync import Rules
-from kpybroker.replicas.assignments import Assignments
-from kpybroker.replicas.directories import Directories, IdentifiedDirectory
-from kpybroker.replicas.moves import Moves
-from kpybroker.replicas.neighbours import Neighbours
-from kpybroker.replicas.replicas import Replicas
+from kpybroker.hosts.replicas.assignments import Assignments
+from kpybroker.hosts.replicas.directories import Directories, IdentifiedDirectory
+from kpybroker.hosts.replicas.moves import Moves
+from kpybroker.hosts.replicas.neighbours import Neighbours
+from kpybroker.hosts.replicas.replicas import Replicas
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.partition.in_sync import Rules
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpystorage import names
 from kpystorage.directory import LogDirectory
 from kpystorage.log import Log

@@ -31,7 +31,7 @@ def test_a_power_failure_costs_less_than_flush_messages(flush_messages: int) -> 
 
 def test_what_is_older_than_flush_ms_survives_a_power_failure() -> None:
     from kpybroker.config.broker import BrokerConfig
-    from kpybroker.replicas.upkeep import Upkeep
+    from kpybroker.hosts.replicas.upkeep import Upkeep
 
     for seed in range(5):
         world = MovingWorld(seed, 0)

@@ -9,8 +9,8 @@ from crash_world import check_derived, check_kept
 from crashing import crashes, failing
 from moving_world import IDS, ONE, TOPIC, TWO, Life, MovingWorld, deleted
 
-from kpybroker.errors import KafkaError
-from kpybroker.replicas.move import BATCHES_AT_ONCE, SMALLEST_CHUNK_BYTES, Assignment, Move
+from kpybroker.hosts.replicas.move import BATCHES_AT_ONCE, SMALLEST_CHUNK_BYTES, Assignment, Move
+from kpybroker.machines.errors import KafkaError
 from kpystorage.errors import DiskFailure
 from kpywire import error_codes
 

@@ -17,11 +17,11 @@ import pytest
 from faulty_broker import FaultyBroker, create, produce
 from small_disk import mounted
 
-from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.io.scheduler import LoopScheduler
-from kpybroker.local_cluster.layout import CONTROLLERS_OF_MANY, PORTS_BETWEEN
-from kpybroker.quorum.recovery import StartRefused
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.node.assembly.storage import StoredNode, open_storage
+from kpybroker.node.local_cluster.layout import CONTROLLERS_OF_MANY, PORTS_BETWEEN
+from kpybroker.runtime.io.scheduler import LoopScheduler
 from kpystorage.disk import Disk
 from kpystorage.disk_errors import in_words
 from kpystorage.errors import DiskFailure

@@ -8,8 +8,8 @@ import pytest
 from moving_world import ONE, TOPIC, TOPIC_ID, TWO, Life, MovingWorld, deleted
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.replicas.upkeep import Upkeep
+from kpybroker.hosts.replicas.upkeep import Upkeep
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpystorage.sim_disk import SimDisk
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
 from tests.storage.overlapping import Threads, Worker

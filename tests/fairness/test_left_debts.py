@@ -6,9 +6,9 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.fairness.debts import Debts
-from kpybroker.fairness.parties import Parties
-from kpybroker.fairness.times import DEBT_LASTS_MS, MOST_ADDRESSES, MOST_DEBTS, MOST_PARTIES
+from kpybroker.runtime.fairness.debts import Debts
+from kpybroker.runtime.fairness.parties import Parties
+from kpybroker.runtime.fairness.times import DEBT_LASTS_MS, MOST_ADDRESSES, MOST_DEBTS, MOST_PARTIES
 
 
 def test_a_client_that_connects_again_waits_again_and_others_do_not() -> None:

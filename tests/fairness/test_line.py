@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.fairness.account import Account
-from kpybroker.fairness.debtor import Debtor
-from kpybroker.fairness.line import Line
-from kpybroker.fairness.times import (
+from kpybroker.runtime.fairness.account import Account
+from kpybroker.runtime.fairness.debtor import Debtor
+from kpybroker.runtime.fairness.line import Line
+from kpybroker.runtime.fairness.times import (
     BRIEF_SLICE_NS,
     CREDIT_NS,
     LEAST_CHARGE_NS,
@@ -33,7 +33,7 @@ from kpybroker.fairness.times import (
     SHORT_NS,
     SLICE_NS,
 )
-from kpybroker.fairness.trait import Trait
+from kpybroker.runtime.fairness.trait import Trait
 
 SECOND_NS = 1_000_000_000
 

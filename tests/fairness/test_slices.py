@@ -4,12 +4,12 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from kpybroker.calls.pending import Pending
-from kpybroker.calls.steps import Work, each
-from kpybroker.fairness.line import Line
-from kpybroker.fairness.slices import Slices
-from kpybroker.fairness.times import CROWDED_NS, LONG_NS, SLICE_NS, WORK_BYTES
-from kpybroker.fairness.trait import Trait
+from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.calls.steps import Work, each
+from kpybroker.runtime.fairness.line import Line
+from kpybroker.runtime.fairness.slices import Slices
+from kpybroker.runtime.fairness.times import CROWDED_NS, LONG_NS, SLICE_NS, WORK_BYTES
+from kpybroker.runtime.fairness.trait import Trait
 
 SOME_KIND = Trait()
 

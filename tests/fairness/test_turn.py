@@ -1,7 +1,7 @@
 """Replies of a turn leave after its appends are written, or not at all."""
 
-from kpybroker.fairness.times import LONGEST_NS
-from kpybroker.fairness.turn import UNWRITTEN, Turn
+from kpybroker.runtime.fairness.times import LONGEST_NS
+from kpybroker.runtime.fairness.turn import UNWRITTEN, Turn
 
 
 class Log:

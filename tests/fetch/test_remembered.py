@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kpybroker.fetch.remembered import NotRemembered, RememberedBudget, RememberedFetch, SessionlessFetch
-from kpybroker.fetch.session import Entry
+from kpybroker.machines.fetch.remembered import NotRemembered, RememberedBudget, RememberedFetch, SessionlessFetch
+from kpybroker.machines.fetch.session import Entry
 from kpywire import codec
 from kpywire.fetch import PackedTopic, codec_for
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

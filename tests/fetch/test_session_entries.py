@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from kpybroker.calls.steps import at_once
-from kpybroker.errors import KafkaError
-from kpybroker.fetch.session import NO_SESSION, Entry, Session
-from kpybroker.fetch.sessions import ABANDONED_MS, EVICTION_MS, MOST_REMEMBERED, SWEEP_MS, Sessions
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.fetch.session import NO_SESSION, Entry, Session
+from kpybroker.machines.fetch.sessions import ABANDONED_MS, EVICTION_MS, MOST_REMEMBERED, SWEEP_MS, Sessions
+from kpybroker.runtime.calls.steps import at_once
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from kpybroker.errors import KafkaError
-from kpybroker.fetch import sessions as sessions_module
-from kpybroker.fetch.session import LAST_EPOCH, NO_SESSION, Session
-from kpybroker.fetch.sessions import ABANDONED_MS, EVICTION_MS, SWEEP_MS, Sessions
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.fetch import sessions as sessions_module
+from kpybroker.machines.fetch.session import LAST_EPOCH, NO_SESSION, Session
+from kpybroker.machines.fetch.sessions import ABANDONED_MS, EVICTION_MS, SWEEP_MS, Sessions
 from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.fetch import PackedTopic, codec_for

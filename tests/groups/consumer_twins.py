@@ -8,11 +8,11 @@ from typing import Any
 from group_world import GroupWorld, Ticket
 from kafka_shard import KafkaShard, Outcome, canonical, normal, wrapped
 
-from kpybroker.groups.consumer.java_order import in_hash_order, string_hash
-from kpybroker.groups.consumer.regexes import ResolveRegexes
-from kpybroker.groups.events import TimersDue
-from kpybroker.journal import Effects
-from kpybroker.metadata.topic import Partition, Topic
+from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash
+from kpybroker.machines.groups.consumer.regexes import ResolveRegexes
+from kpybroker.machines.groups.events import TimersDue
+from kpybroker.machines.journal import Effects
+from kpybroker.machines.metadata.topic import Partition, Topic
 from kpywire import api, error_codes
 from kpywire.codec import decode, encode
 from kpywire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment

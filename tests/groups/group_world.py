@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from kpybroker.coordination.events import Loaded, MetadataChanged
-from kpybroker.groups.classic.classic_group import ClassicGroup
-from kpybroker.groups.coordinator import GroupCoordinator
-from kpybroker.groups.events import (
+from kpybroker.machines.coordination.events import Loaded, MetadataChanged
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup
+from kpybroker.machines.groups.coordinator import GroupCoordinator
+from kpybroker.machines.groups.events import (
     DeleteGroup,
     DescribeGroup,
     ExpireOffsets,
@@ -15,12 +15,12 @@ from kpybroker.groups.events import (
     ListGroups,
     TimersDue,
 )
-from kpybroker.groups.offsets.commit_record import CommitRecord
-from kpybroker.groups.record import FORMAT, Record
-from kpybroker.groups.settings import GroupSettings
-from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
-from kpybroker.metadata.topic import Topic
-from kpybroker.metadata.topic_view import NO_TOPICS, TopicView
+from kpybroker.machines.groups.offsets.commit_record import CommitRecord
+from kpybroker.machines.groups.record import FORMAT, Record
+from kpybroker.machines.groups.settings import GroupSettings
+from kpybroker.machines.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
+from kpybroker.machines.metadata.topic import Topic
+from kpybroker.machines.metadata.topic_view import NO_TOPICS, TopicView
 from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription

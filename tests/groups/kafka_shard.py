@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from kpybroker.groups.record import FORMAT
-from kpybroker.groups.share.events import Delete, Initialize
+from kpybroker.machines.groups.record import FORMAT
+from kpybroker.machines.groups.share.events import Delete, Initialize
 from kpywire import api
 from kpywire.codec import encode
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeResponse

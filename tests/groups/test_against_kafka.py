@@ -13,9 +13,9 @@ import pytest
 from group_world import GroupWorld, Ticket, subscription
 from kafka_shard import KafkaShard, Outcome, canonical, normal, started, wrapped
 
-from kpybroker.groups.classic import classic_group
-from kpybroker.groups.classic.classic_group import State
-from kpybroker.groups.events import DeleteGroup, DescribeGroup, ExpireOffsets, ListGroups, TimersDue
+from kpybroker.machines.groups.classic import classic_group
+from kpybroker.machines.groups.classic.classic_group import State
+from kpybroker.machines.groups.events import DeleteGroup, DescribeGroup, ExpireOffsets, ListGroups, TimersDue
 from kpywire import api, error_codes
 from kpywire.codec import decode, encode
 from kpywire.messages.delete_groups import DeleteGroupsRequest

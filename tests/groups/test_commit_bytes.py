@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.groups.commit_bytes import LONGEST_METADATA_BYTES, VALUE_VERSION, encode_key, encode_value
-from kpybroker.groups.offsets.commit_record import CommitRecord
-from kpybroker.groups.record import FORMAT, Record, decode
+from kpybroker.machines.groups.commit_bytes import LONGEST_METADATA_BYTES, VALUE_VERSION, encode_key, encode_value
+from kpybroker.machines.groups.offsets.commit_record import CommitRecord
+from kpybroker.machines.groups.record import FORMAT, Record, decode
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.uuid import ZERO_UUID
 

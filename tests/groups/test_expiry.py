@@ -3,7 +3,7 @@
 import pytest
 from group_world import GroupWorld, subscription
 
-from kpybroker.groups.record import Record
+from kpybroker.machines.groups.record import Record
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 

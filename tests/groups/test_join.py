@@ -3,7 +3,7 @@
 import pytest
 from group_world import START_MS, GroupWorld, subscription
 
-from kpybroker.groups.classic.join import NEW_MEMBER_JOIN_TIMEOUT_MS, PENDING_MEMBERS_KEPT
+from kpybroker.machines.groups.classic.join import NEW_MEMBER_JOIN_TIMEOUT_MS, PENDING_MEMBERS_KEPT
 from kpywire import error_codes
 from kpywire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 

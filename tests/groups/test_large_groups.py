@@ -6,8 +6,8 @@ import pytest
 from counted import calls
 from group_world import GroupWorld, subscription
 
-from kpybroker.groups import coordinator
-from kpybroker.groups.events import TimersDue
+from kpybroker.machines.groups import coordinator
+from kpybroker.machines.groups.events import TimersDue
 
 SMALL, LARGE = 100, 400
 GROWTH = LARGE / SMALL

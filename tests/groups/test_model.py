@@ -17,8 +17,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from kpybroker.groups.classic.classic_group import ClassicGroup, State
-from kpybroker.groups.coordinator import GroupCoordinator
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup, State
+from kpybroker.machines.groups.coordinator import GroupCoordinator
 from kpywire import error_codes
 
 PARTITIONS = 6

@@ -3,7 +3,7 @@
 import pytest
 from group_world import GroupWorld
 
-from kpybroker.groups.record import Record
+from kpybroker.machines.groups.record import Record
 from kpywire import error_codes
 from kpywire.group_records.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataKey,

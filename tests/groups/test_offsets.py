@@ -5,7 +5,7 @@ from group_world import START_MS, GroupWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.groups.record import Record
+from kpybroker.machines.groups.record import Record
 from kpywire import error_codes
 from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue

@@ -3,7 +3,7 @@
 import pytest
 from group_world import GroupWorld
 
-from kpybroker.groups import coordinator
+from kpybroker.machines.groups import coordinator
 from kpywire import error_codes
 
 

@@ -3,7 +3,7 @@
 import pytest
 from group_world import REBALANCE_MS, SESSION_MS, GroupWorld
 
-from kpybroker.groups import stories
+from kpybroker.machines.groups import stories
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kpywire.messages.streams_group_heartbeat import Topology
 from share_group_requests import sharing

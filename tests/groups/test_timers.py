@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.groups.timers import Timer, Timers
+from kpybroker.machines.groups.timers import Timer, Timers
 
 
 def nothing() -> None:

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import pytest
 
-from kpybroker.hosting.followed_topics import FollowedTopics
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.metadata.topic import Partition, Topic
-from kpybroker.metadata.topic_view import TopicView
-from kpybroker.metadata.xxh3 import xxh3_64
+from kpybroker.hosts.coordinators.followed_topics import FollowedTopics
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.topic import Partition, Topic
+from kpybroker.machines.metadata.topic_view import TopicView
+from kpybroker.machines.metadata.xxh3 import xxh3_64
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord

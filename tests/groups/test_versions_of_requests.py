@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from group_world import GroupWorld
 
-from kpybroker.groups.classic.responses import join_error
-from kpybroker.groups.commit_bytes import SHORT_METADATA_BYTES, decode_commit
-from kpybroker.groups.decision import AGES_MS, Decision
-from kpybroker.groups.events import DescribeGroup
-from kpybroker.groups.record import FORMAT
+from kpybroker.machines.groups.classic.responses import join_error
+from kpybroker.machines.groups.commit_bytes import SHORT_METADATA_BYTES, decode_commit
+from kpybroker.machines.groups.decision import AGES_MS, Decision
+from kpybroker.machines.groups.events import DescribeGroup
+from kpybroker.machines.groups.record import FORMAT
 from kpywire import error_codes
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.messages.leave_group import LeaveGroupRequest, MemberIdentity

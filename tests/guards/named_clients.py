@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kpybroker.calls.call import Call
-from kpybroker.calls.principal import USER, Principal
-from kpybroker.dispatching import dispatcher
+from kpybroker.requests.dispatching import dispatcher
+from kpybroker.runtime.calls.call import Call
+from kpybroker.runtime.calls.principal import USER, Principal
 
 PREFIX = "as:"
 AUTHORIZER = {

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kpybroker.assembly.compared_authorizers import NONE_HERE, NONE_OF_CONTROLLER
-from kpybroker.assembly.security import ACLS_WITHOUT_EFFECT
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.sasl.jaas import PLAIN_MODULE
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE
+from kpybroker.node.assembly.compared_authorizers import NONE_HERE, NONE_OF_CONTROLLER
+from kpybroker.node.assembly.security import ACLS_WITHOUT_EFFECT
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from raw_client import RawClient
 from tests.cluster.running_cluster import RunningCluster

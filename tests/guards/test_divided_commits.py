@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kpybroker.calls.steps import at_once
-from kpybroker.guards import offsets
-from kpybroker.guards.verdict import Reduced
+from kpybroker.requests.guards import offsets
+from kpybroker.requests.guards.verdict import Reduced
+from kpybroker.runtime.calls.steps import at_once
 from kpywire.error_codes import NONE, TOPIC_AUTHORIZATION_FAILED
 from kpywire.messages.offset_commit import (
     OffsetCommitRequest,

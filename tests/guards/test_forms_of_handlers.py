@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kpybroker.calls.steps import at_once
-from kpybroker.guards.stage import guarded_work
+from kpybroker.requests.guards.stage import guarded_work
+from kpybroker.runtime.calls.steps import at_once
 from kpywire import api
 
 

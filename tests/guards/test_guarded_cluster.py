@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from access import PLAIN_MODULE
-from kpybroker.assembly.security import Security
-from kpybroker.calls.principal import Principal
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.quorum.envelopes import encoded_principal
+from kpybroker.hosts.quorum.envelopes import encoded_principal
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.node.assembly.security import Security
+from kpybroker.runtime.calls.principal import Principal
 from kpywire import api, codec, error_codes
 from kpywire.header import encode_request_header
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kpybroker import handlers
-from kpybroker.authorization.resources import Operation
-from kpybroker.guards.needs import AT_A_CONTROLLER, AT_BROKER, AT_CONTROLLER, BY_HANDLER, Reason, guard_for
+from kpybroker.machines.authorization.resources import Operation
+from kpybroker.requests import handlers
+from kpybroker.requests.guards.needs import AT_A_CONTROLLER, AT_BROKER, AT_CONTROLLER, BY_HANDLER, Reason, guard_for
 from kpywire import api
 
 

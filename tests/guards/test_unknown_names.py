@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kpybroker import handlers
+from kpybroker.requests import handlers
 from kpywire import api
 from kpywire.codec import encode
 from kpywire.errors import UnsupportedVersion

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 
 from watched import PATIENCE_S
 
-from kpybroker.sasl.plain import PlainClient
-from kpybroker.sasl.scram import SCRAM_SHA_256
-from kpybroker.sasl.scram_client import ScramClient
+from kpybroker.machines.sasl.plain import PlainClient
+from kpybroker.machines.sasl.scram import SCRAM_SHA_256
+from kpybroker.machines.sasl.scram_client import ScramClient
 from kpywire import api
 from kpywire.codec import encode
 from kpywire.header import encode_request_header

@@ -9,7 +9,7 @@ from pathlib import Path
 from watched import WatchedBroker
 
 from certificates import Authority
-from kpybroker.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 from oracle import free_port
 
 USER, PASSWORD = "alice", "a password that nobody guesses"

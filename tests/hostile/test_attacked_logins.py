@@ -34,8 +34,8 @@ from secured_broker import BOTH, ENCRYPTED, LOGIN, PASSWORD, USER, SecuredBroker
 from under_attack import UnderAttack
 from watched import PATIENCE_S, wait_until
 
-from kpybroker.io.limits import raise_open_files
-from kpybroker.sasl.plain import PlainClient
+from kpybroker.machines.sasl.plain import PlainClient
+from kpybroker.runtime.io.limits import raise_open_files
 from kpywire import api
 from kpywire.codec import decode
 from kpywire.error_codes import SASL_AUTHENTICATION_FAILED

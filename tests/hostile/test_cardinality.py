@@ -9,7 +9,7 @@ from attacker import Attacker, create_topic
 from swollen import Array, Filling, arrays, swollen
 from watched import PATIENCE_S, WatchedBroker
 
-from kpybroker.handlers import served_versions
+from kpybroker.requests.handlers import served_versions
 from kpywire import api
 from kpywire.messages.metadata import MetadataRequest
 

@@ -13,7 +13,7 @@ from secured_broker import BOTH, ENCRYPTED, LOGIN, PASSWORD, USER, SecuredBroker
 from test_attacked_logins import is_served
 from watched import PATIENCE_S, WatchedBroker, wait_until
 
-from kpybroker.sasl.plain import PlainClient
+from kpybroker.machines.sasl.plain import PlainClient
 from kpywire.messages.describe_quorum import DescribeQuorumRequest
 from kpywire.messages.metadata import MetadataRequest
 

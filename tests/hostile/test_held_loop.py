@@ -18,9 +18,9 @@ from login_crowds import handshake, token
 from secured_broker import LOGIN, SecuredBroker
 from watched import wait_until
 
-from kpybroker.handlers import controller_versions, served_versions
-from kpybroker.sasl.jaas import PLAIN_MODULE
-from kpybroker.sasl.plain import PlainClient
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE
+from kpybroker.machines.sasl.plain import PlainClient
+from kpybroker.requests.handlers import controller_versions, served_versions
 from kpywire import api, error_codes
 from kpywire.codec import decode
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest

@@ -13,8 +13,8 @@ from secured_broker import ENCRYPTED, LOGIN, SecuredBroker
 from test_attacked_logins import is_served, secured_socket, token_answer
 from watched import PATIENCE_S, WatchedBroker
 
-from kpybroker.sasl.jaas import PLAIN_MODULE
-from kpybroker.sasl.plain import PlainClient
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE
+from kpybroker.machines.sasl.plain import PlainClient
 from kpywire import api
 from kpywire.error_codes import INVALID_REQUEST, NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from kpywire.messages.api_versions import ApiVersionsRequest
@@ -32,7 +32,7 @@ MIB = 1024 * 1024
 MODULES = (
     "com.sun.security.auth.module.JndiLoginModule",
     "com.sun.security.auth.module.LdapLoginModule",
-    "kpybroker.sasl.plain.PlainServer",
+    "kpybroker.machines.sasl.plain.PlainServer",
     "os.system",
 )
 

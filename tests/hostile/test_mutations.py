@@ -14,7 +14,7 @@ from under_attack import NODE_ID, UnderAttack
 from volley import PARKED_S, Unanswered, Volley
 from watched import PATIENCE_S, WatchedBroker
 
-from kpybroker.handlers import served_versions
+from kpybroker.requests.handlers import served_versions
 from kpywire import api
 
 TOPIC = "mutations"

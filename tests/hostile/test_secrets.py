@@ -24,9 +24,9 @@ from login_crowds import handshake, metadata, play, token
 from secured_broker import LOGIN, PASSWORD, USER, SecuredBroker
 
 from kpybroker.cli import main
-from kpybroker.sasl.plain import PlainClient
-from kpybroker.sasl.scram import SCRAM_SHA_256, ClientFinal, ServerFinal
-from kpybroker.sasl.scram_client import ScramClient
+from kpybroker.machines.sasl.plain import PlainClient
+from kpybroker.machines.sasl.scram import SCRAM_SHA_256, ClientFinal, ServerFinal
+from kpybroker.machines.sasl.scram_client import ScramClient
 from kpywire.error_codes import NONE
 from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kpywire.messages.create_delegation_token import CreateDelegationTokenResponse

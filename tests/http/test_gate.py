@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.calls.principal import ANONYMOUS
-from kpybroker.http.gate import FAILURE_DELAY_S, Gate, OpenGate, credentials_in
-from kpybroker.http.request import Refused, Request
+from kpybroker.runtime.calls.principal import ANONYMOUS
+from kpybroker.runtime.http.gate import FAILURE_DELAY_S, Gate, OpenGate, credentials_in
+from kpybroker.runtime.http.request import Refused, Request
 
 OPEN = frozenset({"/live"})
 

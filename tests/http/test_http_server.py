@@ -6,9 +6,9 @@ from http import HTTPStatus
 
 import pytest
 
-from kpybroker.calls.principal import ANONYMOUS
-from kpybroker.http.request import MOST_BODY_BYTES, Answer, Request, Route
-from kpybroker.http.server import HttpServer
+from kpybroker.runtime.calls.principal import ANONYMOUS
+from kpybroker.runtime.http.request import MOST_BODY_BYTES, Answer, Request, Route
+from kpybroker.runtime.http.server import HttpServer
 
 
 async def echo(request: Request) -> Answer:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kpybroker.http.names import check_host, host_in
-from kpybroker.http.request import Refused
+from kpybroker.runtime.http.names import check_host, host_in
+from kpybroker.runtime.http.request import Refused
 
 HERE = "127.0.0.1:9404"
 

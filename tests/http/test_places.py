@@ -1,6 +1,6 @@
 """The places of the second port's connections: which one gives way to a new one, and which ones stay."""
 
-from kpybroker.http.places import GRACE_S, Phase, Place, Places
+from kpybroker.runtime.http.places import GRACE_S, Phase, Place, Places
 
 LATER_S = 10.0
 

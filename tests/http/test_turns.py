@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from kpybroker.http.request import Refused
-from kpybroker.http.turns import Turns
+from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.turns import Turns
 
 
 def test_the_last_one_that_came_is_the_next() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kpybroker.journal import (
+from kpybroker.machines.journal import (
     AppendRefused,
     BatchTooLarge,
     DecisionFailed,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kpybroker.errors import LONGEST_MESSAGE, KafkaError
-from kpybroker.journal import Effects, Journal, Prepared
+from kpybroker.machines.errors import LONGEST_MESSAGE, KafkaError
+from kpybroker.machines.journal import Effects, Journal, Prepared
 from kpywire import error_codes
 
 

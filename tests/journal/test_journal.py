@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kpybroker.journal import ProducerEpoch, Send
+from kpybroker.machines.journal import ProducerEpoch, Send
 from kpywire import error_codes
 
 

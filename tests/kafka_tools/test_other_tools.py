@@ -2,7 +2,7 @@
 
 import pytest
 
-from kpybroker.kafka_tools.__main__ import CLASSES, TOOLS, main
+from kpybroker.cli.kafka_tools.__main__ import CLASSES, TOOLS, main
 
 
 def test_an_id_is_printed_and_mistakes_end_with_one(capfd: pytest.CaptureFixture[str]) -> None:

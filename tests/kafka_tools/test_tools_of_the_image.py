@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from image_commands import BROKER, LINES, expected, line_of, numbered, options, outcome
-from kpybroker.kafka_tools.__main__ import WITH_OPTIONS, main
+from kpybroker.cli.kafka_tools.__main__ import WITH_OPTIONS, main
 from kpybroker.testing import Broker
 from release.documents.image import NOT_HERE
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kpybroker.kafka_tools.__main__ import main
+from kpybroker.cli.kafka_tools.__main__ import main
 from kpybroker.testing import Broker
 from oracle import free_port
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kpybroker.calls.pending import Pending
-from kpybroker.io.scheduler import LoopScheduler, ManualScheduler
-from kpybroker.io.worker import WorkerDied
-from kpybroker.labour import labour
-from kpybroker.labour.labour import IDLE_MS, MOST_HELD_BYTES, MOST_HELD_OF_ONE_BYTES, Labour
-from kpybroker.labour.tasks import Failed, Located, Overloaded, Search
+from kpybroker.hosts.labour import labour
+from kpybroker.hosts.labour.labour import IDLE_MS, MOST_HELD_BYTES, MOST_HELD_OF_ONE_BYTES, Labour
+from kpybroker.hosts.labour.tasks import Failed, Located, Overloaded, Search
+from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.io.scheduler import LoopScheduler, ManualScheduler
+from kpybroker.runtime.io.worker import WorkerDied
 from kpywire.record import Record, build_batch
 
 BATCH = build_batch([Record(timestamp=7, value=b"x")])

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.labour.tasks import Check, Checked, Denied, Failed, Located, Search, answer
-from kpybroker.partition.validation import BYTES_AT_ONCE, Laborious, Refused, ValidationConfig, restamp, validate
+from kpybroker.hosts.labour.tasks import Check, Checked, Denied, Failed, Located, Search, answer
+from kpybroker.machines.partition.validation import (
+    BYTES_AT_ONCE,
+    Laborious,
+    Refused,
+    ValidationConfig,
+    restamp,
+    validate,
+)
 from kpywire.batch import parse_header
 from kpywire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kpywire.record import Record, build_batch, read_batch

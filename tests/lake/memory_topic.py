@@ -6,15 +6,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from kpybroker.lake.coverage import Step
-from kpybroker.lake.generations import dead_letters_of
-from kpybroker.lake.json_values import JsonValues
-from kpybroker.lake.planning import Limits
-from kpybroker.lake.tables import Origin, Table
-from kpybroker.lake.target import Target, target_of
-from kpybroker.lake.topic import COLUMNS
-from kpybroker.lake.values import Values
-from kpybroker.lake.writing import Writer
+from kpybroker.machines.lake.coverage import Step
+from kpybroker.machines.lake.planning import Limits
+from kpybroker.pipeline.lake.generations import dead_letters_of
+from kpybroker.pipeline.lake.json_values import JsonValues
+from kpybroker.pipeline.lake.tables import Origin, Table
+from kpybroker.pipeline.lake.target import Target, target_of
+from kpybroker.pipeline.lake.topic import COLUMNS
+from kpybroker.pipeline.lake.values import Values
+from kpybroker.pipeline.lake.writing import Writer
 from kpywire.columns.schema import schema_of
 
 ID = "AAAAAAAAAAAAAAAAAAAAAA"

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kpybroker.schemas.avro_shape import MOST_DEPTH, MOST_VALUES, RECURSIVE, Shape, shape_of
-from kpybroker.schemas.errors import Unknown
+from kpybroker.machines.schemas.avro_shape import MOST_DEPTH, MOST_VALUES, RECURSIVE, Shape, shape_of
+from kpybroker.machines.schemas.errors import Unknown
 
 
 def record(name: str, *types: Any) -> dict[str, Any]:

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpybroker.lake.errors import LakeError
-from kpybroker.lake.formats import SchemaFile, values_of
-from kpybroker.lake.tables import BYTES, FACTS, OFFSET
-from kpybroker.schemas.errors import SchemaError
-from kpybroker.schemas.registry import MOST_REFERENCES, Registry
+from kpybroker.client.schemas.registry import MOST_REFERENCES, Registry
+from kpybroker.machines.schemas.errors import SchemaError
+from kpybroker.pipeline.lake.errors import LakeError
+from kpybroker.pipeline.lake.formats import SchemaFile, values_of
+from kpybroker.pipeline.lake.tables import BYTES, FACTS, OFFSET
 
 FLIGHT = {
     "type": "record",

@@ -7,10 +7,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpybroker.lake import topic as topics
-from kpybroker.lake.coverage import Lane, Step, advanced
-from kpybroker.lake.planning import Limits, plan, reached, tasks
-from kpybroker.lake.topic import Topic
+from kpybroker.machines.lake.coverage import Lane, Step, advanced
+from kpybroker.machines.lake.planning import Limits, plan, reached, tasks
+from kpybroker.pipeline.lake import topic as topics
+from kpybroker.pipeline.lake.topic import Topic
 from kpywire.columns.schema import schema_of
 
 RECORDS = 8

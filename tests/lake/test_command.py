@@ -127,7 +127,7 @@ def test_rows_behind_the_end_of_a_log_are_named_by_a_run(
     filled(broker, "behind", 1)
     table = f"delta:{tmp_path}/behind"
     lake(broker, "run", "behind", table, "--once", "-q")
-    from kpybroker.lake.topic import Topic
+    from kpybroker.pipeline.lake.topic import Topic
 
     monkeypatch.setattr(Topic, "ends", lambda _: {0: 20})
     monkeypatch.setattr(Topic, "log_ends", lambda _: {0: 20})
@@ -222,7 +222,7 @@ def test_a_place_where_nothing_can_be_written_is_one_line(broker: Broker, tmp_pa
 
 def test_without_the_extra_a_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    monkeypatch.delitem(sys.modules, "kpybroker.lake.delta", raising=False)
+    monkeypatch.delitem(sys.modules, "kpybroker.pipeline.lake.delta", raising=False)
     text = lake(None, "show", f"delta:{tmp_path}/table", code=1)
     assert text == "Error: deltalake is not installed: pip install 'kpybroker[lake]'\n"
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kpybroker.lake import following
-from kpybroker.lake.coverage import Lane
-from kpybroker.lake.planning import Limits, is_due, pending
+from kpybroker.machines.lake.coverage import Lane
+from kpybroker.machines.lake.planning import Limits, is_due, pending
+from kpybroker.pipeline.lake import following
 
 WRITE_S = 2.0
 ROWS_PER_S = 10

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from memory_topic import FORMATS, ID, MemoryTopic, target_in, writer_of, written
 
 import hostile
-from kpybroker.lake.checking import Check
-from kpybroker.lake.errors import LakeError
-from kpybroker.lake.formats import SchemaFile, values_of
-from kpybroker.lake.generations import Wish, opened
-from kpybroker.lake.tables import EPOCH, HEADERS
-from kpybroker.lake.target import Target
-from kpybroker.lake.values import sources
+from kpybroker.pipeline.lake.checking import Check
+from kpybroker.pipeline.lake.errors import LakeError
+from kpybroker.pipeline.lake.formats import SchemaFile, values_of
+from kpybroker.pipeline.lake.generations import Wish, opened
+from kpybroker.pipeline.lake.tables import EPOCH, HEADERS
+from kpybroker.pipeline.lake.target import Target
+from kpybroker.pipeline.lake.values import sources
 
 EXAMPLES = 3
 LONG_EXAMPLES = 150

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kpybroker.lake import json_values
-from kpybroker.lake.json_values import JsonValues
-from kpybroker.lake.tables import BYTES, FACTS
-from kpybroker.lake.values import Sorted
+from kpybroker.pipeline.lake import json_values
+from kpybroker.pipeline.lake.json_values import JsonValues
+from kpybroker.pipeline.lake.tables import BYTES, FACTS
+from kpybroker.pipeline.lake.values import Sorted
 
 COLUMNS = [("n", pa.int64()), ("d", pa.float64()), ("s", pa.string()), ("b", pa.bool_()), ("s__str", pa.string())]
 TABLE = pa.schema([*FACTS, *COLUMNS])

@@ -7,11 +7,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpybroker.lake.json_schema import DOUBLE, JSON, LONG, STRING, Columns, text_of, widened
-from kpybroker.lake.json_values import JsonValues, document_of
-from kpybroker.lake.naming import CONFLICT
-from kpybroker.lake.tables import BYTES, FACTS, OFFSET
-from kpybroker.lake.values import sort
+from kpybroker.machines.lake.json_schema import DOUBLE, JSON, LONG, STRING, Columns, text_of, widened
+from kpybroker.machines.lake.naming import CONFLICT
+from kpybroker.pipeline.lake.json_values import JsonValues, document_of
+from kpybroker.pipeline.lake.tables import BYTES, FACTS, OFFSET
+from kpybroker.pipeline.lake.values import sort
 
 KINDS = ["boolean", LONG, DOUBLE, STRING, JSON]
 scalars = (

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpybroker.lake.errors import LakeError
-from kpybroker.lake.formats import SchemaFile, values_of
-from kpybroker.lake.tables import BYTES, OFFSET
-from kpybroker.schemas.registry import Registry
+from kpybroker.client.schemas.registry import Registry
+from kpybroker.pipeline.lake.errors import LakeError
+from kpybroker.pipeline.lake.formats import SchemaFile, values_of
+from kpybroker.pipeline.lake.tables import BYTES, OFFSET
 
 FLIGHT = {
     "$schema": "http://json-schema.org/draft-07/schema#",

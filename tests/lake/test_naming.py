@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from memory_topic import FORMATS, ID, MemoryTopic, target_in, writer_of, written
 
 from hostile import NAMES
-from kpybroker.lake.generations import Wish, opened
-from kpybroker.lake.json_schema import MOST_COLUMNS, Columns, TooManyColumns
-from kpybroker.lake.json_values import JsonValues
-from kpybroker.lake.naming import DELTA, ICEBERG, RESERVED, Names, escaped, folded, struct_names, with_digits
-from kpybroker.lake.tables import FACTS
+from kpybroker.machines.lake.json_schema import MOST_COLUMNS, Columns, TooManyColumns
+from kpybroker.machines.lake.naming import DELTA, ICEBERG, RESERVED, Names, escaped, folded, struct_names, with_digits
+from kpybroker.pipeline.lake.generations import Wish, opened
+from kpybroker.pipeline.lake.json_values import JsonValues
+from kpybroker.pipeline.lake.tables import FACTS
 
 PLAIN = ("größe", "prénom", "住所", "naïve-key", "a.b", "$id", "@type", 'a"b', "🙂", "x" * 255)
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpybroker.lake import planning
-from kpybroker.lake.coverage import Covered, Lane, Step, advanced, is_within, of_json, ranges, to_json
-from kpybroker.lake.planning import Limits
+from kpybroker.machines.lake import planning
+from kpybroker.machines.lake.coverage import Covered, Lane, Step, advanced, is_within, of_json, ranges, to_json
+from kpybroker.machines.lake.planning import Limits
 
 logs = st.dictionaries(
     st.integers(0, 5), st.tuples(st.integers(0, 50), st.integers(0, 300)).map(lambda each: (each[0], sum(each)))

@@ -15,12 +15,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import hostile
-from kpybroker.lake.errors import LakeError
-from kpybroker.lake.formats import SchemaFile, values_of
-from kpybroker.lake.naming import with_digits
-from kpybroker.lake.tables import BYTES, OFFSET
-from kpybroker.schemas.protobuf import message_path
-from kpybroker.schemas.registry import Registry
+from kpybroker.client.schemas.protobuf import message_path
+from kpybroker.client.schemas.registry import Registry
+from kpybroker.machines.lake.naming import with_digits
+from kpybroker.pipeline.lake.errors import LakeError
+from kpybroker.pipeline.lake.formats import SchemaFile, values_of
+from kpybroker.pipeline.lake.tables import BYTES, OFFSET
 
 KINDS = {
     "double": 1,

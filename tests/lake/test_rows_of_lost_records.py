@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from memory_topic import FORMATS, ID, MemoryTopic, started, target_in, writer_of, written
 
-from kpybroker.lake import following
-from kpybroker.lake.checking import Check, as_text
-from kpybroker.lake.errors import LakeError
-from kpybroker.lake.json_values import JsonValues
-from kpybroker.lake.target import Target
+from kpybroker.pipeline.lake import following
+from kpybroker.pipeline.lake.checking import Check, as_text
+from kpybroker.pipeline.lake.errors import LakeError
+from kpybroker.pipeline.lake.json_values import JsonValues
+from kpybroker.pipeline.lake.target import Target
 
 pytestmark = pytest.mark.parametrize("kind", FORMATS)
 

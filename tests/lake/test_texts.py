@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from memory_topic import FORMATS, ID, target_in
 from test_avro_values import raw_of
 
-from kpybroker.lake.formats import SchemaFile, values_of
-from kpybroker.lake.json_values import document_of
-from kpybroker.lake.refusing import without_refused
-from kpybroker.lake.tables import BYTES, Origin
-from kpybroker.lake.texts import text_of
-from kpybroker.lake.values import sort
+from kpybroker.machines.lake.texts import text_of
+from kpybroker.pipeline.lake.formats import SchemaFile, values_of
+from kpybroker.pipeline.lake.json_values import document_of
+from kpybroker.pipeline.lake.refusing import without_refused
+from kpybroker.pipeline.lake.tables import BYTES, Origin
+from kpybroker.pipeline.lake.values import sort
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.decimals(allow_nan=False)

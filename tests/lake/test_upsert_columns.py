@@ -11,14 +11,14 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from memory_topic import FORMATS, ID, MemoryTopic, target_in, writer_of, written
 
-from kpybroker.lake.checking import Check
-from kpybroker.lake.errors import LakeError
-from kpybroker.lake.formats import SchemaFile, values_of
-from kpybroker.lake.generations import Wish, opened
-from kpybroker.lake.json_values import JsonValues
-from kpybroker.lake.tables import Origin
-from kpybroker.lake.target import Target
-from kpybroker.lake.values import Values
+from kpybroker.pipeline.lake.checking import Check
+from kpybroker.pipeline.lake.errors import LakeError
+from kpybroker.pipeline.lake.formats import SchemaFile, values_of
+from kpybroker.pipeline.lake.generations import Wish, opened
+from kpybroker.pipeline.lake.json_values import JsonValues
+from kpybroker.pipeline.lake.tables import Origin
+from kpybroker.pipeline.lake.target import Target
+from kpybroker.pipeline.lake.values import Values
 
 UPSERT = Wish(mode="upsert", values="json")
 

@@ -7,10 +7,10 @@ import pytest
 from memory_topic import FORMATS, ID, MemoryTopic, started, target_in, written
 
 from hostile import TIMES_US
-from kpybroker.lake.checking import Check
-from kpybroker.lake.json_values import JsonValues
-from kpybroker.lake.replaying import replay
-from kpybroker.lake.target import Target
+from kpybroker.pipeline.lake.checking import Check
+from kpybroker.pipeline.lake.json_values import JsonValues
+from kpybroker.pipeline.lake.replaying import replay
+from kpybroker.pipeline.lake.target import Target
 
 YEARS_US = range(-62_135_596_800_000_000, 253_402_300_800_000_000)
 

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 from memory_topic import FORMATS, ID, Content, MemoryTopic, made, started, target_in, writer_of, written
 
-from kpybroker.lake.checking import Check, as_text
-from kpybroker.lake.coverage import Covered
-from kpybroker.lake.errors import LakeError, NotCommitted, TableChanged
-from kpybroker.lake.formats import SchemaFile, values_of
-from kpybroker.lake.generations import Wish, opened, origin_for
-from kpybroker.lake.json_values import JsonValues
-from kpybroker.lake.replaying import replay
-from kpybroker.lake.tables import EPOCH, FACTS, HEADERS, OFFSET, Origin, Table
-from kpybroker.lake.target import Target, target_of
+from kpybroker.machines.lake.coverage import Covered
+from kpybroker.pipeline.lake.checking import Check, as_text
+from kpybroker.pipeline.lake.errors import LakeError, NotCommitted, TableChanged
+from kpybroker.pipeline.lake.formats import SchemaFile, values_of
+from kpybroker.pipeline.lake.generations import Wish, opened, origin_for
+from kpybroker.pipeline.lake.json_values import JsonValues
+from kpybroker.pipeline.lake.replaying import replay
+from kpybroker.pipeline.lake.tables import EPOCH, FACTS, HEADERS, OFFSET, Origin, Table
+from kpybroker.pipeline.lake.target import Target, target_of
 
 pytestmark = pytest.mark.parametrize("kind", FORMATS)
 

@@ -11,12 +11,12 @@ from urllib.request import urlopen
 import pytest
 from test_lender import Lending
 
-from kpybroker.leases.manifest import Wish
-from kpybroker.scan import reading
-from kpybroker.scan.borrowing import SecondPort, borrow
-from kpybroker.scan.errors import ScanError
-from kpybroker.scan.files import FileTransport
-from kpybroker.scan.ranges import Range, Wanted
+from kpybroker.machines.lease_manifest import Wish
+from kpybroker.machines.scan.errors import ScanError
+from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.pipeline.scan import reading
+from kpybroker.pipeline.scan.borrowing import SecondPort, borrow
+from kpybroker.pipeline.scan.files import FileTransport
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kpybroker.leases.leases import MOST_LEASES, MOST_SEGMENTS, Leases, TooManyLeases
-from kpybroker.leases.manifest import AbortedSpan, Manifest, PartitionManifest, from_json, to_json
+from kpybroker.hosts.leases.leases import MOST_LEASES, MOST_SEGMENTS, Leases, TooManyLeases
+from kpybroker.machines.lease_manifest import AbortedSpan, Manifest, PartitionManifest, from_json, to_json
 from kpystorage.lending import LentSegment
 
 SEGMENT = LentSegment(0, 10, "/d/t-0/a.log", "/d/t-0/a.index", 500, 7)

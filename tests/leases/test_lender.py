@@ -12,13 +12,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from running_node import RunningNode
 
 from kpybroker.client.client import Client
-from kpybroker.leases.lender import Lender
-from kpybroker.leases.manifest import Manifest, Wish
-from kpybroker.scan import reading
-from kpybroker.scan.errors import OffsetsLost, ScanError
-from kpybroker.scan.fetching import FetchTransport
-from kpybroker.scan.files import FileTransport
-from kpybroker.scan.ranges import Range, Wanted
+from kpybroker.hosts.leases.lender import Lender
+from kpybroker.machines.lease_manifest import Manifest, Wish
+from kpybroker.machines.scan.errors import OffsetsLost, ScanError
+from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.pipeline.scan import reading
+from kpybroker.pipeline.scan.fetching import FetchTransport
+from kpybroker.pipeline.scan.files import FileTransport
 from waiting import eventually
 
 RECORDS = 3_000

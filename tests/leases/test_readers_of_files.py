@@ -9,13 +9,13 @@ import pytest
 from test_lender import Lending
 
 from kpybroker.client.client import Client, Spot
-from kpybroker.scan import files_first, lent_files
-from kpybroker.scan.borrowing import SecondPort
-from kpybroker.scan.errors import BadOption, NotLentYet, ScanError
-from kpybroker.scan.fetching import FetchTransport
-from kpybroker.scan.files import FileTransport
-from kpybroker.scan.lent_files import port_of
-from kpybroker.scan.options import for_batch, for_stream, read_options
+from kpybroker.machines.scan.errors import BadOption, NotLentYet, ScanError
+from kpybroker.machines.scan.options import for_batch, for_stream, read_options
+from kpybroker.pipeline.scan import files_first, lent_files
+from kpybroker.pipeline.scan.borrowing import SecondPort
+from kpybroker.pipeline.scan.fetching import FetchTransport
+from kpybroker.pipeline.scan.files import FileTransport
+from kpybroker.pipeline.scan.lent_files import port_of
 from kpybroker.spark import one_line
 from kpybroker.spark.reader import Reader
 from kpybroker.spark.stream_reader import StreamReader

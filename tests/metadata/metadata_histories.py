@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import BROKER_RESOURCE, KRAFT_VERSION, TOPIC_RESOURCE, MetadataImage
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import BROKER_RESOURCE, KRAFT_VERSION, TOPIC_RESOURCE, MetadataImage
 from kpywire.metadata_records.abort_transaction_record import AbortTransactionRecord
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kpybroker.metadata.absences import Absences
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.metadata.loader import Loader
+from kpybroker.machines.metadata.absences import Absences
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.loader import Loader
 from kpywire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
 from kpywire.metadata_records.register_broker_record import RegisterBrokerRecord
 from kpywire.metadata_records.unregister_broker_record import UnregisterBrokerRecord

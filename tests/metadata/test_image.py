@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from metadata_histories import apply_all, histories
 
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import TOPIC_RESOURCE, InvalidMetadata, MetadataImage
-from kpybroker.metadata.topic import MIGRATING_DIRECTORY, Partition
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import TOPIC_RESOURCE, InvalidMetadata, MetadataImage
+from kpybroker.machines.metadata.topic import MIGRATING_DIRECTORY, Partition
 from kpywire.metadata_records.abort_transaction_record import AbortTransactionRecord
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from kpywire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord

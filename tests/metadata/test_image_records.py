@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from metadata_histories import apply_all, histories
 
-from kpybroker.metadata.image import image_of
-from kpybroker.metadata.image_records import image_records, record_version
+from kpybroker.machines.metadata.image import image_of
+from kpybroker.machines.metadata.image_records import image_records, record_version
 from kpywire.metadata_records import decode_record, encode_record
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord

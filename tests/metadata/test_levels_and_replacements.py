@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.features import default_level
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.metadata.metadata_version import fetch_request_version, partition_record_version
-from kpybroker.metadata.replacement import replace
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.features import default_level
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.metadata_version import fetch_request_version, partition_record_version
+from kpybroker.machines.metadata.replacement import replace
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 from kpywire.metadata_records.producer_ids_record import ProducerIdsRecord

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.metadata.loader import Loader
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.loader import Loader
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from kpywire.metadata_records.end_transaction_record import EndTransactionRecord
 from kpywire.metadata_records.no_op_record import NoOpRecord

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kpybroker.metadata import features, metadata_version
-from kpybroker.metadata.features import SUPPORTED
-from kpybroker.metadata.topic_name import may_collide, reason_invalid, unify_collisions
+from kpybroker.machines.metadata import features, metadata_version
+from kpybroker.machines.metadata.features import SUPPORTED
+from kpybroker.machines.metadata.topic_name import may_collide, reason_invalid, unify_collisions
 from oracle import compile_java, java
 
 NAMES = ["", ".", "..", "a b", "a/b", "é", "x" * 249, "x" * 250, "ok-1._", "__consumer_offsets", "a.b", "a_b", "日本"]

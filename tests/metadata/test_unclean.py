@@ -2,10 +2,10 @@
 
 import pytest
 
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.metadata.topic import NO_LEADER
-from kpybroker.metadata.unclean import unclean_elections
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.topic import NO_LEADER
+from kpybroker.machines.metadata.unclean import unclean_elections
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.topic_record import TopicRecord

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.calls.steps import at_once
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.metadata.topic import Partition
-from kpybroker.metadata.units import units_of
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.topic import Partition
+from kpybroker.machines.metadata.units import units_of
+from kpybroker.runtime.calls.steps import at_once
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.end_transaction_record import EndTransactionRecord

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from group_requests import joining
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.dispatching.served import Intercept
-from kpybroker.node import Node
+from kpybroker.node.node import Node
+from kpybroker.requests.dispatching.served import Intercept
 from kpybroker.testing.clock import ControlledScheduler
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes

@@ -3,8 +3,8 @@
 from scraped_node import scraped_node
 
 from admin_requests import acl, acl_filter
-from kpybroker.authorization.resources import Operation, ResourceType
-from kpybroker.calls.principal import Principal
+from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.runtime.calls.principal import Principal
 from kpywire.messages.create_acls import CreateAclsRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from raw_client import RawClient

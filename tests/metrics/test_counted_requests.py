@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from scraped_node import ScrapedNode, fetch_of, scraped_node
 
-from kpybroker.counters import ApiCounters
+from kpybroker.runtime.counters import ApiCounters
 from kpywire import api
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

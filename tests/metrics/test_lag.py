@@ -6,7 +6,7 @@ import pytest
 from scraped_node import NEW_SESSION, Scrape, ScrapedNode, commit, fetch_of, scraped_node
 
 from group_requests import beating, coordinator_ready
-from kpybroker.metrics.readers import IDLE_MS, UNNAMED, name_of
+from kpybroker.monitoring.metrics.readers import IDLE_MS, UNNAMED, name_of
 from kpywire import error_codes
 from raw_client import RawClient
 from raw_requests import append, create

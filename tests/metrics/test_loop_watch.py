@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from scraped_node import ScrapedNode
 
-from kpybroker.counters import UNCOUNTED, ApiCounters
-from kpybroker.dispatching.dispatcher import SLOW_NS
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.metrics.loop_watch import EVERY_MS, LoopWatch
-from kpybroker.metrics.window import quantiles_ms
-from kpybroker.server.complaints import Complaints
+from kpybroker.monitoring.metrics.loop_watch import EVERY_MS, LoopWatch
+from kpybroker.monitoring.metrics.window import quantiles_ms
+from kpybroker.requests.dispatching.dispatcher import SLOW_NS
+from kpybroker.requests.server.complaints import Complaints
+from kpybroker.runtime.counters import UNCOUNTED, ApiCounters
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from raw_client import RawClient
 from waiting import eventually

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from scraped_node import Scrape, scraped_node
 
-from kpybroker.metrics.telemetry import MOST_LABEL_NAMES
+from kpybroker.monitoring.metrics.telemetry import MOST_LABEL_NAMES
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest

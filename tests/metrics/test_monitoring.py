@@ -8,11 +8,11 @@ import pytest
 from scraped_node import scraped_node
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
-from kpybroker.http.server import HttpServer
-from kpybroker.metrics import monitoring
-from kpybroker.metrics.pages import Pages
-from kpybroker.quorum.recovery import StartRefused
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.monitoring.metrics import monitoring
+from kpybroker.monitoring.metrics.pages import Pages
+from kpybroker.runtime.http.server import HttpServer
 from oracle import has_ipv6_loopback
 
 

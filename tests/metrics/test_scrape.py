@@ -9,8 +9,8 @@ import pytest
 from scraped_node import NEW_SESSION, Scrape, ScrapedNode, commit, documented_names, fetch_of, scraped_node
 
 from kpybroker.config.own_configs import METRIC_DIALECTS, METRIC_LABELS
-from kpybroker.metrics.partitions import REPLICAS_PER_SLICE, PartitionTables
-from kpybroker.metrics.table import DIALECTS
+from kpybroker.monitoring.metrics.partitions import REPLICAS_PER_SLICE, PartitionTables
+from kpybroker.monitoring.metrics.table import DIALECTS
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.metadata import MetadataRequest

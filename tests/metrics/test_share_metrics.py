@@ -7,7 +7,7 @@ from scraped_node import Scrape, ScrapedNode, scraped_node
 
 from kpybroker.client.client import Client
 from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareMember
-from kpybroker.serving.share.metrics import GroupReads, ShareMetrics
+from kpybroker.requests.serving.share.metrics import GroupReads, ShareMetrics
 from kpywire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,

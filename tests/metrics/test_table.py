@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from scraped_node import Scrape
 
-from kpybroker.metrics.table import (
+from kpybroker.monitoring.metrics.table import (
     COUNTER,
     GAUGE,
     KAFKA_EXPORTER,

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.metadata.chosen_levels import choose_levels
-from kpybroker.node import Node
-from kpybroker.quorum.formatter import Formatting, format_directories
+from kpybroker.hosts.quorum.formatter import Formatting, format_directories
+from kpybroker.machines.metadata.chosen_levels import choose_levels
+from kpybroker.node.node import Node
 from kpybroker.testing import Broker
 from kpystorage.disk import Disk
 from kpystorage.real_disk import RealDisk

@@ -5,8 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.counters import BUCKETS
-from kpybroker.metrics.window import QUANTILES, SLICES, Window, Windows, quantiles_ms, quantiles_of
+from kpybroker.monitoring.metrics.window import QUANTILES, SLICES, Window, Windows, quantiles_ms, quantiles_of
+from kpybroker.runtime.counters import BUCKETS
 
 times_ns = st.lists(st.integers(0, 10**13), min_size=1, max_size=200)
 

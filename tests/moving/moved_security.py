@@ -8,9 +8,9 @@ from kpybroker.client.client import Client, Settings
 from kpybroker.client.connection import Unreachable
 from kpybroker.client.protection import Protection
 from kpybroker.client.security import security_of
-from kpybroker.errors import KafkaError
-from kpybroker.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
-from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
+from kpybroker.machines.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512
 from oracle import BrokerProcess
 from oracle.process import HOST
 from waiting import becomes, eventually

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from contents import COMPACTED, Contents, differences, look
 from filling import CODECS, DELETED, create_topics, fill
 
-from kpybroker.audit import mapping
 from kpybroker.cli import main
 from kpybroker.cli.checking import check_directories
+from kpybroker.pipeline.audit import mapping
 from kpystorage.checking.findings import DAMAGE, Finding
 from kpywire import error_codes
 from kpywire.batch import batch_headers

@@ -8,7 +8,7 @@ from moved_security import PROPERTIES, Moved
 from tenant import Tenant
 
 from kpybroker.client.client import Client
-from kpybroker.metadata.creator import creator_in, mark_of
+from kpybroker.machines.metadata.creator import creator_in, mark_of
 from kpywire.error_codes import POLICY_VIOLATION
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oracle import ApacheKafka, BrokerProcess, free_port

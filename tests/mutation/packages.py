@@ -37,21 +37,26 @@ def _modules(folder: str, *names: str) -> tuple[str, ...]:
 
 
 PACKAGES: Final[dict[str, Package]] = {
-    "share": Package(("kpybroker/share",), ("share",)),
-    "share_coordinator": Package(("kpybroker/share_coordinator",), ("share_coordinator",)),
-    "quotas": Package(("kpybroker/quotas",), ("quotas",)),
-    "controller": Package(("kpybroker/controller",), ("controller", "transcripts")),
-    "fetch": Package(("kpybroker/fetch",), ("fetch",)),
+    "share": Package(("kpybroker/machines/share",), ("share",)),
+    "share_coordinator": Package(("kpybroker/machines/share_coordinator",), ("share_coordinator",)),
+    "quotas": Package(("kpybroker/machines/quotas",), ("quotas",)),
+    "controller": Package(("kpybroker/machines/controller",), ("controller", "transcripts")),
+    "fetch": Package(("kpybroker/machines/fetch",), ("fetch",)),
     "coordination": Package(
-        ("kpybroker/coordination",), ("coordination", "share_coordinator", "groups/test_topic_view.py", "transactions")
+        ("kpybroker/machines/coordination",),
+        ("coordination", "share_coordinator", "groups/test_topic_view.py", "transactions"),
     ),
-    "telemetry": Package(("kpybroker/telemetry",), ("telemetry",)),
-    "partition": Package(("kpybroker/partition", "kpybroker/replicas/fetcher.py"), ("partition", "replication")),
-    "authorization": Package(("kpybroker/authorization",), ("authorization", "controller/test_acls_beside_kafka.py")),
-    "sasl": Package(("kpybroker/sasl",), ("sasl", "oauth/test_access_tokens.py")),
+    "telemetry": Package(("kpybroker/machines/telemetry",), ("telemetry",)),
+    "partition": Package(
+        ("kpybroker/machines/partition", "kpybroker/machines/replica_fetcher.py"), ("partition", "replication")
+    ),
+    "authorization": Package(
+        ("kpybroker/machines/authorization",), ("authorization", "controller/test_acls_beside_kafka.py")
+    ),
+    "sasl": Package(("kpybroker/machines/sasl",), ("sasl", "oauth/test_access_tokens.py")),
     "scan": Package(
         _modules(
-            "kpybroker/scan",
+            "kpybroker/pipeline/scan",
             *("admission", "bounds", "columns", "errors", "filter_text", "filters", "given_options", "options"),
             *("planning", "pruning", "ranges", "stream_offsets", "topics"),
         ),
@@ -59,22 +64,22 @@ PACKAGES: Final[dict[str, Package]] = {
     ),
     "lake": Package(
         (
-            *_modules("kpybroker/lake", "coverage", "json_schema", "naming", "planning", "texts"),
-            "kpybroker/schemas/avro_shape.py",
+            *_modules("kpybroker/pipeline/lake", "coverage", "json_schema", "naming", "planning", "texts"),
+            "kpybroker/machines/schemas/avro_shape.py",
         ),
         tuple(
             f"lake/test_{name}.py"
             for name in ("planning", "naming", "texts", "json_schema", "json_columns", "avro_values", "avro_shape")
         ),
     ),
-    "groups": Package(("kpybroker/groups",), ("groups",)),
-    "journal": Package(("kpybroker/journal.py", "kpybroker/errors.py"), ("journal",)),
-    "metadata": Package(("kpybroker/metadata",), ("metadata", "groups/test_topic_view.py", "controller")),
-    "raft": Package(("kpybroker/raft",), ("raft",)),
-    "transactions": Package(("kpybroker/transactions",), ("transactions",)),
+    "groups": Package(("kpybroker/machines/groups",), ("groups",)),
+    "journal": Package(("kpybroker/machines/journal.py", "kpybroker/machines/errors.py"), ("journal",)),
+    "metadata": Package(("kpybroker/machines/metadata",), ("metadata", "groups/test_topic_view.py", "controller")),
+    "raft": Package(("kpybroker/machines/raft",), ("raft",)),
+    "transactions": Package(("kpybroker/machines/transactions",), ("transactions",)),
     "audit": Package(
         _modules(
-            "kpybroker/audit",
+            "kpybroker/pipeline/audit",
             *("findings", "groups", "joining", "kept", "keys", "mirror", "records", "replicas", "running", "sources"),
             *("stretch", "tables", "walk", "windows"),
         ),
@@ -90,23 +95,23 @@ PACKAGES: Final[dict[str, Package]] = {
         ),
     ),
     "console": Package(
-        ("kpybroker/console/views",),
+        ("kpybroker/machines/console",),
         tuple(f"console/test_{name}.py" for name in ("views", "verdicts", "rows_of_pages", "contents")),
     ),
     "zookeeper": Package(
         (
-            "kpybroker/zookeeper/controller",
-            "kpybroker/zookeeper/migration",
-            "kpybroker/zookeeper/tree",
-            "kpybroker/zookeeper/view/progress.py",
-            *_modules("kpybroker/zookeeper/controlling", "topics", "words"),
+            "kpybroker/machines/zookeeper/controller",
+            "kpybroker/machines/zookeeper/migration",
+            "kpybroker/machines/zookeeper/tree",
+            "kpybroker/machines/zookeeper/progress.py",
+            *_modules("kpybroker/hosts/zookeeper/controller", "topics", "words"),
             *_modules(
-                "kpybroker/zookeeper/broker",
+                "kpybroker/hosts/zookeeper/broker",
                 *("acl_requests", "apis", "client_configs", "controller_requests", "protection_records"),
                 *("token_requests", "translation", "two_controllers"),
             ),
             *_modules(
-                "kpybroker/zookeeper/client",
+                "kpybroker/hosts/zookeeper/client",
                 *("addresses", "digest_md5", "error_codes", "frames", "jaas_file", "jute", "operations", "session"),
                 "watches",
             ),

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from kpybroker.sasl import scram
-from kpybroker.sasl.exchange import AuthenticationFailed, ServerExchange
-from kpybroker.sasl.plain import PlainServer
-from kpybroker.sasl.scram_server import ScramLogin, ScramServer
+from kpybroker.machines.sasl import scram
+from kpybroker.machines.sasl.exchange import AuthenticationFailed, ServerExchange
+from kpybroker.machines.sasl.plain import PlainServer
+from kpybroker.machines.sasl.scram_server import ScramLogin, ScramServer
 from kpywire import api, codec, error_codes
 from kpywire.header import RequestHeader, decode_request_header, encode_response_header
 from kpywire.messages.api_versions import ApiVersion, ApiVersionsResponse

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kpybroker.server import outgoing
-from kpybroker.server.outgoing import NobodyListens, Outgoing
+from kpybroker.hosts.network import outgoing
+from kpybroker.hosts.network.outgoing import NobodyListens, Outgoing
 
 
 def attempt(monkeypatch: pytest.MonkeyPatch, addresses: list[str], *, silent: str = "", listens: str = "") -> str:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from played_sasl_server import PASSWORD, USER, SaslServer, answered
 
-from kpybroker.assembly.connecting import account_of
 from kpybroker.config.between_nodes import Credentials
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.network.patience import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, PatientConnect
-from kpybroker.network.peer import Peer, Unanswered
-from kpybroker.network.sessions import LATEST, LoginConnect
-from kpybroker.server.outgoing import NobodyListens, Unprotected
+from kpybroker.hosts.network.outgoing import NobodyListens, Unprotected
+from kpybroker.hosts.network.patience import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, PatientConnect
+from kpybroker.hosts.network.peer import Peer, Unanswered
+from kpybroker.hosts.network.sessions import LATEST, LoginConnect
+from kpybroker.node.assembly.connecting import account_of
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import api
 from kpywire.header import decode_request_header
 from kpywire.messages.api_versions import ApiVersionsResponse

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from played_sasl_server import PASSWORD, SERVED, USER, SaslServer, answered
 
-from kpybroker.assembly.connecting import account_of
 from kpybroker.config.between_nodes import Credentials
-from kpybroker.network.login import MOST_MESSAGES, Login, LoginFailed
+from kpybroker.hosts.network.login import MOST_MESSAGES, Login, LoginFailed
+from kpybroker.node.assembly.connecting import account_of
 from kpywire import api, error_codes
 from kpywire.header import decode_request_header
 from kpywire.messages.api_versions import ApiVersionsResponse

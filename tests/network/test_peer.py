@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kpybroker.io.scheduler import LoopScheduler, ManualScheduler
-from kpybroker.network.nodes import Nodes
-from kpybroker.network.peer import Peer, Unanswered
-from kpybroker.network.peers import Peers, connect_over
-from kpybroker.server.outgoing import Outgoing
+from kpybroker.hosts.network.nodes import Nodes
+from kpybroker.hosts.network.outgoing import Outgoing
+from kpybroker.hosts.network.peer import Peer, Unanswered
+from kpybroker.hosts.network.peers import Peers, connect_over
+from kpybroker.runtime.io.scheduler import LoopScheduler, ManualScheduler
 from kpybroker.testing import AsyncBroker
 from kpywire import api, codec, error_codes
 from kpywire.header import decode_request_header, encode_response_header

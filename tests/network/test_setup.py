@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kpybroker.assembly.platform import Simulated
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.metadata.chosen_levels import choose_levels
-from kpybroker.network.setup import SPREAD, TimedConnect
-from kpybroker.node import Node
-from kpybroker.quorum.formatter import Formatting, format_directories
+from kpybroker.hosts.network.setup import SPREAD, TimedConnect
+from kpybroker.hosts.quorum.formatter import Formatting, format_directories
+from kpybroker.machines.metadata.chosen_levels import choose_levels
+from kpybroker.node.assembly.platform import Simulated
+from kpybroker.node.node import Node
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpystorage.memory_disk import MemoryDisk
 
 PATIENCE_S = 60

@@ -10,11 +10,11 @@ import pytest
 
 from certificates import Authority, Certificate
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.io.event_loop import new_event_loop
-from kpybroker.network.peers import connect_over
-from kpybroker.network.tls_stream import ClientContext, tls_stream
-from kpybroker.server.outgoing import NobodyListens, Unprotected
-from kpybroker.tls.settings import TlsError
+from kpybroker.hosts.network.outgoing import NobodyListens, Unprotected
+from kpybroker.hosts.network.peers import connect_over
+from kpybroker.hosts.network.tls_stream import ClientContext, tls_stream
+from kpybroker.runtime.io.event_loop import new_event_loop
+from kpybroker.security.tls.settings import TlsError
 from oracle import free_port
 
 FRAME = b"\0\0\0\x05hello"

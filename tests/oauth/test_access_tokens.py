@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.oauth.access_tokens import AccessToken, KeptToken, new_token, read_claims
-from kpybroker.oauth.fetching import FetchFailed
-from kpybroker.oauth.grants import ClientCredentials
-from kpybroker.oauth.missing_keys import AGAIN_AFTER_MS, LONGEST_ID, MOST_IDS, MissingKeys
-from kpybroker.oauth.token_login import (
+from kpybroker.security.oauth.access_tokens import AccessToken, KeptToken, new_token, read_claims
+from kpybroker.security.oauth.fetching import FetchFailed
+from kpybroker.security.oauth.grants import ClientCredentials
+from kpybroker.security.oauth.missing_keys import AGAIN_AFTER_MS, LONGEST_ID, MOST_IDS, MissingKeys
+from kpybroker.security.oauth.token_login import (
     CLIENT_ID,
     CLIENT_SECRET,
     HANDLER,

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from joserfc.jwk import ECKey, RSAKey
 
-from kpybroker.oauth.access_tokens import new_token
-from kpybroker.oauth.assertions import ALGORITHM, FILE, ISSUER, KEY_FILE, PASSPHRASE, PREFIX, TEMPLATE
-from kpybroker.oauth.fetching import FetchFailed
-from kpybroker.oauth.token_login import (
+from kpybroker.security.oauth.access_tokens import new_token
+from kpybroker.security.oauth.assertions import ALGORITHM, FILE, ISSUER, KEY_FILE, PASSPHRASE, PREFIX, TEMPLATE
+from kpybroker.security.oauth.fetching import FetchFailed
+from kpybroker.security.oauth.token_login import (
     BEARER_RETRIEVER,
     CLIENT_ID,
     CLIENT_SECRET,

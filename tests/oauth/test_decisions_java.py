@@ -18,11 +18,11 @@ import pytest
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
 
-from kpybroker.oauth import signed_tokens
-from kpybroker.oauth.claims import ClaimRules
-from kpybroker.oauth.key_set import PublicKey, read_key_set
-from kpybroker.sasl import unsecured_tokens
-from kpybroker.sasl.oauthbearer import LONGEST_MS, TokenRefused
+from kpybroker.machines.sasl import unsecured_tokens
+from kpybroker.machines.sasl.oauthbearer import LONGEST_MS, TokenRefused
+from kpybroker.security.oauth import signed_tokens
+from kpybroker.security.oauth.claims import ClaimRules
+from kpybroker.security.oauth.key_set import PublicKey, read_key_set
 from oracle.asked import AskedOracle
 
 pytestmark = [pytest.mark.java, pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")]

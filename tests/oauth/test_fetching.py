@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from certificates import Authority
-from kpybroker.oauth import fetching
-from kpybroker.oauth.access_tokens import context_of
-from kpybroker.oauth.endpoints import ALLOWED_URLS, BadUrl, check_allowed, parse_endpoint
-from kpybroker.oauth.fetching import LARGEST_BYTES, FetchFailed, Limits, fetch, retrying
+from kpybroker.security.oauth import fetching
+from kpybroker.security.oauth.access_tokens import context_of
+from kpybroker.security.oauth.endpoints import ALLOWED_URLS, BadUrl, check_allowed, parse_endpoint
+from kpybroker.security.oauth.fetching import LARGEST_BYTES, FetchFailed, Limits, fetch, retrying
 from kpybroker.testing.oidc import JWKS, OidcProvider
 
 NAME = "sasl.oauthbearer.jwks.endpoint.url"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kpybroker.assembly import node_tokens
-from kpybroker.assembly.node_tokens import AGAIN_AFTER_MS, NodeToken
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.oauth.fetching import FetchFailed
-from kpybroker.oauth.token_login import TOKEN_URL, TokenLogin, read_token_login
+from kpybroker.node.assembly import node_tokens
+from kpybroker.node.assembly.node_tokens import AGAIN_AFTER_MS, NodeToken
+from kpybroker.runtime.io.scheduler import ManualScheduler
+from kpybroker.security.oauth.fetching import FetchFailed
+from kpybroker.security.oauth.token_login import TOKEN_URL, TokenLogin, read_token_login
 
 
 def write_token(file: Path, user: str) -> None:

@@ -7,10 +7,10 @@ import pytest
 from joserfc.jwk import ECKey, OctKey, RSAKey
 from joserfc.jws import serialize_compact
 
-from kpybroker.oauth.claims import ClaimRules, Claims, read_object
-from kpybroker.oauth.key_set import BrokenKeySet, read_key_set
-from kpybroker.oauth.signed_tokens import validate
-from kpybroker.sasl.oauthbearer import LONGEST_MS, Token, TokenRefused
+from kpybroker.machines.sasl.oauthbearer import LONGEST_MS, Token, TokenRefused
+from kpybroker.security.oauth.claims import ClaimRules, Claims, read_object
+from kpybroker.security.oauth.key_set import BrokenKeySet, read_key_set
+from kpybroker.security.oauth.signed_tokens import validate
 
 NOW_MS = 1_700_000_000_000
 NOW_S = NOW_MS // 1000

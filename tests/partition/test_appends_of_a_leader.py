@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from test_transactional_leader import CONFIG, NOW_MS, PRODUCER, batch, new_leader, verify
 
-from kpybroker.errors import KafkaError
-from kpybroker.partition.in_sync import PartitionState
-from kpybroker.partition.leader import Appended, Leader
-from kpybroker.partition.validation import ValidationConfig, validate
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.partition.in_sync import PartitionState
+from kpybroker.machines.partition.leader import Appended, Leader
+from kpybroker.machines.partition.validation import ValidationConfig, validate
 from kpystorage.errors import OutOfOrderSequence
 from kpywire import error_codes
 from kpywire.batch import LOG_APPEND_TIME, parse_header

@@ -3,7 +3,7 @@
 import pytest
 from test_validation import NOW, accept, batch_of, changed, refusal
 
-from kpybroker.partition.validation import (
+from kpybroker.machines.partition.validation import (
     BYTES_AT_ONCE,
     RECORDS_AT_ONCE,
     Laborious,

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 from test_leader_in_sync import EPOCHS, LAG_MS, append, broker, open_leader
 
-from kpybroker.errors import KafkaError
-from kpybroker.partition.in_sync import IsrChange, PartitionState, Rules
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.partition.in_sync import IsrChange, PartitionState, Rules
 from kpywire import error_codes
 from oracle.asked import AskedOracle
 from oracle.recorded import Asked, Play

@@ -10,10 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kpybroker.errors import KafkaError
-from kpybroker.partition.in_sync import FetchClock, IsrChange, PartitionState, Rules
-from kpybroker.partition.leader import Leader, Noted
-from kpybroker.partition.validation import ValidationConfig
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.partition.in_sync import FetchClock, IsrChange, PartitionState, Rules
+from kpybroker.machines.partition.leader import Leader, Noted
+from kpybroker.machines.partition.validation import ValidationConfig
 from kpystorage.directory import LogDirectory
 from kpystorage.log_config import LogConfig
 from kpystorage.memory_disk import MemoryDisk

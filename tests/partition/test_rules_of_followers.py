@@ -8,9 +8,9 @@ import pytest
 from test_leader_in_sync import open_leader
 from test_transactional_leader import new_leader
 
-from kpybroker.errors import KafkaError
-from kpybroker.partition.in_sync import FetchClock, FollowerState, Rules
-from kpybroker.partition.verification import Verifications
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.partition.in_sync import FetchClock, FollowerState, Rules
+from kpybroker.machines.partition.verification import Verifications
 from kpystorage.errors import InvalidTxnState
 from kpystorage.log_offset import LogOffset
 from kpywire import error_codes

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.errors import KafkaError
-from kpybroker.partition.in_sync import PartitionState
-from kpybroker.partition.leader import Leader, Marker
-from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED
-from kpybroker.partition.validation import ValidationConfig
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.partition.in_sync import PartitionState
+from kpybroker.machines.partition.leader import Leader, Marker
+from kpybroker.machines.partition.role import READ_COMMITTED, READ_UNCOMMITTED
+from kpybroker.machines.partition.validation import ValidationConfig
 from kpystorage.directory import LogDirectory
 from kpystorage.errors import (
     InvalidProducerEpoch,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.errors import KafkaError
-from kpybroker.partition.validation import Refused, ValidationConfig, sole_batch, validate
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.partition.validation import Refused, ValidationConfig, sole_batch, validate
 from kpywire import error_codes
 from kpywire.batch import CRC_POSITION, LOG_APPEND_TIME, BatchHeader, check_crc, parse_header, placed
 from kpywire.crc import crc32c

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kpybroker.partition.validation import Refused, ValidationConfig, sole_batch, validate
+from kpybroker.machines.partition.validation import Refused, ValidationConfig, sole_batch, validate
 from kpywire import error_codes
 from kpywire.batch import (
     ATTRIBUTES_POSITION,

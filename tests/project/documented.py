@@ -14,8 +14,8 @@ from kpybroker.client.client_configs import PROPERTIES
 from kpybroker.config.authorizer_configs import OF_OWN_ZOOKEEPER
 from kpybroker.config.broker import KNOWN
 from kpybroker.config.synonyms import base_of_listener_config
-from kpybroker.scan import options as of_scans
-from kpybroker.sink import options as of_sinks
+from kpybroker.machines.scan import options as of_scans
+from kpybroker.pipeline.sink import options as of_sinks
 
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"""\.option\("([^"]+)"|^ +"(kafka\.[\w.]+)":""", re.MULTILINE)

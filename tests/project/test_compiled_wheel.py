@@ -77,7 +77,7 @@ PATIENCE_S = 1800
 TESTERS = ("pytest", "pytest-rerunfailures", "pytest-timeout", "hypothesis", "cryptography", "kafka-python")
 """The packages that the tests of the modules need in an environment of another Python."""
 A_TEST_OF_THE_FORM = """
-from kpybroker.partition import leader, validation
+from kpybroker.machines.partition import leader, validation
 from kpywire import walk
 
 def test_the_modules_under_test_are_compiled():

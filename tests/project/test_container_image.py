@@ -20,7 +20,7 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.waiting_utils import wait_for_logs
 
 from fake_engine import fake_engine
-from kpybroker.kafka_tools.__main__ import TOOLS
+from kpybroker.cli.kafka_tools.__main__ import TOOLS
 
 
 @pytest.fixture

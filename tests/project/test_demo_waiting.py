@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from sources import ROOT
 
-from kpybroker.demo.progress import bar, waiting
+from kpybroker.pipeline.demo.progress import bar, waiting
 
 IVY = (
     ":: resolving dependencies :: org.apache.spark#spark-submit-parent;1.0\n"

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from kpybroker.handlers import SERVED
-from kpybroker.metadata import metadata_version
-from kpybroker.metadata.features import SUPPORTED
+from kpybroker.machines.metadata import metadata_version
+from kpybroker.machines.metadata.features import SUPPORTED
+from kpybroker.requests.handlers import SERVED
 from kpywire.api import API_KEYS
 from tests.project.sources import ROOT
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sources import ROOT, SHIPPED, project_files, python_files, relative, tree_of
 
-from kpybroker.handlers import NOT_YET, OF_ZOOKEEPER_MODE, SERVED
+from kpybroker.requests.handlers import NOT_YET, OF_ZOOKEEPER_MODE, SERVED
 from kpywire.api import API_KEYS
 from release.documents import kips
 from release.documents.__main__ import PAGES

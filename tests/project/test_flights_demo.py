@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from sources import ROOT
 
-from kpybroker.demo.dataset import DAY_MS, Flight, Sums, by_day, flights
-from kpybroker.demo.story import verdict
+from kpybroker.pipeline.demo.dataset import DAY_MS, Flight, Sums, by_day, flights
+from kpybroker.pipeline.demo.story import verdict
 
 NEW_YEAR_MS = 1_356_998_400_000
 

@@ -16,12 +16,16 @@ MOST_TARGETS = 14
 ORDER = ("Two commands", "Installing", "What works", "What does not", "How fast", "Where to read on")
 """The headings of README.md: a reader learns what it is, tries it, and then what it can and cannot do."""
 RECIPES = {
-    "An API": ("kpybroker/handlers/__init__.py", "kpybroker/guards/needs.py", "compat-tests/test_differential.py"),
+    "An API": (
+        "kpybroker/requests/handlers/__init__.py",
+        "kpybroker/requests/guards/needs.py",
+        "compat-tests/test_differential.py",
+    ),
     "A config": ("kpybroker/config/own_configs.py", "kpybroker/config/honoured.py", "kpybroker/config/stored.py"),
-    "A metric": ("kpybroker/metrics/exposition.py", "release/documents/metrics.py"),
-    "A console page": ("kpybroker/console/pages.py", "tests/console/test_answers_are_true.py"),
+    "A metric": ("kpybroker/monitoring/metrics/exposition.py", "release/documents/metrics.py"),
+    "A console page": ("kpybroker/monitoring/console/pages.py", "tests/console/test_answers_are_true.py"),
     "A command": ("kpybroker/cli/__init__.py", "tests/cli/test_tables_are_true.py"),
-    "A group kind": ("kpybroker/groups/coordinator.py", "tests/groups/group_world.py"),
+    "A group kind": ("kpybroker/machines/groups/coordinator.py", "tests/groups/group_world.py"),
 }
 """Each recipe of CONTRIBUTING.md, with files that it has to name."""
 

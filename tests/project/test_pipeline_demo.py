@@ -2,7 +2,7 @@
 
 from examples.pipeline.demo import alike
 from examples.pipeline.page import Batch, Verdict, page
-from kpybroker.demo.dataset import DAY_MS, Sums
+from kpybroker.pipeline.demo.dataset import DAY_MS, Sums
 
 EXPECTED = {(0, "JFK"): Sums(3, 1, 20, 900), (DAY_MS, "JFK"): Sums(2, 0, -4, 700)}
 

@@ -4,7 +4,12 @@ import ast
 
 from sources import ROOT, python_files, relative, tree_of
 
-WATCHED = ("kpybroker/sasl/", "kpybroker/client/login.py", "kpybroker/network/login.py", "kpybroker/http/")
+WATCHED = (
+    "kpybroker/machines/sasl/",
+    "kpybroker/client/login.py",
+    "kpybroker/hosts/network/login.py",
+    "kpybroker/runtime/http/",
+)
 SECRETS = ("password", "proof", "stored_key", "server_key", "hmac", "signature", "digest", "nonce", "credential")
 
 
@@ -28,5 +33,7 @@ def test_secrets_are_not_compared_by_equality() -> None:
     wrong = {relative(path): found for path in watched if (found := compared(tree_of(path)))}
     assert not wrong
     assert compared(ast.parse("if login.stored_key == other: pass")), "the search finds what is there"
-    text = (ROOT / "kpybroker/sasl/scram_server.py").read_text() + (ROOT / "kpybroker/sasl/plain.py").read_text()
+    text = (ROOT / "kpybroker/machines/sasl/scram_server.py").read_text() + (
+        ROOT / "kpybroker/machines/sasl/plain.py"
+    ).read_text()
     assert text.count("compare_digest") >= 3

@@ -9,9 +9,9 @@ import grimp
 import pytest
 from sources import ROOT, SHIPPED, project_files, python_files, relative, text_files, tree_of
 
-from kpybroker import handlers
-from kpybroker.controller.deciders import DECIDERS
-from kpybroker.handlers import forwarded, quorum
+from kpybroker.machines.controller.deciders import DECIDERS
+from kpybroker.requests import handlers
+from kpybroker.requests.handlers import forwarded, quorum
 from kpywire.api import API_KEYS
 
 FILE_LINES = 600
@@ -25,22 +25,37 @@ MACHINE = re.compile(
 LEFTOVERS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b|[Nn]ot implemented|NotImplementedError|breakpoint\(\)")
 BLOB_BYTES = 512 * 1024
 PURE = (
-    *("kpybroker/controller", "kpybroker/coordination", "kpybroker/errors.py", "kpybroker/fetch"),
-    *("kpybroker/groups", "kpybroker/journal.py"),
     *(
-        "kpybroker/metadata",
-        "kpybroker/partition",
-        "kpybroker/raft",
-        "kpybroker/replicas",
-        "kpybroker/handlers",
+        "kpybroker/machines/controller",
+        "kpybroker/machines/coordination",
+        "kpybroker/machines/errors.py",
+        "kpybroker/machines/fetch",
+    ),
+    *("kpybroker/machines/groups", "kpybroker/machines/journal.py"),
+    *(
+        "kpybroker/machines/metadata",
+        "kpybroker/machines/partition",
+        "kpybroker/machines/raft",
+        "kpybroker/hosts/replicas",
+        "kpybroker/requests/handlers",
         "storage/kpystorage",
     ),
 )
 DECIDES = (
-    *("kpybroker/controller", "kpybroker/coordination", "kpybroker/errors.py", "kpybroker/fetch"),
-    *("kpybroker/groups", "kpybroker/journal.py"),
-    *("kpybroker/metadata", "kpybroker/partition", "kpybroker/raft", "kpybroker/replicas/fetcher.py"),
-    *("kpybroker/share", "kpybroker/share_coordinator", "kpybroker/transactions"),
+    *(
+        "kpybroker/machines/controller",
+        "kpybroker/machines/coordination",
+        "kpybroker/machines/errors.py",
+        "kpybroker/machines/fetch",
+    ),
+    *("kpybroker/machines/groups", "kpybroker/machines/journal.py"),
+    *(
+        "kpybroker/machines/metadata",
+        "kpybroker/machines/partition",
+        "kpybroker/machines/raft",
+        "kpybroker/machines/replica_fetcher.py",
+    ),
+    *("kpybroker/machines/share", "kpybroker/machines/share_coordinator", "kpybroker/machines/transactions"),
 )
 OUTSIDE = tuple(f"kpybroker.{name}" for name in ("io", "server", "network", "fairness", "quorum", "hosting", "node"))
 STANDARD_OUTSIDE = {"asyncio", "os", "pathlib", "signal", "socket", "ssl", "subprocess", "threading", "time"}
@@ -110,7 +125,7 @@ def test_every_module_says_what_it_is() -> None:
 
 
 def test_every_public_function_of_a_shipped_handler_package_says_what_it_does() -> None:
-    handlers = [path for path in python_files("kpybroker/handlers") if path.stem != "__init__"]
+    handlers = [path for path in python_files("kpybroker/requests/handlers") if path.stem != "__init__"]
     silent = [
         f"{relative(path)}: {node.name}"
         for path in handlers
@@ -203,7 +218,7 @@ def test_what_decides_reads_no_clock_of_datetime() -> None:
     assert not found
 
 
-@pytest.mark.parametrize("path", python_files("kpybroker/server", "kpybroker/fairness"), ids=relative)
+@pytest.mark.parametrize("path", python_files("kpybroker/requests/server", "kpybroker/runtime/fairness"), ids=relative)
 def test_connections_and_fairness_know_requests_by_their_trait_and_no_api_key(path: Path) -> None:
     names = {node.id for node in ast.walk(tree_of(path)) if isinstance(node, ast.Name)}
     names |= {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
@@ -215,7 +230,7 @@ def test_every_shipped_module_is_used() -> None:
     """By another one, by name at run time, as a program, or as a stand-in that tests put in place of a real part."""
     graph = grimp.build_graph(*(Path(package).name for package in SHIPPED), cache_dir=None)
     programs = {path.stem for path in python_files(*SHIPPED) if '__name__ == "__main__"' in path.read_text()}
-    decide = {f"kpybroker.controller.{place.partition('.')[0]}" for place in DECIDERS.values()}
+    decide = {f"kpybroker.machines.controller.{place.partition('.')[0]}" for place in DECIDERS.values()}
     unused = {
         module
         for module in graph.modules - FOR_TESTS - decide
@@ -231,7 +246,7 @@ def test_every_handler_module_is_served() -> None:
     """Each module is the home of a served API, is used by one, or waits for its feature."""
     graph = grimp.build_graph("kpybroker", cache_dir=None)
     modules = {module.rpartition(".")[2] for module in graph.find_children("kpybroker.handlers")}
-    used = {name for name in modules if graph.find_modules_that_directly_import(f"kpybroker.handlers.{name}")}
+    used = {name for name in modules if graph.find_modules_that_directly_import(f"kpybroker.requests.handlers.{name}")}
     homes = {handlers.home_of(name) for name in handlers.SERVED}
     assert homes <= modules
     assert modules - homes - set(handlers.NOT_ADVERTISED) - set(handlers.OF_ZOOKEEPER_CONTROLLERS) <= used
@@ -330,7 +345,7 @@ def test_loops_of_compiled_modules_count_without_objects() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", python_files("kpybroker/assembly", *(f"kpybroker/{each}.py" for each in BESIDE_ASSEMBLY)), ids=relative
+    "path", python_files("kpybroker/node/assembly", *(f"kpybroker/{each}.py" for each in BESIDE_ASSEMBLY)), ids=relative
 )
 def test_a_part_is_finished_when_its_builder_returns_it(path: Path) -> None:
     """A builder gives a part everything that it needs when it makes it; nothing is set on a part later."""

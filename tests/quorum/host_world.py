@@ -6,21 +6,21 @@ from typing import Any
 
 from controller_world import ControllerWorld, topic_request
 
-from kpybroker.assembly.quorum import token_settings
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.broker_config_rules import BrokerConfigRules
-from kpybroker.controller.state import Settings
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.metadata.chosen_levels import choose_levels
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.quorum.first_start import NodeIdentity, identify, standalone_voters
-from kpybroker.quorum.formatter import Formatting, format_directories
-from kpybroker.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
-from kpybroker.quorum.membership import Membership
-from kpybroker.quorum.metadata_log import MetadataLog
-from kpybroker.quorum.reign import ControllerParts
-from kpybroker.quorum.snapshotting import SnapshotPolicy
+from kpybroker.config.controller_rules import BrokerConfigRules
+from kpybroker.hosts.quorum.first_start import NodeIdentity, identify, standalone_voters
+from kpybroker.hosts.quorum.formatter import Formatting, format_directories
+from kpybroker.hosts.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
+from kpybroker.hosts.quorum.membership import Membership
+from kpybroker.hosts.quorum.metadata_log import MetadataLog
+from kpybroker.hosts.quorum.reign import ControllerParts
+from kpybroker.hosts.quorum.snapshotting import SnapshotPolicy
+from kpybroker.machines.controller.state import Settings
+from kpybroker.machines.metadata.chosen_levels import choose_levels
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.node.assembly.quorum import token_settings
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpystorage.directory import LogDirectory
 from kpystorage.disk import Disk
 from kpystorage.log_config import LogConfig

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.quorum.auto_join import AutoJoin
-from kpybroker.raft.voters import Voter, VoterEndpoint, VoterHistory, voter_set
+from kpybroker.hosts.quorum.auto_join import AutoJoin
+from kpybroker.machines.raft.voters import Voter, VoterEndpoint, VoterHistory, voter_set
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 from kpywire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kpywire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from kpybroker.calls.principal import ANONYMOUS, Principal
-from kpybroker.controller import error_responses
-from kpybroker.handlers import load, served_versions
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.network.peers import Peers
-from kpybroker.quorum.channel import RETRY_MS, ControllerChannel
-from kpybroker.raft.voters import VoterEndpoint
+from kpybroker.hosts.network.peers import Peers
+from kpybroker.hosts.quorum.channel import RETRY_MS, ControllerChannel
+from kpybroker.machines.controller import error_responses
+from kpybroker.machines.raft.voters import VoterEndpoint
+from kpybroker.requests.handlers import load, served_versions
+from kpybroker.runtime.calls.principal import ANONYMOUS, Principal
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import api, codec, error_codes
 from kpywire.header import decode_request_header, encode_response_header
 from kpywire.messages.add_raft_voter import AddRaftVoterRequest

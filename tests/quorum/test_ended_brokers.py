@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from kpybroker.controller.heartbeats import Heartbeats, Session
-from kpybroker.quorum.ended_brokers import MOST_LOOKS, EndedBrokers
-from kpybroker.server.outgoing import NobodyListens
+from kpybroker.hosts.network.outgoing import NobodyListens
+from kpybroker.hosts.quorum.ended_brokers import MOST_LOOKS, EndedBrokers
+from kpybroker.machines.controller.heartbeats import Heartbeats, Session
 
 BROKER = Session(2, 7)
 

@@ -14,11 +14,11 @@ from host_world import PATH, HostWorld
 
 from kpybroker.cli.check_metadata import MetadataCheck
 from kpybroker.cli.metadata_source import read_image
-from kpybroker.metadata.chosen_levels import choose_levels
-from kpybroker.metadata.image import BROKER_RESOURCE
-from kpybroker.quorum.formatter import Formatting, bootstrap_records, format_directories, read_bootstrap_records
-from kpybroker.quorum.metadata_log import metadata_log_path
-from kpybroker.raft.control_records import control_batch, snapshot_footer, snapshot_header
+from kpybroker.hosts.quorum.formatter import Formatting, bootstrap_records, format_directories, read_bootstrap_records
+from kpybroker.hosts.quorum.metadata_log import metadata_log_path
+from kpybroker.machines.metadata.chosen_levels import choose_levels
+from kpybroker.machines.metadata.image import BROKER_RESOURCE
+from kpybroker.machines.raft.control_records import control_batch, snapshot_footer, snapshot_header
 from kpystorage import snapshot
 from kpystorage.checking.findings import NOTE, Finding
 from kpystorage.real_disk import RealDisk

@@ -11,9 +11,8 @@ from click.testing import CliRunner
 
 from kpybroker.cli.format import command
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.metadata.chosen_levels import FormatRefused, choose_levels, parse_levels
-from kpybroker.quorum.first_start import identify
-from kpybroker.quorum.formatter import (
+from kpybroker.hosts.quorum.first_start import identify
+from kpybroker.hosts.quorum.formatter import (
     Formatting,
     bootstrap_records,
     format_directories,
@@ -22,10 +21,17 @@ from kpybroker.quorum.formatter import (
     read_bootstrap_records,
     read_identities,
 )
-from kpybroker.quorum.metadata_log import metadata_log_path, read_checkpoint
-from kpybroker.quorum.recovery import StartRefused
-from kpybroker.raft.control_records import KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOTER, read_control_record, voters_of
-from kpybroker.raft.voters import Voter, VoterEndpoint, voter_set
+from kpybroker.hosts.quorum.metadata_log import metadata_log_path, read_checkpoint
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.metadata.chosen_levels import FormatRefused, choose_levels, parse_levels
+from kpybroker.machines.raft.control_records import (
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+    SNAPSHOT_FOOTER,
+    read_control_record,
+    voters_of,
+)
+from kpybroker.machines.raft.voters import Voter, VoterEndpoint, voter_set
 from kpystorage import meta_properties
 from kpystorage.errors import CorruptFile
 from kpystorage.memory_disk import MemoryDisk

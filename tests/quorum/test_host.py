@@ -7,13 +7,13 @@ from random import Random
 import pytest
 from host_world import PATH, HostWorld, SlowScheduler, batches_of, create_request
 
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.quorum.formatter import Formatting, format_directories
-from kpybroker.quorum.host import Timings
-from kpybroker.quorum.metadata_log import metadata_log_path
-from kpybroker.quorum.recovery import StartRefused, recover
-from kpybroker.quorum.snapshotting import SnapshotPolicy, is_due
-from kpybroker.raft.voters import Voter
+from kpybroker.hosts.quorum.formatter import Formatting, format_directories
+from kpybroker.hosts.quorum.host import Timings
+from kpybroker.hosts.quorum.metadata_log import metadata_log_path
+from kpybroker.hosts.quorum.recovery import StartRefused, recover
+from kpybroker.hosts.quorum.snapshotting import SnapshotPolicy, is_due
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.raft.voters import Voter
 from kpystorage import quorum_state
 from kpystorage.recovery import Shutdown
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
@@ -235,7 +235,7 @@ def test_a_flush_that_somebody_else_began_is_waited_for(monkeypatch: pytest.Monk
 def test_a_decision_that_cannot_be_applied_stops_the_node_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     world = HostWorld().start().with_broker()
     twice = [TopicRecord(name="orders", topic_id=b"t" * 16)] * 2
-    monkeypatch.setattr("kpybroker.controller.controller.decider_of", lambda _name: lambda *_: (twice, None))
+    monkeypatch.setattr("kpybroker.machines.controller.controller.decider_of", lambda _name: lambda *_: (twice, None))
     answer = world.create("orders")
     assert answer.topics[0].error_code == error_codes.NOT_CONTROLLER
     (line,) = [line for line in world.failures if line.startswith("The metadata cannot be applied")]

@@ -9,7 +9,7 @@ import pytest
 from controller_requests import REQUESTS
 from host_world import HostWorld
 
-from kpybroker.metadata.image import TOPIC_RESOURCE
+from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpystorage.real_disk import RealDisk
 from kpywire.codec import decode, encode
 from kpywire.messages.metadata import MetadataRequest

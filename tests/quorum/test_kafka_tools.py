@@ -11,8 +11,8 @@ from host_world import HostWorld
 
 import oracle
 from kpybroker.cli.format import command
-from kpybroker.metadata import features
-from kpybroker.quorum.snapshotting import SnapshotPolicy
+from kpybroker.hosts.quorum.snapshotting import SnapshotPolicy
+from kpybroker.machines.metadata import features
 from kpystorage.real_disk import RealDisk
 from kpywire import uuid
 from kpywire.control_record import KRAFT_VOTERS, SNAPSHOT_HEADER

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.quorum.leaderless import PATIENCE_MS, Leaderless
+from kpybroker.hosts.quorum.leaderless import PATIENCE_MS, Leaderless
+from kpybroker.runtime.io.scheduler import ManualScheduler
 
 
 def test_what_lasts_is_told_once_for_each_reason(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,8 +6,8 @@ import pytest
 from controller_world import ControllerWorld, topic_request
 from host_world import HostWorld
 
-from kpybroker.controller.large_batch import LARGE_RECORDS
-from kpybroker.io.scheduler import ManualScheduler, Pieces
+from kpybroker.machines.controller.large_batch import LARGE_RECORDS
+from kpybroker.runtime.io.scheduler import ManualScheduler, Pieces
 from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest
@@ -141,8 +141,8 @@ def test_a_controller_that_ends_in_the_middle_answers_all(world: HostWorld) -> N
 def test_timers_change_nothing_while_a_decision_is_made() -> None:
     world = ControllerWorld().start_brokers(1)
     request = create(topic_request("large", MANY))
-    from kpybroker.controller.controller import FenceStaleBrokers
-    from kpybroker.controller.state import ControllerRequest
+    from kpybroker.machines.controller.controller import FenceStaleBrokers
+    from kpybroker.machines.controller.state import ControllerRequest
 
     steps = world.controller.deliberate(ControllerRequest(object(), request, 7), world.now_ms)
     next(steps)

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from host_world import HostWorld
 
 from kpybroker.cli import main
-from kpybroker.quorum.snapshotting import SnapshotPolicy
+from kpybroker.hosts.quorum.snapshotting import SnapshotPolicy
 from kpystorage.real_disk import RealDisk
 from oracle import java
 from oracle.jars import KAFKA_BEFORE

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from kpybroker.quorum.metadata_log import MetadataLog, read_checkpoint
-from kpybroker.raft.roles import ElectionState
+from kpybroker.hosts.quorum.metadata_log import MetadataLog, read_checkpoint
+from kpybroker.machines.raft.roles import ElectionState
 from kpystorage.directory import LogDirectory
 from kpystorage.log_config import LogConfig
 from kpystorage.sim_disk import SimDisk

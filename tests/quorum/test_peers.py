@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kpybroker.network.peer import Unanswered
-from kpybroker.quorum.peers import QuorumPeers, Whereabouts
-from kpybroker.raft.messages import Fetch, FetchResponse, Known, ReplicaKey
-from kpybroker.raft.voters import Voter, VoterEndpoint, VoterHistory, voter_set
-from kpybroker.raft.wire_form import response_to_wire, to_wire
+from kpybroker.hosts.network.peer import Unanswered
+from kpybroker.hosts.quorum.peers import QuorumPeers, Whereabouts
+from kpybroker.machines.raft.messages import Fetch, FetchResponse, Known, ReplicaKey
+from kpybroker.machines.raft.voters import Voter, VoterEndpoint, VoterHistory, voter_set
+from kpybroker.machines.raft.wire_form import response_to_wire, to_wire
 from kpywire import error_codes
 
 WRITTEN = VoterEndpoint("CONTROLLER", "written", 2)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from host_world import PATH, HostWorld
 
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.quorum.snapshotting import SnapshotPolicy
-from kpybroker.raft.messages import Fetch, FetchResponse, Known, OffsetAndEpoch, ReplicaKey
-from kpybroker.raft.wire_form import response_from_wire, to_wire
+from kpybroker.hosts.quorum.snapshotting import SnapshotPolicy
+from kpybroker.machines.raft.messages import Fetch, FetchResponse, Known, OffsetAndEpoch, ReplicaKey
+from kpybroker.machines.raft.wire_form import response_from_wire, to_wire
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpystorage.errors import OffsetOutOfRange
 from kpywire import error_codes
 from kpywire.batch import batch_headers

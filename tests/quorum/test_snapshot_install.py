@@ -2,10 +2,10 @@
 
 from host_world import HostWorld, SlowScheduler
 
-from kpybroker.quorum.snapshot_install import SnapshotInstaller
-from kpybroker.raft.control_records import control_batch, snapshot_footer, snapshot_header
-from kpybroker.raft.events import SnapshotBroken, SnapshotInstalled, SnapshotPart
-from kpybroker.raft.messages import OffsetAndEpoch
+from kpybroker.hosts.quorum.snapshot_install import SnapshotInstaller
+from kpybroker.machines.raft.control_records import control_batch, snapshot_footer, snapshot_header
+from kpybroker.machines.raft.events import SnapshotBroken, SnapshotInstalled, SnapshotPart
+from kpybroker.machines.raft.messages import OffsetAndEpoch
 from kpystorage.snapshot import SnapshotId
 
 SNAPSHOT = OffsetAndEpoch(50, 1)

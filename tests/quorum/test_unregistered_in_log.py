@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from host_world import HostWorld
 
 from kpybroker.cli import main
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import InvalidMetadata, MetadataImage
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import InvalidMetadata, MetadataImage
 from kpystorage.real_disk import RealDisk
 from kpywire.metadata_records.register_controller_record import RegisterControllerRecord
 from kpywire.metadata_records.unregister_controller_record import UnregisterControllerRecord

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.quotas.addresses import AddressRates
-from kpybroker.quotas.client_quotas import (
+from kpybroker.machines.quotas.addresses import AddressRates
+from kpybroker.machines.quotas.client_quotas import (
     CONTROLLER_MUTATION_RATE,
     MOST_FOUND,
     NO_LIMIT,
@@ -12,9 +12,9 @@ from kpybroker.quotas.client_quotas import (
     ClientQuotas,
     Entity,
 )
-from kpybroker.quotas.rate import MOST_THROTTLE_MS, Rate
-from kpybroker.quotas.shares import FORGOTTEN_MS, MOST_SHARES
-from kpybroker.quotas.throttle import Throttle
+from kpybroker.machines.quotas.rate import MOST_THROTTLE_MS, Rate
+from kpybroker.machines.quotas.shares import FORGOTTEN_MS, MOST_SHARES
+from kpybroker.machines.quotas.throttle import Throttle
 
 BOTH, DEFAULT = "both", None
 LEVELS: tuple[Entity, ...] = (

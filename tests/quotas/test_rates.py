@@ -2,15 +2,15 @@
 
 import pytest
 
-from kpybroker.errors import KafkaError
-from kpybroker.quotas.addresses import AddressRates, plain
-from kpybroker.quotas.client_quotas import PRODUCER_BYTE_RATE, ClientQuotas, Entity, Share
-from kpybroker.quotas.mutations import mutation_quotas
-from kpybroker.quotas.rate import Rate, Windows
-from kpybroker.quotas.rounding import rounded
-from kpybroker.quotas.shares import FORGOTTEN_MS, Shares
-from kpybroker.quotas.throttle import Throttle
-from kpybroker.quotas.token_bucket import TokenBucket, bucket_throttle_ms
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.quotas.addresses import AddressRates, plain
+from kpybroker.machines.quotas.client_quotas import PRODUCER_BYTE_RATE, ClientQuotas, Entity, Share
+from kpybroker.machines.quotas.mutations import mutation_quotas
+from kpybroker.machines.quotas.rate import Rate, Windows
+from kpybroker.machines.quotas.rounding import rounded
+from kpybroker.machines.quotas.shares import FORGOTTEN_MS, Shares
+from kpybroker.machines.quotas.throttle import Throttle
+from kpybroker.machines.quotas.token_bucket import TokenBucket, bucket_throttle_ms
 from kpywire import error_codes
 
 USER: Entity = (("user", "u"),)

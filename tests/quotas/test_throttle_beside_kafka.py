@@ -7,11 +7,11 @@ from sys import float_info
 import pytest
 
 import oracle
-from kpybroker.errors import KafkaError
-from kpybroker.quotas.client_quotas import CLIENT_KINDS, ClientQuotas, Entity
-from kpybroker.quotas.mutations import MutationQuotas
-from kpybroker.quotas.rate import Windows
-from kpybroker.quotas.throttle import Throttle
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.quotas.client_quotas import CLIENT_KINDS, ClientQuotas, Entity
+from kpybroker.machines.quotas.mutations import MutationQuotas
+from kpybroker.machines.quotas.rate import Windows
+from kpybroker.machines.quotas.throttle import Throttle
 from oracle.recorded import Asked, AskedAtOnce, Play
 
 HERE = Path(oracle.__file__).parent

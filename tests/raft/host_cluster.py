@@ -12,23 +12,23 @@ from random import Random
 from typing import Any, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.broker_config_rules import BrokerConfigRules
-from kpybroker.controller.state import Settings
-from kpybroker.io.scheduler import Pieces
-from kpybroker.metadata.chosen_levels import choose_levels
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.network.peer import Link
-from kpybroker.network.peers import Peers
-from kpybroker.quorum.formatter import Formatting, format_directories
-from kpybroker.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
-from kpybroker.quorum.membership import Membership
-from kpybroker.quorum.metadata_log import MetadataLog
-from kpybroker.quorum.reign import ControllerParts
-from kpybroker.quorum.snapshotting import SnapshotPolicy
-from kpybroker.raft.timing import Timing
-from kpybroker.raft.voters import Voter, VoterEndpoint, voter_set
-from kpybroker.server.outgoing import NobodyListens
+from kpybroker.config.controller_rules import BrokerConfigRules
+from kpybroker.hosts.network.outgoing import NobodyListens
+from kpybroker.hosts.network.peer import Link
+from kpybroker.hosts.network.peers import Peers
+from kpybroker.hosts.quorum.formatter import Formatting, format_directories
+from kpybroker.hosts.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
+from kpybroker.hosts.quorum.membership import Membership
+from kpybroker.hosts.quorum.metadata_log import MetadataLog
+from kpybroker.hosts.quorum.reign import ControllerParts
+from kpybroker.hosts.quorum.snapshotting import SnapshotPolicy
+from kpybroker.machines.controller.state import Settings
+from kpybroker.machines.metadata.chosen_levels import choose_levels
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.raft.timing import Timing
+from kpybroker.machines.raft.voters import Voter, VoterEndpoint, voter_set
+from kpybroker.runtime.io.scheduler import Pieces
 from kpystorage import quorum_state
 from kpystorage.directory import LogDirectory
 from kpystorage.log_config import LogConfig
@@ -382,8 +382,8 @@ class HostCluster:
         self.faults = faults or Faults()
 
     def format(self, disk: SimDisk, node_id: int, levels: Any, voters: Any) -> None:
-        from kpybroker.quorum.first_start import identify
-        from kpybroker.quorum.formatter import read_bootstrap_records
+        from kpybroker.hosts.quorum.first_start import identify
+        from kpybroker.hosts.quorum.formatter import read_bootstrap_records
 
         format_directories(disk, Formatting(CLUSTER_ID, node_id, [PATH], PATH, levels, voters), self.rng, WALL_MS)
         identity = identify(self.config(node_id), disk, [PATH], PATH, self.rng, WALL_MS)

@@ -2,26 +2,13 @@
 
 from collections.abc import Sequence
 
-from kpybroker.raft.events import (
-    Answer,
-    Answered,
-    ElectionPersisted,
-    Send,
-    Tick,
-)
-from kpybroker.raft.log_view import LogView
-from kpybroker.raft.messages import (
-    Known,
-    OffsetAndEpoch,
-    Response,
-    VoteResponse,
-)
-from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.roles import (
-    ElectionState,
-)
-from kpybroker.raft.timing import DEFAULT_TIMING
-from kpybroker.raft.voters import Voter, VoterHistory, voter_set
+from kpybroker.machines.raft.events import Answer, Answered, ElectionPersisted, Send, Tick
+from kpybroker.machines.raft.log_view import LogView
+from kpybroker.machines.raft.messages import Known, OffsetAndEpoch, Response, VoteResponse
+from kpybroker.machines.raft.quorum import Quorum
+from kpybroker.machines.raft.roles import ElectionState
+from kpybroker.machines.raft.timing import DEFAULT_TIMING
+from kpybroker.machines.raft.voters import Voter, VoterHistory, voter_set
 from kpystorage.leader_epochs import LeaderEpochs
 from kpywire.record import Record, build_batch
 

@@ -13,9 +13,9 @@ from itertools import count
 from random import Random
 from typing import Any, NamedTuple
 
-from kpybroker.raft.control_records import read_control_batch
-from kpybroker.raft.errors import NotLeader
-from kpybroker.raft.events import (
+from kpybroker.machines.raft.control_records import read_control_batch
+from kpybroker.machines.raft.errors import NotLeader
+from kpybroker.machines.raft.events import (
     Answer,
     Answered,
     Asked,
@@ -28,11 +28,11 @@ from kpybroker.raft.events import (
     Tick,
     Unanswered,
 )
-from kpybroker.raft.log_view import LogView
-from kpybroker.raft.messages import AddVoter, FetchResponse, RemoveVoter, ReplicaKey, Vote, VoteResponse
-from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.roles import NEVER, NO_NODE, ElectionState
-from kpybroker.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterHistory, Voters, voter_set
+from kpybroker.machines.raft.log_view import LogView
+from kpybroker.machines.raft.messages import AddVoter, FetchResponse, RemoveVoter, ReplicaKey, Vote, VoteResponse
+from kpybroker.machines.raft.quorum import Quorum
+from kpybroker.machines.raft.roles import NEVER, NO_NODE, ElectionState
+from kpybroker.machines.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterHistory, Voters, voter_set
 from kpystorage.leader_epochs import LeaderEpochs
 from kpywire.batch import parse_header
 

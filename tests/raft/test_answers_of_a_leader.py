@@ -3,10 +3,10 @@
 import pytest
 from one_of_three import DISK, FETCH_MS, LED, SNAPSHOT, VOTERS, answers, leader, node
 
-from kpybroker.raft.control_records import read_control_record
-from kpybroker.raft.errors import CannotUpgrade, NotLeader, RecordsTooLarge
-from kpybroker.raft.events import Answer, Asked, LogSynced, SnapshotWritten, Tick
-from kpybroker.raft.messages import (
+from kpybroker.machines.raft.control_records import read_control_record
+from kpybroker.machines.raft.errors import CannotUpgrade, NotLeader, RecordsTooLarge
+from kpybroker.machines.raft.events import Answer, Asked, LogSynced, SnapshotWritten, Tick
+from kpybroker.machines.raft.messages import (
     AddVoter,
     Fetch,
     FetchResponse,
@@ -20,9 +20,9 @@ from kpybroker.raft.messages import (
     UpdateVoter,
     VoterResponse,
 )
-from kpybroker.raft.quorum import MAX_BATCH_BYTES, Quorum
-from kpybroker.raft.roles import Leader
-from kpybroker.raft.voters import Voter, VoterEndpoint, VoterHistory
+from kpybroker.machines.raft.quorum import MAX_BATCH_BYTES, Quorum
+from kpybroker.machines.raft.roles import Leader
+from kpybroker.machines.raft.voters import Voter, VoterEndpoint, VoterHistory
 from kpywire import error_codes
 from kpywire.batch import parse_header
 from kpywire.record import read_records

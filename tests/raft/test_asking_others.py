@@ -1,8 +1,8 @@
 """This node's requests to others: one at a time for each node, in turn where any will do, less often after failures."""
 
-from kpybroker.raft.conversations import MOST_BACKOFF_MS, QUICK_RETRIES, Conversations
-from kpybroker.raft.events import Answer, Send
-from kpybroker.raft.messages import EndQuorumEpoch, EpochResponse, Known
+from kpybroker.machines.raft.conversations import MOST_BACKOFF_MS, QUICK_RETRIES, Conversations
+from kpybroker.machines.raft.events import Answer, Send
+from kpybroker.machines.raft.messages import EndQuorumEpoch, EpochResponse, Known
 
 REQUEST, SAME = EndQuorumEpoch(1, 1, ()), EndQuorumEpoch(1, 1, ())
 FIRST_MS = 20

@@ -4,21 +4,21 @@ from typing import Any
 
 import pytest
 
-from kpybroker.raft import leading, version_upgrade, voter_changes
-from kpybroker.raft.control_records import (
+from kpybroker.machines.raft import leading, version_upgrade, voter_changes
+from kpybroker.machines.raft.control_records import (
     kraft_version,
     kraft_voters,
     leader_change,
     snapshot_footer,
     snapshot_header,
 )
-from kpybroker.raft.errors import CannotUpgrade
-from kpybroker.raft.messages import AddVoter, Fetch, Known, RemoveVoter, ReplicaKey, UpdateVoter, VoterResponse
-from kpybroker.raft.roles import ElectionState, Leader, PendingChange
-from kpybroker.raft.voter_changes import ANOTHER_IS_PENDING, NOTHING_IS_COMMITTED, Refusal, VoterChange
-from kpybroker.raft.voter_wire import REMOVAL_TIMEOUT_MS, answer_to_wire, change_from_wire
-from kpybroker.raft.voters import Voter, VoterEndpoint, VoterHistory, Voters, from_record, to_record, voter_set
-from kpybroker.raft.wire_form import endpoints_in, response_from_wire, to_wire
+from kpybroker.machines.raft.errors import CannotUpgrade
+from kpybroker.machines.raft.messages import AddVoter, Fetch, Known, RemoveVoter, ReplicaKey, UpdateVoter, VoterResponse
+from kpybroker.machines.raft.roles import ElectionState, Leader, PendingChange
+from kpybroker.machines.raft.voter_changes import ANOTHER_IS_PENDING, NOTHING_IS_COMMITTED, Refusal, VoterChange
+from kpybroker.machines.raft.voter_wire import REMOVAL_TIMEOUT_MS, answer_to_wire, change_from_wire
+from kpybroker.machines.raft.voters import Voter, VoterEndpoint, VoterHistory, Voters, from_record, to_record, voter_set
+from kpybroker.machines.raft.wire_form import endpoints_in, response_from_wire, to_wire
 from kpywire import codec, error_codes
 from kpywire.messages.add_raft_voter import AddRaftVoterRequest
 from kpywire.messages.add_raft_voter import Listener as AddedListener

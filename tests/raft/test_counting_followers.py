@@ -2,11 +2,11 @@
 
 import pytest
 
-from kpybroker.raft import leading
-from kpybroker.raft.leading import CAUGHT_UP_MS, MOST_REPLICAS, OBSERVER_SESSION_MS, Parked
-from kpybroker.raft.messages import Fetch, ReplicaKey
-from kpybroker.raft.roles import ElectionState, Leader
-from kpybroker.raft.voters import Voter, Voters, voter_set
+from kpybroker.machines.raft import leading
+from kpybroker.machines.raft.leading import CAUGHT_UP_MS, MOST_REPLICAS, OBSERVER_SESSION_MS, Parked
+from kpybroker.machines.raft.messages import Fetch, ReplicaKey
+from kpybroker.machines.raft.roles import ElectionState, Leader
+from kpybroker.machines.raft.voters import Voter, Voters, voter_set
 from kpywire.uuid import ZERO_UUID
 
 DISK = {number: bytes([number]) * 16 for number in range(1, 10)}

@@ -1,12 +1,12 @@
 """DescribeQuorum as the quorum itself answers it: only a leader tells, and each version has room for other things."""
 
-from kpybroker.raft.description import CLUSTER_METADATA, describe_quorum
-from kpybroker.raft.events import Asked, ElectionPersisted, LogSynced
-from kpybroker.raft.log_view import log_view
-from kpybroker.raft.messages import Fetch, ReplicaKey
-from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.roles import ElectionState, Leader
-from kpybroker.raft.voters import Voter, VoterEndpoint, VoterHistory, voter_set
+from kpybroker.machines.raft.description import CLUSTER_METADATA, describe_quorum
+from kpybroker.machines.raft.events import Asked, ElectionPersisted, LogSynced
+from kpybroker.machines.raft.log_view import log_view
+from kpybroker.machines.raft.messages import Fetch, ReplicaKey
+from kpybroker.machines.raft.quorum import Quorum
+from kpybroker.machines.raft.roles import ElectionState, Leader
+from kpybroker.machines.raft.voters import Voter, VoterEndpoint, VoterHistory, voter_set
 from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.messages.describe_quorum import (

@@ -2,11 +2,11 @@
 
 import pytest
 
-from kpybroker.raft.events import ElectionPersisted, LogSynced
-from kpybroker.raft.local_state import LocalState, local_state
-from kpybroker.raft.log_view import log_view
-from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.roles import (
+from kpybroker.machines.raft.events import ElectionPersisted, LogSynced
+from kpybroker.machines.raft.local_state import LocalState, local_state
+from kpybroker.machines.raft.log_view import log_view
+from kpybroker.machines.raft.quorum import Quorum
+from kpybroker.machines.raft.roles import (
     Candidate,
     ElectionState,
     Follower,
@@ -17,7 +17,7 @@ from kpybroker.raft.roles import (
     Unattached,
     Votes,
 )
-from kpybroker.raft.voters import Voter, VoterEndpoint, VoterHistory
+from kpybroker.machines.raft.voters import Voter, VoterEndpoint, VoterHistory
 
 ME, OTHER = (Voter(number, endpoints=(VoterEndpoint("CONTROLLER", "localhost", 9090 + number),)) for number in (4, 5))
 NO_VOTE, MINE, OTHERS = ElectionState(3), ElectionState(3, voted_id=4), ElectionState(3, voted_id=5)

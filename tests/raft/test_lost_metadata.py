@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from kpybroker.quorum.metadata_log import MetadataLog
-from kpybroker.raft.events import Answer, Asked, ElectionPersisted, Tick
-from kpybroker.raft.log_view import LogView
-from kpybroker.raft.messages import OffsetAndEpoch, ReplicaKey, Vote, VoteResponse
-from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.roles import Candidate, ElectionState, Prospective, Unattached
-from kpybroker.raft.voters import Voter, VoterHistory
+from kpybroker.hosts.quorum.metadata_log import MetadataLog
+from kpybroker.machines.raft.events import Answer, Asked, ElectionPersisted, Tick
+from kpybroker.machines.raft.log_view import LogView
+from kpybroker.machines.raft.messages import OffsetAndEpoch, ReplicaKey, Vote, VoteResponse
+from kpybroker.machines.raft.quorum import Quorum
+from kpybroker.machines.raft.roles import Candidate, ElectionState, Prospective, Unattached
+from kpybroker.machines.raft.voters import Voter, VoterHistory
 from kpystorage.directory import LogDirectory
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_config import LogConfig

@@ -1,14 +1,14 @@
 """The patience of a node with others that fail, that are too many, and with its own writes that failed."""
 
-from kpybroker.raft import leading
-from kpybroker.raft.conversations import MOST_BACKOFF_MS, QUICK_RETRIES
-from kpybroker.raft.events import Answered, ElectionPersisted, Send, Tick, Unanswered
-from kpybroker.raft.log_view import LogView
-from kpybroker.raft.messages import Fetch, FetchResponse, Known, ReplicaKey, Request
-from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.roles import ElectionState, Follower, Leader
-from kpybroker.raft.timing import longest_fetch_wait_ms
-from kpybroker.raft.voters import Voter, VoterHistory, voter_set
+from kpybroker.machines.raft import leading
+from kpybroker.machines.raft.conversations import MOST_BACKOFF_MS, QUICK_RETRIES
+from kpybroker.machines.raft.events import Answered, ElectionPersisted, Send, Tick, Unanswered
+from kpybroker.machines.raft.log_view import LogView
+from kpybroker.machines.raft.messages import Fetch, FetchResponse, Known, ReplicaKey, Request
+from kpybroker.machines.raft.quorum import Quorum
+from kpybroker.machines.raft.roles import ElectionState, Follower, Leader
+from kpybroker.machines.raft.timing import longest_fetch_wait_ms
+from kpybroker.machines.raft.voters import Voter, VoterHistory, voter_set
 from kpystorage.leader_epochs import LeaderEpochs
 
 VOTERS = [Voter(1), Voter(2), Voter(3)]

@@ -2,9 +2,19 @@
 
 import pytest
 
-from kpybroker.raft.events import Answer, Answered, Asked, ElectionPersisted, LogSynced, Ready, Send, Tick, Unanswered
-from kpybroker.raft.log_view import LogView
-from kpybroker.raft.messages import (
+from kpybroker.machines.raft.events import (
+    Answer,
+    Answered,
+    Asked,
+    ElectionPersisted,
+    LogSynced,
+    Ready,
+    Send,
+    Tick,
+    Unanswered,
+)
+from kpybroker.machines.raft.log_view import LogView
+from kpybroker.machines.raft.messages import (
     EndQuorumEpoch,
     EpochResponse,
     Fetch,
@@ -17,9 +27,9 @@ from kpybroker.raft.messages import (
     VoteResponse,
     VoterResponse,
 )
-from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.roles import Candidate, ElectionState, Follower, Leader, Prospective
-from kpybroker.raft.voters import Voter, VoterHistory
+from kpybroker.machines.raft.quorum import Quorum
+from kpybroker.machines.raft.roles import Candidate, ElectionState, Follower, Leader, Prospective
+from kpybroker.machines.raft.voters import Voter, VoterHistory
 from kpystorage.leader_epochs import LeaderEpochs
 from kpywire import error_codes
 

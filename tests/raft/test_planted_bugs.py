@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from quorum_world import Faults, World
 
-from kpybroker.raft import leading, voting
-from kpybroker.raft.answering import Answering
-from kpybroker.raft.errors import QuorumBroken
-from kpybroker.raft.log_view import LogView
-from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.quorum_state import QuorumState
-from kpybroker.raft.roles import NO_NODE, ElectionState
+from kpybroker.machines.raft import leading, voting
+from kpybroker.machines.raft.answering import Answering
+from kpybroker.machines.raft.errors import QuorumBroken
+from kpybroker.machines.raft.log_view import LogView
+from kpybroker.machines.raft.quorum import Quorum
+from kpybroker.machines.raft.quorum_state import QuorumState
+from kpybroker.machines.raft.roles import NO_NODE, ElectionState
 
 LIVES = 60
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.raft.control_records import ControlRecord, read_control_record
-from kpybroker.raft.errors import NotLeader, RecordsTooLarge
-from kpybroker.raft.events import ElectionPersisted, LogSynced, Ready
-from kpybroker.raft.log_view import log_view
-from kpybroker.raft.quorum import MAX_BATCH_BYTES, Quorum
-from kpybroker.raft.roles import Candidate, ElectionState, Leader, Unattached
-from kpybroker.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterEndpoint, VoterHistory, voter_set
+from kpybroker.machines.raft.control_records import ControlRecord, read_control_record
+from kpybroker.machines.raft.errors import NotLeader, RecordsTooLarge
+from kpybroker.machines.raft.events import ElectionPersisted, LogSynced, Ready
+from kpybroker.machines.raft.log_view import log_view
+from kpybroker.machines.raft.quorum import MAX_BATCH_BYTES, Quorum
+from kpybroker.machines.raft.roles import Candidate, ElectionState, Leader, Unattached
+from kpybroker.machines.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterEndpoint, VoterHistory, voter_set
 from kpywire.batch import check_crc, parse_header
 from kpywire.record import read_records
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from quorum_world import Faults, World
 
-from kpybroker.raft.roles import Follower
+from kpybroker.machines.raft.roles import Follower
 
 
 def elected(world: World) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kpybroker.raft.events import (
+from kpybroker.machines.raft.events import (
     Answer,
     Answered,
     Asked,
@@ -18,8 +18,8 @@ from kpybroker.raft.events import (
     SnapshotPart,
     Tick,
 )
-from kpybroker.raft.log_view import LogView
-from kpybroker.raft.messages import (
+from kpybroker.machines.raft.log_view import LogView
+from kpybroker.machines.raft.messages import (
     BeginQuorumEpoch,
     Fetch,
     FetchResponse,
@@ -31,9 +31,9 @@ from kpybroker.raft.messages import (
     Vote,
     VoteResponse,
 )
-from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.roles import ElectionState, Follower
-from kpybroker.raft.voters import Voter, VoterHistory, voter_set
+from kpybroker.machines.raft.quorum import Quorum
+from kpybroker.machines.raft.roles import ElectionState, Follower
+from kpybroker.machines.raft.voters import Voter, VoterHistory, voter_set
 from kpystorage.leader_epochs import LeaderEpochs
 from kpywire.record import Record, build_batch
 

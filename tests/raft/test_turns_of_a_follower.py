@@ -16,9 +16,9 @@ from one_of_three import (
     sent,
 )
 
-from kpybroker.raft.control_records import control_batch, kraft_voters
-from kpybroker.raft.errors import QuorumBroken
-from kpybroker.raft.events import (
+from kpybroker.machines.raft.control_records import control_batch, kraft_voters
+from kpybroker.machines.raft.errors import QuorumBroken
+from kpybroker.machines.raft.events import (
     Answered,
     Asked,
     ElectionPersisted,
@@ -31,7 +31,7 @@ from kpybroker.raft.events import (
     Tick,
     Unanswered,
 )
-from kpybroker.raft.messages import (
+from kpybroker.machines.raft.messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
     Fetch,
@@ -44,15 +44,10 @@ from kpybroker.raft.messages import (
     UpdateVoter,
     VoterResponse,
 )
-from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.roles import (
-    NEVER,
-    ElectionState,
-    Follower,
-    Unattached,
-)
-from kpybroker.raft.timing import DEFAULT_TIMING
-from kpybroker.raft.voters import VoterHistory, voter_set
+from kpybroker.machines.raft.quorum import Quorum
+from kpybroker.machines.raft.roles import NEVER, ElectionState, Follower, Unattached
+from kpybroker.machines.raft.timing import DEFAULT_TIMING
+from kpybroker.machines.raft.voters import VoterHistory, voter_set
 from kpywire import error_codes
 
 # The follower.

@@ -20,16 +20,8 @@ from one_of_three import (
     sent,
 )
 
-from kpybroker.raft.events import (
-    Answered,
-    Asked,
-    ElectionPersisted,
-    LogSynced,
-    Send,
-    Tick,
-    Unanswered,
-)
-from kpybroker.raft.messages import (
+from kpybroker.machines.raft.events import Answered, Asked, ElectionPersisted, LogSynced, Send, Tick, Unanswered
+from kpybroker.machines.raft.messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
     EpochResponse,
@@ -40,7 +32,7 @@ from kpybroker.raft.messages import (
     ReplicaKey,
     Vote,
 )
-from kpybroker.raft.roles import (
+from kpybroker.machines.raft.roles import (
     NEVER,
     Candidate,
     ElectionState,
@@ -50,8 +42,8 @@ from kpybroker.raft.roles import (
     Resigned,
     Unattached,
 )
-from kpybroker.raft.timing import DEFAULT_TIMING
-from kpybroker.raft.voters import Voter, voter_set
+from kpybroker.machines.raft.timing import DEFAULT_TIMING
+from kpybroker.machines.raft.voters import Voter, voter_set
 
 # The start.
 

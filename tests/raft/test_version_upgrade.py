@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from host_cluster import Faults, HostCluster
 
-from kpybroker.raft.errors import CannotUpgrade
-from kpybroker.raft.version_upgrade import known_at_first, upgraded, with_told
-from kpybroker.raft.voter_changes import Refusal
-from kpybroker.raft.voters import Voter, VoterEndpoint, VoterHistory
+from kpybroker.machines.raft.errors import CannotUpgrade
+from kpybroker.machines.raft.version_upgrade import known_at_first, upgraded, with_told
+from kpybroker.machines.raft.voter_changes import Refusal
+from kpybroker.machines.raft.voters import Voter, VoterEndpoint, VoterHistory
 from kpywire import error_codes
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kpybroker.raft.log_view import FileWork, LogView, log_view
-from kpybroker.raft.messages import OffsetAndEpoch
+from kpybroker.machines.raft.log_view import FileWork, LogView, log_view
+from kpybroker.machines.raft.messages import OffsetAndEpoch
 from kpystorage.leader_epochs import LeaderEpochs
 from kpywire.record import Record, build_batch
 

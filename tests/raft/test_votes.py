@@ -2,11 +2,11 @@
 
 import pytest
 
-from kpybroker.raft import voting
-from kpybroker.raft.answering import NEWEST_EPOCH
-from kpybroker.raft.events import Answer, Asked, ElectionPersisted
-from kpybroker.raft.log_view import LogView
-from kpybroker.raft.messages import (
+from kpybroker.machines.raft import voting
+from kpybroker.machines.raft.answering import NEWEST_EPOCH
+from kpybroker.machines.raft.events import Answer, Asked, ElectionPersisted
+from kpybroker.machines.raft.log_view import LogView
+from kpybroker.machines.raft.messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
     EpochResponse,
@@ -18,8 +18,8 @@ from kpybroker.raft.messages import (
     Vote,
     VoteResponse,
 )
-from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.roles import (
+from kpybroker.machines.raft.quorum import Quorum
+from kpybroker.machines.raft.roles import (
     NEVER,
     Candidate,
     ElectionState,
@@ -31,7 +31,7 @@ from kpybroker.raft.roles import (
     Unattached,
     Votes,
 )
-from kpybroker.raft.voters import Voter, VoterHistory, voter_set
+from kpybroker.machines.raft.voters import Voter, VoterHistory, voter_set
 from kpystorage.leader_epochs import LeaderEpochs
 from kpywire import error_codes
 from kpywire.uuid import ZERO_UUID

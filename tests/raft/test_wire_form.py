@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.raft.messages import (
+from kpybroker.machines.raft.messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
     EpochResponse,
@@ -22,8 +22,8 @@ from kpybroker.raft.messages import (
     Vote,
     VoteResponse,
 )
-from kpybroker.raft.voters import VoterEndpoint
-from kpybroker.raft.wire_form import (
+from kpybroker.machines.raft.voters import VoterEndpoint
+from kpybroker.machines.raft.wire_form import (
     Refused,
     endpoints_in,
     from_wire,

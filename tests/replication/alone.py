@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.replicas.neighbours import Assigning, Held, Neighbours
-from kpybroker.replicas.replica import Replica
+from kpybroker.hosts.replicas.neighbours import Assigning, Held, Neighbours
+from kpybroker.hosts.replicas.replica import Replica
+from kpybroker.machines.metadata.image import MetadataImage
 
 
 class Assigned:

@@ -10,30 +10,30 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from kpybroker.calls.call import Call
-from kpybroker.calls.client import Client
-from kpybroker.calls.pending import Pending
-from kpybroker.calls.steps import at_once
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.topic import effective
-from kpybroker.fetch.sessions import Sessions
-from kpybroker.handlers import fetch, list_offsets
-from kpybroker.io.scheduler import ManualScheduler, Pieces, Timer
-from kpybroker.labour.labour import Labour
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.network.nodes import Nodes
-from kpybroker.network.peer import Connect, Link
-from kpybroker.partition.in_sync import Rules
-from kpybroker.partition.leader import Leader, Marker
-from kpybroker.replicas.directories import Directories, IdentifiedDirectory
-from kpybroker.replicas.fetchers import Fetchers, Leaders
-from kpybroker.replicas.in_sync import InSyncKeeper
-from kpybroker.replicas.leader_throttle import UNLIMITED, LeaderThrottle
-from kpybroker.replicas.moves import Moves
-from kpybroker.replicas.neighbours import Neighbours
-from kpybroker.replicas.replica import Replica
-from kpybroker.replicas.replicas import Replicas
+from kpybroker.hosts.labour.labour import Labour
+from kpybroker.hosts.network.nodes import Nodes
+from kpybroker.hosts.network.peer import Connect, Link
+from kpybroker.hosts.replicas.directories import Directories, IdentifiedDirectory
+from kpybroker.hosts.replicas.fetchers import Fetchers, Leaders
+from kpybroker.hosts.replicas.in_sync import InSyncKeeper
+from kpybroker.hosts.replicas.leader_throttle import UNLIMITED, LeaderThrottle
+from kpybroker.hosts.replicas.moves import Moves
+from kpybroker.hosts.replicas.neighbours import Neighbours
+from kpybroker.hosts.replicas.replica import Replica
+from kpybroker.hosts.replicas.replicas import Replicas
+from kpybroker.machines.fetch.sessions import Sessions
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.partition.in_sync import Rules
+from kpybroker.machines.partition.leader import Leader, Marker
+from kpybroker.requests.handlers import fetch, list_offsets
+from kpybroker.runtime.calls.call import Call
+from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.calls.steps import at_once
+from kpybroker.runtime.io.scheduler import ManualScheduler, Pieces, Timer
 from kpystorage.directory import LogDirectory
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig

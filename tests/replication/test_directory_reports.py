@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.replicas.assignments import RETRY_MS, Assignments
+from kpybroker.hosts.replicas.assignments import RETRY_MS, Assignments
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
 

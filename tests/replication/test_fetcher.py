@@ -9,10 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kpybroker.errors import KafkaError
-from kpybroker.fetch.sessions import FULL, Sessions
-from kpybroker.partition.follower import NextFetch
-from kpybroker.replicas.fetcher import Asked, Fetcher, Following, Limits, Reaction, State, reaction_to
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.fetch.sessions import FULL, Sessions
+from kpybroker.machines.partition.follower import NextFetch
+from kpybroker.machines.replica_fetcher import Asked, Fetcher, Following, Limits, Reaction, State, reaction_to
 from kpywire import codec, error_codes
 from kpywire.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 

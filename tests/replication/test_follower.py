@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpybroker.errors import KafkaError
-from kpybroker.partition.follower import PIECE_BATCHES, PIECE_BYTES, Follower, NextFetch
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.partition.follower import PIECE_BATCHES, PIECE_BYTES, Follower, NextFetch
 from kpystorage.directory import LogDirectory
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from replica_world import TOPIC_ID, World
 
-from kpybroker.partition.in_sync import IsrChange
-from kpybroker.partition.leader import Leader
-from kpybroker.replicas.in_sync import RETRY_MS, InSyncKeeper
+from kpybroker.hosts.replicas.in_sync import RETRY_MS, InSyncKeeper
+from kpybroker.machines.partition.in_sync import IsrChange
+from kpybroker.machines.partition.leader import Leader
 from kpywire import error_codes
 from kpywire.messages.alter_partition import (
     AlterPartitionRequest,

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from replica_world import LISTENER, PORT, TOPIC, TOPIC_ID, VERSIONS, AtOnce, World, WorldNode
 
-from kpybroker.calls.call import Call
-from kpybroker.calls.client import Client
-from kpybroker.calls.pending import Pending
-from kpybroker.calls.steps import at_once
-from kpybroker.handlers import delete_records, list_offsets, produce
-from kpybroker.replicas.fetcher import State
-from kpybroker.replicas.leader_throttle import LeaderThrottle
-from kpybroker.serving.preferred_replica import RACK_AWARE
+from kpybroker.hosts.replicas.leader_throttle import LeaderThrottle
+from kpybroker.machines.replica_fetcher import State
+from kpybroker.requests.handlers import delete_records, list_offsets, produce
+from kpybroker.requests.serving.preferred_replica import RACK_AWARE
+from kpybroker.runtime.calls.call import Call
+from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.calls.steps import at_once
 from kpywire import api, codec, error_codes
 from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState

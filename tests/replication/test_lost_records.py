@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from replica_world import TOPIC, World, WorldNode
 
-from kpybroker.errors import KafkaError
-from kpybroker.metadata.topic import LOST_DIRECTORY
-from kpybroker.replicas.fetcher import State
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.metadata.topic import LOST_DIRECTORY
+from kpybroker.machines.replica_fetcher import State
 from kpystorage.errors import CorruptLog
 from kpywire import error_codes
 from kpywire.batch import parse_header

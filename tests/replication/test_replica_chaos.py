@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from replica_world import TOPIC_ID, World, WorldNode
 
-from kpybroker.metadata.topic import Partition
+from kpybroker.machines.metadata.topic import Partition
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
 
 SEGMENTS = {"segment.bytes": "1048576", "retention.ms": "-1"}

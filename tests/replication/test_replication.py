@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from replica_world import TOPIC, TOPIC_ID, World
 
-from kpybroker.partition.follower import Follower
-from kpybroker.replicas.fetcher import State
+from kpybroker.machines.partition.follower import Follower
+from kpybroker.machines.replica_fetcher import State
 from kpywire.messages.fetch import FetchRequest
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord

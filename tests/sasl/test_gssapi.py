@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from kpybroker.sasl.exchange import AuthenticationFailed, InvalidCredentials, TryAgain
-from kpybroker.sasl.gssapi import OFFER, GssapiClient, GssapiServer, GssFailure
-from kpybroker.sasl.kerberos_names import ShortNamer
+from kpybroker.machines.sasl.exchange import AuthenticationFailed, InvalidCredentials, TryAgain
+from kpybroker.machines.sasl.gssapi import OFFER, GssapiClient, GssapiServer, GssFailure
+from kpybroker.machines.sasl.kerberos_names import ShortNamer
 
 NAMER = ShortNamer(["DEFAULT"], "REALM")
 TICKET, ANSWER = b"ticket of alice", b"proof of the server"

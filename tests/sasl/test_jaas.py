@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.sasl import jaas
-from kpybroker.sasl.jaas import BrokenJaas, Entry, parse, tokens_of
+from kpybroker.machines.sasl import jaas
+from kpybroker.machines.sasl.jaas import BrokenJaas, Entry, parse, tokens_of
 
 
 def quoted(text: str) -> str:

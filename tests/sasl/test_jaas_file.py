@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import oracle
-from kpybroker.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE, BrokenJaas, Entry, parse, text_of
-from kpybroker.sasl.jaas_file import LoginFile, parse_file
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE, BrokenJaas, Entry, parse, text_of
+from kpybroker.machines.sasl.jaas_file import LoginFile, parse_file
 
 SERVER = f'KafkaServer {{ {PLAIN_MODULE} required user_alice="a\\"b"; {SCRAM_MODULE} required; }};'
 OUTSIDE = f'outside.KafkaServer {{ {SCRAM_MODULE} optional username="${{me}}"; }};'

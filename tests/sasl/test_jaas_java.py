@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import oracle
-from kpybroker.sasl.jaas import PLAIN_MODULE, BrokenJaas, parse
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE, BrokenJaas, parse
 
 PARTS = [
     *("user", "a.b", "a-1", "$_", "-1", "12", "é", "\u0085", "=", "=", "=", ";", ";", " ", " ", "\n", "\t", "/", "//"),

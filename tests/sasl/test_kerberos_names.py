@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from kpybroker.sasl.kerberos_names import BrokenRules, NoUser, ShortNamer
+from kpybroker.machines.sasl.kerberos_names import BrokenRules, NoUser, ShortNamer
 from oracle.asked import AskedOracle
 
 REALM = "EXAMPLE.COM"

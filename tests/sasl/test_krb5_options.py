@@ -2,8 +2,8 @@
 
 import pytest
 
-from kpybroker.sasl.jaas import BrokenJaas, Entry
-from kpybroker.sasl.krb5_login import Krb5Login, of_client, of_server
+from kpybroker.machines.sasl.jaas import BrokenJaas, Entry
+from kpybroker.machines.sasl.krb5_login import Krb5Login, of_client, of_server
 
 SERVER = {"useKeyTab": "true", "storeKey": "True", "keyTab": "/k", "principal": "kafka/h@R"}
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kpybroker.sasl.exchange import AuthenticationFailed, InvalidCredentials
-from kpybroker.sasl.login import REAUTHENTICATES_EVERY_MS, Answer, Login, Now, State, Terms, Verdict
+from kpybroker.machines.sasl.exchange import AuthenticationFailed, InvalidCredentials
+from kpybroker.machines.sasl.login import REAUTHENTICATES_EVERY_MS, Answer, Login, Now, State, Terms, Verdict
 from kpywire import api
 from kpywire.error_codes import NONE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
 

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from kpybroker.sasl.made_up_credentials import USUAL, MadeUpCredentials, form_of
-from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, salt_of
+from kpybroker.machines.sasl.made_up_credentials import USUAL, MadeUpCredentials, form_of
+from kpybroker.machines.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, salt_of
 
 NAMES = [f"stranger {number}" for number in range(400)]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kpybroker.sasl.exchange import AuthenticationFailed
-from kpybroker.sasl.plain import PlainClient, PlainServer
+from kpybroker.machines.sasl.exchange import AuthenticationFailed
+from kpybroker.machines.sasl.plain import PlainClient, PlainServer
 
 PASSWORDS = {"alice": "wonder", "bob": ""}
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.sasl import scram
-from kpybroker.sasl.exchange import AuthenticationFailed, InvalidCredentials
-from kpybroker.sasl.made_up_credentials import MadeUpCredentials
-from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredential, ScramMechanism
-from kpybroker.sasl.scram_client import ScramClient
-from kpybroker.sasl.scram_server import ScramLogin, ScramServer
+from kpybroker.machines.sasl import scram
+from kpybroker.machines.sasl.exchange import AuthenticationFailed, InvalidCredentials
+from kpybroker.machines.sasl.made_up_credentials import MadeUpCredentials
+from kpybroker.machines.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredential, ScramMechanism
+from kpybroker.machines.sasl.scram_client import ScramClient
+from kpybroker.machines.sasl.scram_server import ScramLogin, ScramServer
 
 SALT = b"sixteen bytes it"
 

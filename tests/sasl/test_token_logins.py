@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from kpybroker.sasl import token_logins
-from kpybroker.sasl.delegation_token import TokenSecret
-from kpybroker.sasl.exchange import AuthenticationFailed
-from kpybroker.sasl.scram import MECHANISMS, SCRAM_SHA_256, ScramCredential, ScramMechanism
-from kpybroker.sasl.scram_client import ScramClient
-from kpybroker.sasl.scram_server import ScramLogin, ScramServer
-from kpybroker.sasl.token_logins import TokenLogins
+from kpybroker.machines.sasl import token_logins
+from kpybroker.machines.sasl.delegation_token import TokenSecret
+from kpybroker.machines.sasl.exchange import AuthenticationFailed
+from kpybroker.machines.sasl.scram import MECHANISMS, SCRAM_SHA_256, ScramCredential, ScramMechanism
+from kpybroker.machines.sasl.scram_client import ScramClient
+from kpybroker.machines.sasl.scram_server import ScramLogin, ScramServer
+from kpybroker.machines.sasl.token_logins import TokenLogins
 
 SECRET = TokenSecret("a key of all nodes")
 

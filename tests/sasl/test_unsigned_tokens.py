@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
-from kpybroker.sasl.exchange import AuthenticationFailed, CredentialRefused, InvalidCredentials, RefusalAcknowledged
-from kpybroker.sasl.oauthbearer import (
+from kpybroker.machines.sasl.exchange import (
+    AuthenticationFailed,
+    CredentialRefused,
+    InvalidCredentials,
+    RefusalAcknowledged,
+)
+from kpybroker.machines.sasl.oauthbearer import (
     LONGEST_MS,
     ClientFirst,
     OAuthBearerClient,
@@ -17,7 +22,7 @@ from kpybroker.sasl.oauthbearer import (
     check_extensions,
     decode_client_first,
 )
-from kpybroker.sasl.unsecured_tokens import UnsecuredRules, extensions_of, make, rules_of, validate
+from kpybroker.machines.sasl.unsecured_tokens import UnsecuredRules, extensions_of, make, rules_of, validate
 
 NOW_MS = 1_700_000_000_000
 NOW_S = NOW_MS // 1_000

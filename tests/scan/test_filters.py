@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.scan.containing import containing
-from kpybroker.scan.errors import BadOption
-from kpybroker.scan.filter_text import parse_filter
-from kpybroker.scan.filters import (
+from kpybroker.machines.scan.errors import BadOption
+from kpybroker.machines.scan.filter_text import parse_filter
+from kpybroker.machines.scan.filters import (
     OPERATORS,
     AllOf,
     AnyOf,
@@ -27,9 +26,10 @@ from kpybroker.scan.filters import (
     interval,
     may_hold,
 )
-from kpybroker.scan.pruning import earliest_times_ms, from_times, pruned
-from kpybroker.scan.ranges import Range
-from kpybroker.scan.row_filter import kept, like_expression
+from kpybroker.machines.scan.pruning import earliest_times_ms, from_times, pruned
+from kpybroker.machines.scan.ranges import Range
+from kpybroker.pipeline.scan.containing import containing
+from kpybroker.pipeline.scan.row_filter import kept, like_expression
 from kpywire.columns.schema import TYPES
 
 VALUES = [

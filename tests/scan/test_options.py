@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kpybroker.scan.bounds import Bound
-from kpybroker.scan.checkpoint import offsets_in
-from kpybroker.scan.connecting import client_of, transport_of, warnings_of
-from kpybroker.scan.errors import BadOption
-from kpybroker.scan.options import NARROW_TASK_BYTES, TASK_BYTES, for_batch, for_stream, read_options
-from kpybroker.scan.topics import Assigned, Matching, Subscribed
+from kpybroker.machines.scan.bounds import Bound
+from kpybroker.machines.scan.errors import BadOption
+from kpybroker.machines.scan.options import NARROW_TASK_BYTES, TASK_BYTES, for_batch, for_stream, read_options
+from kpybroker.machines.scan.topics import Assigned, Matching, Subscribed
+from kpybroker.pipeline.scan.checkpoint import offsets_in
+from kpybroker.pipeline.scan.connecting import client_of, transport_of, warnings_of
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
 

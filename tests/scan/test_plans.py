@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.scan.admission import Limits, admitted, is_due
-from kpybroker.scan.bounds import Bound, LogRange, questions, resolved
-from kpybroker.scan.errors import BadOption, ScanError
-from kpybroker.scan.planning import Sizes, tasks
-from kpybroker.scan.ranges import Range, Spot
-from kpybroker.scan.stream_offsets import Positions, at_most, begin, from_json, losses, ranges, unknown
+from kpybroker.machines.scan.admission import Limits, admitted, is_due
+from kpybroker.machines.scan.bounds import Bound, LogRange, questions, resolved
+from kpybroker.machines.scan.errors import BadOption, ScanError
+from kpybroker.machines.scan.planning import Sizes, tasks
+from kpybroker.machines.scan.ranges import Range, Spot
+from kpybroker.machines.scan.stream_offsets import Positions, at_most, begin, from_json, losses, ranges, unknown
 
 LOGS = {("t", 0): LogRange(5, 10), ("t", 1): LogRange(0, 3)}
 

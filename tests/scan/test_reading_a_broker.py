@@ -17,16 +17,16 @@ from kpybroker.client import connection
 from kpybroker.client.client import Client, Settings, Spot
 from kpybroker.client.offset_requests import delete_records
 from kpybroker.client.topic_requests import add_partitions
-from kpybroker.errors import KafkaError
-from kpybroker.scan.ahead import ahead
-from kpybroker.scan.bounds import Bound
-from kpybroker.scan.cluster import Cluster
-from kpybroker.scan.errors import OffsetsLost, ScanError
-from kpybroker.scan.fetching import Fetching, FetchTransport
-from kpybroker.scan.filter_text import parse_filter
-from kpybroker.scan.ranges import Range, Wanted
-from kpybroker.scan.reading import rows
-from kpybroker.scan.topics import Assigned, Matching, Subscribed
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.scan.bounds import Bound
+from kpybroker.machines.scan.errors import OffsetsLost, ScanError
+from kpybroker.machines.scan.filter_text import parse_filter
+from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.machines.scan.topics import Assigned, Matching, Subscribed
+from kpybroker.pipeline.scan.ahead import ahead
+from kpybroker.pipeline.scan.cluster import Cluster
+from kpybroker.pipeline.scan.fetching import Fetching, FetchTransport
+from kpybroker.pipeline.scan.reading import rows
 from kpybroker.testing import Broker
 from kpywire.columns import decoder
 

@@ -7,8 +7,8 @@ import pytest
 from conftest_server import RunningServer, running_servers
 from narrow_channel import narrow_channel
 
-from kpybroker.server.channel import plain_channel
-from kpybroker.server.system_sockets import SystemSockets
+from kpybroker.requests.server.channel import plain_channel
+from kpybroker.runtime.io.system_sockets import SystemSockets
 
 
 @pytest.fixture(

@@ -10,12 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kpybroker.fairness.trait import ORDINARY, Trait
-from kpybroker.io.scheduler import LoopScheduler
-from kpybroker.server.channel import OpenChannel, PlainChannel, plain_channel
-from kpybroker.server.connection import Connection
-from kpybroker.server.listener import Server, SocketLimits
-from kpybroker.server.system_sockets import SYSTEM_SOCKETS
+from kpybroker.requests.server.channel import OpenChannel, PlainChannel, plain_channel
+from kpybroker.requests.server.connection import Connection
+from kpybroker.requests.server.listener import Server, SocketLimits
+from kpybroker.runtime.fairness.trait import ORDINARY, Trait
+from kpybroker.runtime.io.scheduler import LoopScheduler
+from kpybroker.runtime.io.system_sockets import SYSTEM_SOCKETS
 
 
 class TemporarySlice:

@@ -9,8 +9,8 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from kpybroker.server.channel import Channel
-from kpybroker.server.poller import GONE, READABLE, WRITABLE, OnEvent, Poller
+from kpybroker.requests.server.channel import Channel
+from kpybroker.requests.server.poller import GONE, READABLE, WRITABLE, OnEvent, Poller
 
 SHORT_BYTES = 1000
 HELD_BYTES = 64 * 1024

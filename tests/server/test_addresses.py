@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kpybroker.io import addresses
-from kpybroker.io.addresses import addresses_of, bound_socket, bound_sockets
-from kpybroker.server.system_sockets import SYSTEM_SOCKETS
+from kpybroker.runtime.io import addresses
+from kpybroker.runtime.io.addresses import addresses_of, bound_socket, bound_sockets
+from kpybroker.runtime.io.system_sockets import SYSTEM_SOCKETS
 
 V4, V6 = "127.0.0.1", "::1"
 

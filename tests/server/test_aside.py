@@ -16,13 +16,13 @@ from conftest_server import (
     unwatched,
 )
 
-from kpybroker.fairness.aside import Aside
-from kpybroker.fairness.times import ASIDE_BYTES, ASIDE_REQUEST_BYTES, MOST_OWED_NS
-from kpybroker.fairness.turn import NoWrites, Turn
-from kpybroker.server.connection import Connection
-from kpybroker.server.frames import trait_of_one
-from kpybroker.server.listener import PEEKED_BYTES
-from kpybroker.server.poller import EpollPoller
+from kpybroker.requests.server.connection import Connection
+from kpybroker.requests.server.frames import trait_of_one
+from kpybroker.requests.server.listener import PEEKED_BYTES
+from kpybroker.requests.server.poller import EpollPoller
+from kpybroker.runtime.fairness.aside import Aside
+from kpybroker.runtime.fairness.times import ASIDE_BYTES, ASIDE_REQUEST_BYTES, MOST_OWED_NS
+from kpybroker.runtime.fairness.turn import NoWrites, Turn
 
 StartServer = Callable[..., RunningServer]
 

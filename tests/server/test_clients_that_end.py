@@ -9,11 +9,11 @@ import pytest
 from conftest_server import OVERLAPPING_KEY, RunningServer, echo, read_reply, reply_to, request
 from test_connection import closed_by_server, wait_until
 
-from kpybroker.calls.close_connection import CloseConnection
-from kpybroker.calls.pending import Pending
-from kpybroker.calls.steps import Work
-from kpybroker.server.connection import Connection
-from kpybroker.server.poller import EpollPoller
+from kpybroker.requests.server.connection import Connection
+from kpybroker.requests.server.poller import EpollPoller
+from kpybroker.runtime.calls.close_connection import CloseConnection
+from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.calls.steps import Work
 
 StartServer = Callable[..., RunningServer]
 

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.server.complaints import MOST_KINDS, QUIET_MS, Complaints
+from kpybroker.requests.server.complaints import MOST_KINDS, QUIET_MS, Complaints
+from kpybroker.runtime.io.scheduler import ManualScheduler
 
 log = logging.getLogger("kpybroker.complaints")
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from conftest_server import RunningServer, TemporarySlice, echo, frame, read_reply, reply_to, request
 
-from kpybroker.calls.pending import Pending
-from kpybroker.server.channel import plain_channel
-from kpybroker.server.connection import Connection
-from kpybroker.server.connection_quotas import ConnectionLimits
-from kpybroker.server.listener import SocketLimits
-from kpybroker.server.poller import EpollPoller
+from kpybroker.requests.server.channel import plain_channel
+from kpybroker.requests.server.connection import Connection
+from kpybroker.requests.server.connection_quotas import ConnectionLimits
+from kpybroker.requests.server.listener import SocketLimits
+from kpybroker.requests.server.poller import EpollPoller
+from kpybroker.runtime.calls.pending import Pending
 
 StartServer = Callable[..., RunningServer]
 

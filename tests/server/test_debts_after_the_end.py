@@ -4,7 +4,7 @@ from typing import Any
 
 from conftest_server import read_reply, reply_to, request
 
-from kpybroker.server.connection import Connection
+from kpybroker.requests.server.connection import Connection
 
 StartServer = Any
 

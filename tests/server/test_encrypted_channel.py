@@ -32,17 +32,17 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from certificates import Authority, Certificate
-from kpybroker.calls.principal import ANONYMOUS, Principal
-from kpybroker.server import tls_channel
-from kpybroker.server.channel import Channel, plain_channel
-from kpybroker.server.connection_quotas import ConnectionLimits
-from kpybroker.server.listener import SocketLimits
-from kpybroker.server.poller import Poller
-from kpybroker.server.tls_channel import Terms, TlsListener
-from kpybroker.server.tls_mistakes import TlsFailure
-from kpybroker.tls.contexts import client_context, server_context
-from kpybroker.tls.names import subject_of
-from kpybroker.tls.settings import TlsSettings
+from kpybroker.requests.server import tls_channel
+from kpybroker.requests.server.channel import Channel, plain_channel
+from kpybroker.requests.server.connection_quotas import ConnectionLimits
+from kpybroker.requests.server.listener import SocketLimits
+from kpybroker.requests.server.poller import Poller
+from kpybroker.requests.server.tls_channel import Terms, TlsListener
+from kpybroker.requests.server.tls_mistakes import TlsFailure
+from kpybroker.runtime.calls.principal import ANONYMOUS, Principal
+from kpybroker.security.tls.contexts import client_context, server_context
+from kpybroker.security.tls.names import subject_of
+from kpybroker.security.tls.settings import TlsSettings
 
 TERMS = Terms("SECURE", "SSL", "CN=broker", "requested")
 

@@ -6,9 +6,9 @@ import pytest
 from conftest_server import RunningServer, request
 from test_connection import StartServer, answers, closed_by_server, echo
 
-from kpybroker.server.connection_quotas import ConnectionLimits
-from kpybroker.server.listener import SocketLimits
-from kpybroker.server.newcomers import HANDSHAKE_MS, LONG_MS, STALLED_MS, STALLED_OF_HOST_MS, Newcomers
+from kpybroker.requests.server.connection_quotas import ConnectionLimits
+from kpybroker.requests.server.listener import SocketLimits
+from kpybroker.requests.server.newcomers import HANDSHAKE_MS, LONG_MS, STALLED_MS, STALLED_OF_HOST_MS, Newcomers
 from waiting import eventually
 
 NAMES = ("PLAINTEXT",)

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from kpybroker.server.backlog import Backlog, Held
-from kpybroker.server.listener import FIRST_REUSED_BYTES, Server
-from kpybroker.server.memory import MemoryBudget
+from kpybroker.requests.server.backlog import Backlog, Held
+from kpybroker.requests.server.listener import FIRST_REUSED_BYTES, Server
+from kpybroker.requests.server.memory import MemoryBudget
 
 
 class Asking:

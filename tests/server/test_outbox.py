@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from conftest_server import TemporarySlice, unwatched
 
-from kpybroker.calls.pending import NOBODYS
-from kpybroker.server.outbox import SMALL_SLICE_BYTES, Outbox, Reply
+from kpybroker.requests.server.outbox import SMALL_SLICE_BYTES, Outbox, Reply
+from kpybroker.runtime.calls.pending import NOBODYS
 
 
 @pytest.fixture

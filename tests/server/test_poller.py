@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.fairness.turn import NoWrites, Turn
-from kpybroker.server.poller import READABLE, EpollPoller
+from kpybroker.requests.server.poller import READABLE, EpollPoller
+from kpybroker.runtime.fairness.turn import NoWrites, Turn
 
 AT_ONCE, LINED_UP, DISCOUNTED, COUNTED_AND_LINED_UP = "at once", "lined up", "discounted", "counted and lined up"
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.server.time_limit import TimeLimit
+from kpybroker.requests.server.time_limit import TimeLimit
+from kpybroker.runtime.io.scheduler import ManualScheduler
 
 LIMIT_MS = 100
 

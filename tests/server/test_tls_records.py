@@ -6,7 +6,7 @@ from struct import pack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.server.tls_records import MOST_RECORD_BYTES, whole_records
+from kpybroker.requests.server.tls_records import MOST_RECORD_BYTES, whole_records
 
 SIZES = st.lists(st.integers(0, 300) | st.integers(16_000, MOST_RECORD_BYTES - 5), max_size=6)
 

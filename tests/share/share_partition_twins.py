@@ -8,9 +8,9 @@ from random import Random
 
 from share_partition_world import MEMBERS, SharePartitionWorld, some_log
 
-from kpybroker.share.acknowledging import Acknowledgement
-from kpybroker.share.acquiring import LogBatch, Wish
-from kpybroker.share.partition import Settings, StateWrite, StoredBatch
+from kpybroker.machines.share.acknowledging import Acknowledgement
+from kpybroker.machines.share.acquiring import LogBatch, Wish
+from kpybroker.machines.share.partition import Settings, StateWrite, StoredBatch
 from oracle.asked import AskedOracle
 from oracle.recorded import Asked
 

@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Sequence
 from random import Random
 
-from kpybroker.errors import KafkaError
-from kpybroker.share import acknowledging, acquiring, archiving
-from kpybroker.share.acknowledging import Acknowledgement
-from kpybroker.share.acquiring import Acquired, LogBatch, Wish
-from kpybroker.share.partition import Change, Settings, SharePartition, StateWrite, StoredBatch
-from kpybroker.share.record_state import RecordState
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.share import acknowledging, acquiring, archiving
+from kpybroker.machines.share.acknowledging import Acknowledgement
+from kpybroker.machines.share.acquiring import Acquired, LogBatch, Wish
+from kpybroker.machines.share.partition import Change, Settings, SharePartition, StateWrite, StoredBatch
+from kpybroker.machines.share.record_state import RecordState
 
 MEMBERS = ("m", "n")
 

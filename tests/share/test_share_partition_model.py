@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from share_partition_world import MEMBERS, SharePartitionWorld, some_log
 
-from kpybroker.share.aborted import AbortedTransaction, TransactionalBatch, leave_out_aborted
-from kpybroker.share.acknowledging import ACCEPT, REJECT, RELEASE, Acknowledgement
-from kpybroker.share.acquiring import Acquired, LogBatch, Wish
-from kpybroker.share.partition import ImpossibleState, Settings, SharePartition, StoredBatch
-from kpybroker.share.record_state import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE
+from kpybroker.machines.share.aborted import AbortedTransaction, TransactionalBatch, leave_out_aborted
+from kpybroker.machines.share.acknowledging import ACCEPT, REJECT, RELEASE, Acknowledgement
+from kpybroker.machines.share.acquiring import Acquired, LogBatch, Wish
+from kpybroker.machines.share.partition import ImpossibleState, Settings, SharePartition, StoredBatch
+from kpybroker.machines.share.record_state import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE
 
 LOCK_MS = 1_000
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kpybroker.errors import KafkaError
-from kpybroker.share.sessions import LAST_EPOCH, SessionKey, ShareSessions
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.share.sessions import LAST_EPOCH, SessionKey, ShareSessions
 from kpywire import error_codes
 
 KEY = SessionKey("g", "m")

@@ -11,9 +11,9 @@ from typing import Any
 from kafka_share_coordinator import KafkaShareCoordinator, Outcome
 from share_coordinator_world import MONOTONIC_LAG_MS, OTHER, TOPIC, Batch, ShareCoordinatorWorld, state_batches
 
-from kpybroker.share_coordinator.key import SharePartitionKey
-from kpybroker.share_coordinator.record import decode
-from kpybroker.share_coordinator.state_batches import StateBatch, combine
+from kpybroker.machines.share_coordinator.key import SharePartitionKey
+from kpybroker.machines.share_coordinator.record import decode
+from kpybroker.machines.share_coordinator.state_batches import StateBatch, combine
 from kpywire.codec import encode
 from kpywire.messages import (
     delete_share_group_state,

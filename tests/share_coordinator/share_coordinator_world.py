@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kpybroker.coordination.events import Loaded, MetadataChanged
-from kpybroker.journal import BatchTooLarge, DecisionFailed, Journal, ProducerEpoch, Send
-from kpybroker.share_coordinator.coordinator import ShareCoordinator
-from kpybroker.share_coordinator.events import DeleteBelow, Prune, StateRequest, TimersDue
-from kpybroker.share_coordinator.key import SharePartitionKey
-from kpybroker.share_coordinator.record import Record, decode
-from kpybroker.share_coordinator.settings import ShareCoordinatorSettings
-from kpybroker.share_coordinator.shard import ShareState
+from kpybroker.machines.coordination.events import Loaded, MetadataChanged
+from kpybroker.machines.journal import BatchTooLarge, DecisionFailed, Journal, ProducerEpoch, Send
+from kpybroker.machines.share_coordinator.coordinator import ShareCoordinator
+from kpybroker.machines.share_coordinator.events import DeleteBelow, Prune, StateRequest, TimersDue
+from kpybroker.machines.share_coordinator.key import SharePartitionKey
+from kpybroker.machines.share_coordinator.record import Record, decode
+from kpybroker.machines.share_coordinator.settings import ShareCoordinatorSettings
+from kpybroker.machines.share_coordinator.shard import ShareState
 from kpywire import error_codes
 from kpywire.messages import (
     delete_share_group_state,

@@ -3,7 +3,7 @@
 import pytest
 from share_coordinator_world import TOPIC
 
-from kpybroker.share_coordinator.key import SharePartitionKey, parse
+from kpybroker.machines.share_coordinator.key import SharePartitionKey, parse
 from kpywire.uuid import to_string
 
 ID = to_string(TOPIC)

@@ -2,11 +2,11 @@
 
 from share_coordinator_world import KEY, MONOTONIC_LAG_MS, OTHER, TOPIC, ShareCoordinatorWorld
 
-from kpybroker.coordination.sweeps import PAUSE_MS
-from kpybroker.journal import TooLarge
-from kpybroker.share_coordinator.events import Prune, TimersDue
-from kpybroker.share_coordinator.key import SharePartitionKey
-from kpybroker.share_coordinator.record import Deletion, Snapshot, Update
+from kpybroker.machines.coordination.sweeps import PAUSE_MS
+from kpybroker.machines.journal import TooLarge
+from kpybroker.machines.share_coordinator.events import Prune, TimersDue
+from kpybroker.machines.share_coordinator.key import SharePartitionKey
+from kpybroker.machines.share_coordinator.record import Deletion, Snapshot, Update
 from kpywire import error_codes
 
 

@@ -3,8 +3,8 @@
 import pytest
 from share_coordinator_world import KEY
 
-from kpybroker.share_coordinator.record import Deletion, Record, Snapshot, Update, decode
-from kpybroker.share_coordinator.state_batches import StateBatch
+from kpybroker.machines.share_coordinator.record import Deletion, Record, Snapshot, Update, decode
+from kpybroker.machines.share_coordinator.state_batches import StateBatch
 from kpywire.errors import Malformed
 
 BATCHES = (StateBatch(1, 5, 2, 0), StateBatch(6, 6, 1, 4))

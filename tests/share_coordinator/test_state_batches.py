@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.share_coordinator.state_batches import UNCHANGED, StateBatch, combine
+from kpybroker.machines.share_coordinator.state_batches import UNCHANGED, StateBatch, combine
 
 batches = st.lists(
     st.builds(

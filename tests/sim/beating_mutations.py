@@ -3,14 +3,14 @@
 from .kind import BEATING
 from .mutation import Mutation
 
-RECONCILE = "kpybroker/groups/consumer/reconcile.py"
-GROUP = "kpybroker/groups/consumer/consumer_group.py"
-EPOCHS = "kpybroker/groups/epoch_members.py"
-RECORDS = "kpybroker/groups/consumer/records.py"
-REPLAY = "kpybroker/groups/consumer/replay.py"
-MEMBER = "kpybroker/groups/consumer/member.py"
-TIMEOUTS = "kpybroker/groups/consumer/timeouts.py"
-LEAVE = "kpybroker/groups/consumer/leave.py"
+RECONCILE = "kpybroker/machines/groups/consumer/reconcile.py"
+GROUP = "kpybroker/machines/groups/consumer/consumer_group.py"
+EPOCHS = "kpybroker/machines/groups/epoch_members.py"
+RECORDS = "kpybroker/machines/groups/consumer/records.py"
+REPLAY = "kpybroker/machines/groups/consumer/replay.py"
+MEMBER = "kpybroker/machines/groups/consumer/member.py"
+TIMEOUTS = "kpybroker/machines/groups/consumer/timeouts.py"
+LEAVE = "kpybroker/machines/groups/consumer/leave.py"
 
 
 def _beating(name: str, path: str, old: str, new: str, nodes: int = 1) -> Mutation:

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kpybroker.network.peer import Peer, Unanswered
-from kpybroker.network.peers import Peers, connect_over
+from kpybroker.hosts.network.peer import Peer, Unanswered
+from kpybroker.hosts.network.peers import Peers, connect_over
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from exactly_once.history import Seen
-from kpybroker.serving.share.led import LedSharePartition
-from kpybroker.serving.share.waiting import ShareRead
-from kpybroker.share import acknowledging
-from kpybroker.share.acknowledging import ACCEPT, GAP, REJECT, RELEASE, RENEW
+from kpybroker.machines.share import acknowledging
+from kpybroker.machines.share.acknowledging import ACCEPT, GAP, REJECT, RELEASE, RENEW
+from kpybroker.requests.serving.share.led import LedSharePartition
+from kpybroker.requests.serving.share.waiting import ShareRead
 
 if TYPE_CHECKING:
     from .machine import Machine

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from simulated import SYNC
 
-from kpybroker.zookeeper.client import error_codes
-from kpybroker.zookeeper.client.frames import CLOSE_SESSION, CREATE_SESSION, PASSWORD_BYTES, Greeting
-from kpybroker.zookeeper.client.jute import Reader, Writer
+from kpybroker.machines.zookeeper.client import error_codes
+from kpybroker.machines.zookeeper.client.frames import CLOSE_SESSION, CREATE_SESSION, PASSWORD_BYTES, Greeting
+from kpybroker.machines.zookeeper.client.jute import Reader, Writer
 
 from .ensemble_port import Port, Wire
 from .ensemble_tree import TICK_MS, Asked, Outcome, ServedConnection, Transaction, Tree

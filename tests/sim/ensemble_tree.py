@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulated import MULTI, SYNC, Connection, Refused, ServedSession, SimulatedZooKeeper
 
-from kpybroker.zookeeper.client import error_codes
-from kpybroker.zookeeper.client.frames import (
+from kpybroker.machines.zookeeper.client import error_codes
+from kpybroker.machines.zookeeper.client.frames import (
     CLOSE_SESSION,
     CREATE_SESSION,
     PASSWORD_BYTES,
@@ -22,8 +22,8 @@ from kpybroker.zookeeper.client.frames import (
     Welcome,
     reply,
 )
-from kpybroker.zookeeper.client.jute import Reader, Writer
-from kpybroker.zookeeper.client.operations import Acl, Check, Create, Delete, Set, Write
+from kpybroker.machines.zookeeper.client.jute import Reader, Writer
+from kpybroker.machines.zookeeper.client.operations import Acl, Check, Create, Delete, Set, Write
 
 if TYPE_CHECKING:
     from random import Random

@@ -3,18 +3,18 @@
 from .kind import GUARDED
 from .mutation import Mutation
 
-AUTHORIZER = "kpybroker/authorization/authorizer.py"
-SECURITY = "kpybroker/assembly/security.py"
-FOLLOWED = "kpybroker/assembly/quotas.py"
-CHANNEL = "kpybroker/quorum/channel.py"
-ENVELOPE = "kpybroker/handlers/envelope.py"
-REPLACEMENT = "kpybroker/metadata/replacement.py"
-IMAGE_RECORDS = "kpybroker/metadata/image_records.py"
-MUTES = "kpybroker/server/mutes.py"
-CONNECTION = "kpybroker/server/connection.py"
-THROTTLING = "kpybroker/dispatching/throttling.py"
-THROTTLE = "kpybroker/quotas/throttle.py"
-CLIENT_QUOTAS = "kpybroker/quotas/client_quotas.py"
+AUTHORIZER = "kpybroker/machines/authorization/authorizer.py"
+SECURITY = "kpybroker/node/assembly/security.py"
+FOLLOWED = "kpybroker/node/assembly/quotas.py"
+CHANNEL = "kpybroker/hosts/quorum/channel.py"
+ENVELOPE = "kpybroker/requests/handlers/envelope.py"
+REPLACEMENT = "kpybroker/machines/metadata/replacement.py"
+IMAGE_RECORDS = "kpybroker/machines/metadata/image_records.py"
+MUTES = "kpybroker/requests/server/mutes.py"
+CONNECTION = "kpybroker/requests/server/connection.py"
+THROTTLING = "kpybroker/requests/dispatching/throttling.py"
+THROTTLE = "kpybroker/machines/quotas/throttle.py"
+CLIENT_QUOTAS = "kpybroker/machines/quotas/client_quotas.py"
 
 
 def _guarded(name: str, path: str, old: str, new: str, nodes: int = 3) -> Mutation:
@@ -101,7 +101,7 @@ GUARDED_MUTATIONS = [
     # What guards make of a denial
     _guarded(
         "the records of a topic that may not be written are appended",
-        "kpybroker/guards/records.py",
+        "kpybroker/requests/guards/records.py",
         "for topic in topics if topic[0] not in denied]",
         "for topic in topics]",
         nodes=1,

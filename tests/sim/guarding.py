@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from kpybroker.authorization.authorizer import Authorizer
+from kpybroker.machines.authorization.authorizer import Authorizer
 
 from .acls import Acl, Need, is_allowed
 from .identities import NODE, OPERATOR, identified

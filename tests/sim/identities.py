@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kpybroker.calls.client import Client
-from kpybroker.calls.principal import USER, Principal
-from kpybroker.server import listener
+from kpybroker.requests.server import listener
+from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.principal import USER, Principal
 
 GUESTS = {"10.0.0.0": "guest0", "10.0.0.1": "guest1", "10.0.0.2": "guest1"}
 """Users by address. One of them has two."""

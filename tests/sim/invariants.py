@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from kpybroker.hosting.placement import partition_for
+from kpybroker.hosts.coordinators.placement import partition_for
 from kpystorage.errors import CorruptRecord, DiskFailure
 from kpywire.batch import batch_headers
 from kpywire.errors import Malformed

@@ -7,8 +7,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.metadata.chosen_levels import choose_levels
-from kpybroker.quorum.formatter import Formatting, format_directories, parse_initial_controllers
+from kpybroker.hosts.quorum.formatter import Formatting, format_directories, parse_initial_controllers
+from kpybroker.machines.metadata.chosen_levels import choose_levels
 from kpystorage.disk import Disk
 
 from .beating import SESSION_MS

@@ -10,14 +10,14 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kpybroker.leases.leases import TooManyLeases
-from kpybroker.leases.lender import Lender
-from kpybroker.leases.manifest import Manifest, PartitionManifest, Wish, from_json, to_json
-from kpybroker.scan.borrowing import Borrowed
-from kpybroker.scan.errors import ScanError
-from kpybroker.scan.files import FileTransport
-from kpybroker.scan.ranges import Range, Wanted
-from kpybroker.scan.reading import rows
+from kpybroker.hosts.leases.leases import TooManyLeases
+from kpybroker.hosts.leases.lender import Lender
+from kpybroker.machines.lease_manifest import Manifest, PartitionManifest, Wish, from_json, to_json
+from kpybroker.machines.scan.errors import ScanError
+from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.pipeline.scan.borrowing import Borrowed
+from kpybroker.pipeline.scan.files import FileTransport
+from kpybroker.pipeline.scan.reading import rows
 from kpystorage.lending import LentSegment
 from kpystorage.names import is_lent_file
 from kpystorage.sim_disk import SimulatedCrash

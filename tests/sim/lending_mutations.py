@@ -3,11 +3,11 @@
 from .kind import LENDING
 from .mutation import Mutation
 
-LENDER = "kpybroker/leases/lender.py"
-LEASES = "kpybroker/leases/leases.py"
-MANIFEST = "kpybroker/leases/manifest.py"
+LENDER = "kpybroker/hosts/leases/lender.py"
+LEASES = "kpybroker/hosts/leases/leases.py"
+MANIFEST = "kpybroker/machines/lease_manifest.py"
 SEGMENTS = "storage/kpystorage/lending.py"
-FILES = "kpybroker/scan/files.py"
+FILES = "kpybroker/pipeline/scan/files.py"
 ABORTED = "wire/kpywire/aborted.py"
 
 

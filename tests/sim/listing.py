@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kpybroker.handlers import metadata
+from kpybroker.requests.handlers import metadata
 
 if TYPE_CHECKING:
     from .world import World

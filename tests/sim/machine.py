@@ -1,19 +1,19 @@
 """One machine that runs a node: starts it, kills it, stops it, takes its power, and starts it from what its disk holds.
 
 The node is the production's, from its configuration to its files. What the process of a node does around it
-(`kpybroker.node.run`) is done here: whatever ends a node, its supervisor starts it again after a while.
+(`kpybroker.node.node.run`) is done here: whatever ends a node, its supervisor starts it again after a while.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kpybroker.assembly.platform import Simulated
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.io.scheduler import LoopScheduler, Pieces
-from kpybroker.metadata.image import InvalidMetadata
-from kpybroker.node import Node
-from kpybroker.quorum.recovery import StartRefused
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.metadata.image import InvalidMetadata
+from kpybroker.node.assembly.platform import Simulated
+from kpybroker.node.node import Node
+from kpybroker.runtime.io.scheduler import LoopScheduler, Pieces
 from kpystorage.errors import StorageError
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
 from kpywire.errors import Malformed
@@ -349,7 +349,7 @@ class Machine:
 
 
 async def _stopped_while_starting(starting: "asyncio.Task[None]", node: Any) -> None:
-    """The stop of a node that is not up yet, as `kpybroker.node.run` does it."""
+    """The stop of a node that is not up yet, as `kpybroker.node.node.run` does it."""
     starting.cancel()
     await asyncio.gather(starting, return_exceptions=True)
     await node.stop()

@@ -22,7 +22,7 @@ from .processor import REAL_NS
 
 ROOT = Path(__file__).resolve().parents[2]
 CATCHES = Path(__file__).with_name("catches.txt")
-QUORUM = "kpybroker/raft/"
+QUORUM = "kpybroker/machines/raft/"
 QUORUM_ALONE = "quorum"
 QUORUM_SEEDS = "0-199"
 MOST_S = 300

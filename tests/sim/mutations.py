@@ -17,40 +17,40 @@ from .sharing_mutations import SHARING_MUTATIONS
 from .streaming_mutations import STREAMING_MUTATIONS
 from .zookeeper_mutations import ZOOKEEPER_MUTATIONS
 
-QUORUM = "kpybroker/raft/quorum.py"
-VOTING = "kpybroker/raft/voting.py"
-LEADING = "kpybroker/raft/leading.py"
-QUORUM_STATE = "kpybroker/raft/quorum_state.py"
-ANSWERING = "kpybroker/raft/answering.py"
-LOG_VIEW = "kpybroker/raft/log_view.py"
-SHELL = "kpybroker/quorum/shell.py"
-IN_SYNC = "kpybroker/partition/in_sync.py"
-LEADER = "kpybroker/partition/leader.py"
-FOLLOWER = "kpybroker/partition/follower.py"
-ROLE = "kpybroker/partition/role.py"
-BROKERS = "kpybroker/controller/brokers.py"
-CHANGE = "kpybroker/controller/partition_change.py"
-PARTITIONS = "kpybroker/controller/partitions.py"
-WAIT = "kpybroker/replicas/commit_wait.py"
-JOURNAL = "kpybroker/journal.py"
+QUORUM = "kpybroker/machines/raft/quorum.py"
+VOTING = "kpybroker/machines/raft/voting.py"
+LEADING = "kpybroker/machines/raft/leading.py"
+QUORUM_STATE = "kpybroker/machines/raft/quorum_state.py"
+ANSWERING = "kpybroker/machines/raft/answering.py"
+LOG_VIEW = "kpybroker/machines/raft/log_view.py"
+SHELL = "kpybroker/hosts/quorum/shell.py"
+IN_SYNC = "kpybroker/machines/partition/in_sync.py"
+LEADER = "kpybroker/machines/partition/leader.py"
+FOLLOWER = "kpybroker/machines/partition/follower.py"
+ROLE = "kpybroker/machines/partition/role.py"
+BROKERS = "kpybroker/machines/controller/brokers.py"
+CHANGE = "kpybroker/machines/controller/partition_change.py"
+PARTITIONS = "kpybroker/machines/controller/partitions.py"
+WAIT = "kpybroker/hosts/replicas/commit_wait.py"
+JOURNAL = "kpybroker/machines/journal.py"
 PRODUCERS = "storage/kpystorage/producer_states.py"
 LOG = "storage/kpystorage/log.py"
-CLIENT_READ = "kpybroker/serving/reading/client.py"
-END_TRANSACTION = "kpybroker/transactions/end_transaction.py"
-MARKERS = "kpybroker/transactions/markers.py"
+CLIENT_READ = "kpybroker/requests/serving/reading/client.py"
+END_TRANSACTION = "kpybroker/machines/transactions/end_transaction.py"
+MARKERS = "kpybroker/machines/transactions/markers.py"
 CHECKPOINT = "storage/kpystorage/checkpoint.py"
-VOTER_CHANGES = "kpybroker/raft/voter_changes.py"
+VOTER_CHANGES = "kpybroker/machines/raft/voter_changes.py"
 SNAPSHOT = "storage/kpystorage/snapshot.py"
-SNAPSHOT_WRITER = "kpybroker/quorum/snapshot_writer.py"
-COMMITTED = "kpybroker/quorum/committed.py"
-SESSION = "kpybroker/fetch/session.py"
-SESSIONS = "kpybroker/fetch/sessions.py"
+SNAPSHOT_WRITER = "kpybroker/hosts/quorum/snapshot_writer.py"
+COMMITTED = "kpybroker/hosts/quorum/committed.py"
+SESSION = "kpybroker/machines/fetch/session.py"
+SESSIONS = "kpybroker/machines/fetch/sessions.py"
 
 MUTATIONS = [
     # The quorum
     Mutation(
         "vote not fsynced",
-        "kpybroker/quorum/metadata_log.py",
+        "kpybroker/hosts/quorum/metadata_log.py",
         'quorum_state.write(self._disk, f"{self._path}/{QUORUM_STATE}", state)',
         'self._disk.write(f"{self._path}/{QUORUM_STATE}", quorum_state.render(state), synchronize=False)',
     ),
@@ -123,7 +123,7 @@ MUTATIONS = [
     ),
     Mutation(
         "quorum's candidate needs less than a majority",
-        "kpybroker/raft/roles.py",
+        "kpybroker/machines/raft/roles.py",
         "self.needed = len(self.voters) // 2 + 1",
         "self.needed = len(self.voters) // 2",
     ),
@@ -209,7 +209,7 @@ MUTATIONS = [
     ),
     Mutation(
         "snapshot takes everybody for in sync",
-        "kpybroker/metadata/topic.py",
+        "kpybroker/machines/metadata/topic.py",
         "            isr=list(self.isr),\n            removing_replicas=list(self.removing_replicas),\n",
         "            isr=list(self.replicas),\n            removing_replicas=list(self.removing_replicas),\n",
     ),
@@ -288,7 +288,7 @@ MUTATIONS = [
     ),
     Mutation(
         "acks=all answered at once",
-        "kpybroker/handlers/produce.py",
+        "kpybroker/requests/handlers/produce.py",
         "if acks_all and next_offset > leader.high_watermark.offset:",
         "if acks_all and next_offset < 0:",
     ),
@@ -337,7 +337,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a fetch's end counts one too many",
-        "kpybroker/partition/leader.py",
+        "kpybroker/machines/partition/leader.py",
         "end = log.end if fetch_offset == log.end.offset else LogOffset(fetch_offset)",
         "end = log.end",
     ),
@@ -349,13 +349,13 @@ MUTATIONS = [
     ),
     Mutation(
         "no truncation where logs part",
-        "kpybroker/replicas/feed.py",
+        "kpybroker/hosts/replicas/feed.py",
         "following.follower.truncate(diverging.epoch, diverging.end_offset, self._parts.scheduler.now_ms())",
         "pass",
     ),
     Mutation(
         "leaders do not see that logs part",
-        "kpybroker/replicas/fetcher.py",
+        "kpybroker/machines/replica_fetcher.py",
         "return Reaction.TRUNCATE if answer.diverging_epoch.epoch >= 0 else Reaction.APPEND",
         "return Reaction.APPEND",
     ),
@@ -373,7 +373,7 @@ MUTATIONS = [
     ),
     Mutation(
         "high watermark forgotten between roles",
-        "kpybroker/replicas/replica.py",
+        "kpybroker/hosts/replicas/replica.py",
         "            self.checkpointed_high_watermark = role.high_watermark.offset\n",
         "            self.checkpointed_high_watermark = 0\n",
     ),
@@ -448,7 +448,7 @@ MUTATIONS = [
     ),
     Mutation(
         "what a load sets off is lost where too few are in sync",
-        "kpybroker/hosting/hosted_shard.py",
+        "kpybroker/hosts/coordinators/hosted_shard.py",
         "                self._miss(event)\n",
         "                pass\n",
     ),
@@ -513,26 +513,26 @@ MUTATIONS = [
     ),
     Mutation(
         "the coordinator's no to a partition of a transaction is not heard",
-        "kpybroker/serving/transaction_verification.py",
+        "kpybroker/requests/serving/transaction_verification.py",
         "            if code:\n                errors[partition] = code\n",
         "            if code < -1:\n                errors[partition] = code\n",
     ),
     Mutation(
         "fetch sessions are not told of changes",
-        "kpybroker/fetch/session.py",
+        "kpybroker/machines/fetch/session.py",
         "        session.changed[self] = None\n        if session.wake is not None:\n",
         "        if session.wake is not None:\n",
     ),
     # The brokers that clients see
     Mutation(
         "Metadata forget a broker as soon as it is fenced",
-        "kpybroker/handlers/metadata.py",
+        "kpybroker/requests/handlers/metadata.py",
         "            if broker.is_listed(node.id) and ",
         "            if node.id in broker.alive_brokers and ",
     ),
     Mutation(
         "a node that starts lists only those who are alive",
-        "kpybroker/metadata/absences.py",
+        "kpybroker/machines/metadata/absences.py",
         "            elif before is not None or is_all_new:\n",
         "            elif before is not None:\n",
     ),

@@ -7,7 +7,7 @@ Rule: the share coordinator takes nothing from an older leader than the newest o
 
 from typing import TYPE_CHECKING
 
-from kpybroker.share_coordinator.key import SharePartitionKey
+from kpybroker.machines.share_coordinator.key import SharePartitionKey
 from kpywire import error_codes
 from kpywire.messages.write_share_group_state import PartitionData, WriteShareGroupStateRequest, WriteStateData
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from kpybroker.share.acknowledging import ACCEPT, GAP, REJECT, RELEASE, RENEW
+from kpybroker.machines.share.acknowledging import ACCEPT, GAP, REJECT, RELEASE, RENEW
 from kpywire import error_codes
 from kpywire.batch import batch_headers
 from kpywire.messages import share_acknowledge, share_fetch
@@ -23,7 +23,7 @@ from .client import GROUP, Client, NoAnswer, Refused
 from .deliveries import SURE_LOCK_MS, Delivery, Spot
 
 if TYPE_CHECKING:
-    from kpybroker.serving.share.led import LedSharePartition
+    from kpybroker.requests.serving.share.led import LedSharePartition
 
     from .sharing import Sharing
 

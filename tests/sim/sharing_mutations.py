@@ -3,17 +3,17 @@
 from .kind import SHARING
 from .mutation import Mutation
 
-RECORD_STATE = "kpybroker/share/record_state.py"
-PARTITION = "kpybroker/share/partition.py"
-ACKNOWLEDGING = "kpybroker/share/acknowledging.py"
-ABORTED = "kpybroker/share/aborted.py"
-LED = "kpybroker/serving/share/led.py"
-WAITING = "kpybroker/serving/share/waiting.py"
-COORDINATOR = "kpybroker/share_coordinator/requests.py"
-SHARD = "kpybroker/share_coordinator/shard.py"
-BATCHES = "kpybroker/share_coordinator/state_batches.py"
-HEARTBEAT = "kpybroker/groups/share/heartbeat.py"
-TARGET = "kpybroker/groups/share/target.py"
+RECORD_STATE = "kpybroker/machines/share/record_state.py"
+PARTITION = "kpybroker/machines/share/partition.py"
+ACKNOWLEDGING = "kpybroker/machines/share/acknowledging.py"
+ABORTED = "kpybroker/machines/share/aborted.py"
+LED = "kpybroker/requests/serving/share/led.py"
+WAITING = "kpybroker/requests/serving/share/waiting.py"
+COORDINATOR = "kpybroker/machines/share_coordinator/requests.py"
+SHARD = "kpybroker/machines/share_coordinator/shard.py"
+BATCHES = "kpybroker/machines/share_coordinator/state_batches.py"
+HEARTBEAT = "kpybroker/machines/groups/share/heartbeat.py"
+TARGET = "kpybroker/machines/groups/share/target.py"
 
 
 def _sharing(name: str, path: str, old: str, new: str, nodes: int = 1) -> Mutation:
@@ -202,13 +202,13 @@ SHARING_MUTATIONS = [
     ),
     _sharing(
         "a share group does not go on when a member is gone",
-        "kpybroker/groups/share/leave.py",
+        "kpybroker/machines/groups/share/leave.py",
         "epoch_record(group.group_id, group.epoch + 1, metadata_hash)",
         "epoch_record(group.group_id, group.epoch, metadata_hash)",
     ),
     _sharing(
         "sessions of share members do not go on after a load",
-        "kpybroker/groups/share/timeouts.py",
+        "kpybroker/machines/groups/share/timeouts.py",
         "        for member_id in group.membership.ordered_members():\n",
         "        for member_id in ():\n",
     ),

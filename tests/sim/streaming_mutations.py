@@ -3,15 +3,15 @@
 from .kind import STREAMING
 from .mutation import Mutation
 
-RECONCILE = "kpybroker/groups/streams/reconcile.py"
-GROUP = "kpybroker/groups/streams/streams_group.py"
-EPOCHS = "kpybroker/groups/epoch_members.py"
-RECORDS = "kpybroker/groups/streams/records.py"
-REPLAY = "kpybroker/groups/streams/replay.py"
-HEARTBEAT = "kpybroker/groups/streams/heartbeat.py"
-TIMEOUTS = "kpybroker/groups/streams/timeouts.py"
-ASSIGNOR = "kpybroker/groups/streams/assignor.py"
-HANDLER = "kpybroker/handlers/streams_group_heartbeat.py"
+RECONCILE = "kpybroker/machines/groups/streams/reconcile.py"
+GROUP = "kpybroker/machines/groups/streams/streams_group.py"
+EPOCHS = "kpybroker/machines/groups/epoch_members.py"
+RECORDS = "kpybroker/machines/groups/streams/records.py"
+REPLAY = "kpybroker/machines/groups/streams/replay.py"
+HEARTBEAT = "kpybroker/machines/groups/streams/heartbeat.py"
+TIMEOUTS = "kpybroker/machines/groups/streams/timeouts.py"
+ASSIGNOR = "kpybroker/machines/groups/streams/assignor.py"
+HANDLER = "kpybroker/requests/handlers/streams_group_heartbeat.py"
 
 
 def _streaming(name: str, path: str, old: str, new: str, nodes: int = 1) -> Mutation:

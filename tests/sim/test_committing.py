@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from exactly_once.history import Outcome
-from kpybroker.hosting.placement import partition_for
+from kpybroker.hosts.coordinators.placement import partition_for
 from kpywire.messages.end_txn import EndTxnRequest
 from kpywire.messages.offset_commit import OffsetCommitRequest
 from kpywire.messages.offset_fetch import (

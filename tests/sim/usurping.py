@@ -5,7 +5,7 @@ It knows the epochs from inside. Nothing that it asks for would do harm, but nob
 
 from typing import Any
 
-from kpybroker.zookeeper.tree import paths
+from kpybroker.machines.zookeeper.tree import paths
 from kpywire import error_codes
 from kpywire.messages.alter_partition import (
     AlterPartitionRequest,

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kpybroker.partition.follower import Follower
-from kpybroker.replicas.commit_wait import CommitWait
+from kpybroker.hosts.replicas.commit_wait import CommitWait
+from kpybroker.machines.partition.follower import Follower
 
 if TYPE_CHECKING:
     from .world import World

@@ -10,7 +10,7 @@ from .machine import Machine
 from .processor import with_randomness
 
 with with_randomness():
-    import kpybroker.assembly.zookeeper_source  # noqa: F401 - a node imports it when it starts
+    import kpybroker.node.assembly.zookeeper_source  # noqa: F401 - a node imports it when it starts
 
 if TYPE_CHECKING:
     from random import Random

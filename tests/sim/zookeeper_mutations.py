@@ -9,7 +9,7 @@ deleted topic (UpdateMetadata has removed the topic before).
 from . import kind
 from .mutation import Mutation
 
-ZOOKEEPER = "kpybroker/zookeeper/"
+ZOOKEEPER = "kpybroker/hosts/zookeeper/"
 CONTROLLER = ZOOKEEPER + "controller/"
 CLIENT = ZOOKEEPER + "client/client.py"
 SESSION = ZOOKEEPER + "client/session.py"
@@ -252,7 +252,7 @@ ZOOKEEPER_MUTATIONS = [
     ),
     _zookeeper(
         "a broker that is no replica any more does not count while it is in sync",
-        "kpybroker/partition/in_sync.py",
+        "kpybroker/machines/partition/in_sync.py",
         "        ) + tuple(follower for follower in self.leaving if follower.id in isr)\n",
         "        )\n",
     ),

@@ -8,11 +8,11 @@ configs that are in ZooKeeper. No marker is left.
 from collections.abc import Iterator
 from typing import Any
 
-from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from kpybroker.zookeeper.controller.context import Partition, Replica
-from kpybroker.zookeeper.tree import configs, paths
-from kpybroker.zookeeper.tree.configs import ConfigEntity
-from kpybroker.zookeeper.tree.controller import ElectedController
+from kpybroker.machines.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from kpybroker.machines.zookeeper.controller.context import Partition, Replica
+from kpybroker.machines.zookeeper.tree import configs, paths
+from kpybroker.machines.zookeeper.tree.configs import ConfigEntity
+from kpybroker.machines.zookeeper.tree.controller import ElectedController
 
 from .zookeeper_machine import ZooKeeperMachine
 from .zookeeper_rules import ZooKeeperRules

@@ -9,12 +9,12 @@ producer ids do not overlap.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kpybroker.metadata.topic import NO_LEADER, RECOVERING
-from kpybroker.zookeeper.client.operations import ANY_VERSION, Check, Create, Delete, Set, Write
-from kpybroker.zookeeper.tree import paths
-from kpybroker.zookeeper.tree.cluster import ProducerIdBlock
-from kpybroker.zookeeper.tree.controller import decode_epoch
-from kpybroker.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.metadata.topic import NO_LEADER, RECOVERING
+from kpybroker.machines.zookeeper.client.operations import ANY_VERSION, Check, Create, Delete, Set, Write
+from kpybroker.machines.zookeeper.tree import paths
+from kpybroker.machines.zookeeper.tree.cluster import ProducerIdBlock
+from kpybroker.machines.zookeeper.tree.controller import decode_epoch
+from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
 
 from .ensemble_tree import Outcome, Transaction, writes_of
 from .invariants import Invariants, Known, Place

@@ -7,8 +7,8 @@ the same again.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kpybroker.zookeeper.controller.context import Partition
-from kpybroker.zookeeper.tree import paths
+from kpybroker.machines.zookeeper.controller.context import Partition
+from kpybroker.machines.zookeeper.tree import paths
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kpywire.messages.alter_partition import (
     AlterPartitionRequest,

@@ -7,8 +7,8 @@ while they reach one another, and somebody deletes ``/controller`` by hand.
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kpybroker.zookeeper.client.jute import Writer
-from kpybroker.zookeeper.tree import paths
+from kpybroker.machines.zookeeper.client.jute import Writer
+from kpybroker.machines.zookeeper.tree import paths
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from kpybroker.client.appending import Appender
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.connection import Unreachable
-from kpybroker.errors import KafkaError
-from kpybroker.scan.errors import ScanError
-from kpybroker.sink import committing
-from kpybroker.sink.options import Mark
-from kpybroker.sink.packing import Batches, Chooser, Packer, Row
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.scan.errors import ScanError
+from kpybroker.pipeline.sink import committing
+from kpybroker.pipeline.sink.options import Mark
+from kpybroker.pipeline.sink.packing import Batches, Chooser, Packer, Row
 from kpybroker.testing import Broker
 from stepping_clients import SETTINGS, Killed, Mortal, Turns
 

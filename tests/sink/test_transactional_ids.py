@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.sink.options import sink_options
+from kpybroker.pipeline.sink.options import sink_options
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 

@@ -11,12 +11,12 @@ from pyspark import cloudpickle
 
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.offset_requests import delete_records
-from kpybroker.lake.errors import LakeError, NotCommitted
-from kpybroker.lake.generations import Wish
-from kpybroker.lake.naming import with_digits
-from kpybroker.lake.planning import Limits
-from kpybroker.lake.tables import EPOCH, HEADERS
-from kpybroker.lake.target import Target, target_of
+from kpybroker.machines.lake.naming import with_digits
+from kpybroker.machines.lake.planning import Limits
+from kpybroker.pipeline.lake.errors import LakeError, NotCommitted
+from kpybroker.pipeline.lake.generations import Wish
+from kpybroker.pipeline.lake.tables import EPOCH, HEADERS
+from kpybroker.pipeline.lake.target import Target, target_of
 from kpybroker.spark import lake_writer
 from kpybroker.spark.lake import Lake
 from kpybroker.testing import Broker

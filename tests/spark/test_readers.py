@@ -21,8 +21,8 @@ from pyspark.sql.datasource import InputPartition
 
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.offset_requests import delete_records
-from kpybroker.scan.errors import BadOption, OffsetsLost, ScanError
-from kpybroker.scan.filter_text import parse_filter
+from kpybroker.machines.scan.errors import BadOption, OffsetsLost, ScanError
+from kpybroker.machines.scan.filter_text import parse_filter
 from kpybroker.spark import KpybrokerSource, one_line, task
 from kpybroker.spark.pushdown import filter_of
 from kpybroker.spark.read_limits import default_limit
@@ -125,7 +125,7 @@ def test_reading_does_not_load_pandas(broker: Broker) -> None:
     program = f"""
 import sys
 from kpybroker.spark import KpybrokerSource
-from kpybroker.scan.options import for_batch, read_options
+from kpybroker.machines.scan.options import for_batch, read_options
 from kpybroker.spark.reader import Reader
 said = {{"kafka.bootstrap.servers": {broker.bootstrap_servers!r}, "subscribe": "t", "includeHeaders": "true"}}
 reader = Reader(for_batch(read_options(said), said))

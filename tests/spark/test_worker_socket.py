@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kpybroker.scan.options import read_options
+from kpybroker.machines.scan.options import read_options
 from kpybroker.spark import worker_socket
 from kpybroker.spark.reader import Reader
 from kpybroker.spark.sink import BatchWriter, StreamWriter

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from kpybroker.client.partitioning import partition_of
-from kpybroker.scan.errors import BadOption, ScanError
+from kpybroker.machines.scan.errors import BadOption, ScanError
 from kpybroker.spark import KpybrokerSource, one_line, sink_ways
 from kpybroker.spark.sink_columns import BY_PARTITION
 from kpybroker.testing import Broker

@@ -8,8 +8,8 @@ import pytest
 from log_making import make_batch
 from test_log_oracle import Oracle, Pair, oracle
 
-from kpybroker.errors import KafkaError
-from kpybroker.partition.follower import Follower
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.partition.follower import Follower
 from kpystorage.log_config import LogConfig
 from kpywire import error_codes
 from kpywire.batch import parse_header, stamp_offset_and_epoch

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.calls.steps import at_once
-from kpybroker.telemetry.payload import (
+from kpybroker.machines.telemetry.payload import (
     FIELDS_PER_STEP,
     LONGEST_NAME,
     LONGEST_VALUE,
@@ -18,6 +17,7 @@ from kpybroker.telemetry.payload import (
     MOST_POINTS,
     read,
 )
+from kpybroker.runtime.calls.steps import at_once
 from kpywire.errors import Malformed
 from otlp import CUMULATIVE, DELTA, GAUGE, HISTOGRAM, SUM, Metric, fixed64, metrics_data, nested, number
 

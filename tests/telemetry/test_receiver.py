@@ -8,14 +8,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kpybroker.calls.steps import at_once
 from kpybroker.config.client_metrics import values_of
-from kpybroker.metadata.image import CLIENT_METRICS_RESOURCE
-from kpybroker.telemetry import instances
-from kpybroker.telemetry.instances import Connection
-from kpybroker.telemetry.payload import Point
-from kpybroker.telemetry.receiver import LONGEST_ATTRIBUTE, Bounds, Receiver
-from kpybroker.telemetry.series import MOST_SERIES, POINTS_PER_STEP, keyed
+from kpybroker.machines.metadata.image import CLIENT_METRICS_RESOURCE
+from kpybroker.machines.telemetry import instances
+from kpybroker.machines.telemetry.instances import Connection
+from kpybroker.machines.telemetry.payload import Point
+from kpybroker.machines.telemetry.receiver import LONGEST_ATTRIBUTE, Bounds, Receiver
+from kpybroker.machines.telemetry.series import MOST_SERIES, POINTS_PER_STEP, keyed
+from kpybroker.runtime.calls.steps import at_once
 from kpywire import error_codes
 from kpywire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kpywire.messages.push_telemetry import PushTelemetryRequest

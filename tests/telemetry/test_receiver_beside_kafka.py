@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from kpybroker.calls.steps import at_once
 from kpybroker.config.client_metrics import values_of
-from kpybroker.metadata.image import CLIENT_METRICS_RESOURCE
-from kpybroker.telemetry.instances import Connection
-from kpybroker.telemetry.payload import Payload, read
-from kpybroker.telemetry.receiver import Bounds, Receiver
+from kpybroker.machines.metadata.image import CLIENT_METRICS_RESOURCE
+from kpybroker.machines.telemetry.instances import Connection
+from kpybroker.machines.telemetry.payload import Payload, read
+from kpybroker.machines.telemetry.receiver import Bounds, Receiver
+from kpybroker.runtime.calls.steps import at_once
 from kpywire.compression import compress
 from kpywire.errors import Malformed
 from kpywire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest

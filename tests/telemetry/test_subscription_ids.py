@@ -1,6 +1,6 @@
 """The number of a subscription changes with what is wanted, and has 32 bits."""
 
-from kpybroker.telemetry.subscriptions import Wanted
+from kpybroker.machines.telemetry.subscriptions import Wanted
 
 
 def instance(number: int) -> bytes:

@@ -18,7 +18,7 @@ import pytest
 import uvloop
 from kafka import KafkaConsumer, KafkaProducer
 
-from kpybroker.errors import KafkaError
+from kpybroker.machines.errors import KafkaError
 from kpybroker.testing import Broker, BrokerFailed, Record
 from kpywire import error_codes
 from oracle import has_ipv6_loopback

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import oracle
-from kpybroker import handlers
-from kpybroker.failed_response import failed_response
+from kpybroker.machines.failed_response import failed_response
+from kpybroker.requests import handlers
 from kpywire import api, codec, error_codes
 from test_protocol_versions import plausible
 from tests.wire.message_values import random_message

@@ -249,10 +249,10 @@ def test_faults_work_in_a_loop_and_in_a_child_process() -> None:
 
 
 def test_without_faults_nothing_stands_before_a_handler() -> None:
-    from kpybroker.calls.steps import at_once
-    from kpybroker.dispatching.dispatcher import Dispatcher
-    from kpybroker.handlers import load, served_versions
-    from kpybroker.handlers import metadata as metadata_handler
+    from kpybroker.requests.dispatching.dispatcher import Dispatcher
+    from kpybroker.requests.handlers import load, served_versions
+    from kpybroker.requests.handlers import metadata as metadata_handler
+    from kpybroker.runtime.calls.steps import at_once
 
     served = at_once(Dispatcher(None, load, served_versions())._find(3, 12))
     assert served is not None

@@ -17,7 +17,7 @@ from kpybroker.cli.connection_settings import ConnectionSettings, NotPossible, l
 from kpybroker.client.client import Client, Settings
 from kpybroker.client.protection import Protection
 from kpybroker.client.security import security_of
-from kpybroker.sasl.jaas import PLAIN_MODULE, parse
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE, parse
 from kpybroker.testing import Broker, BrokerFailed, Security, allow, deny
 
 pytest_plugins = ["pytester"]

@@ -8,8 +8,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from certificates import Authority, Certificate
-from kpybroker.tls.contexts import client_context, openssl_name, server_context
-from kpybroker.tls.settings import TlsError, TlsSettings, read_settings
+from kpybroker.security.tls.contexts import client_context, openssl_name, server_context
+from kpybroker.security.tls.settings import TlsError, TlsSettings, read_settings
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from test_contexts import inline, shake_hands, trusting
 
 from certificates import Authority, Certificate
-from kpybroker.tls.contexts import client_context, server_context
+from kpybroker.security.tls.contexts import client_context, server_context
 
 AUTHORITY = Authority()
 BROKER = AUTHORITY.issue("broker")

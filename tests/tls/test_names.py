@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from certificates import Authority
-from kpybroker.tls.der import MalformedDer, Value, read_value
-from kpybroker.tls.mapping_rules import MappingRules, NoRuleApplies
-from kpybroker.tls.names import _in_words, names_of, subject_of
-from kpybroker.tls.settings import TlsError
+from kpybroker.security.tls.der import MalformedDer, Value, read_value
+from kpybroker.security.tls.mapping_rules import MappingRules, NoRuleApplies
+from kpybroker.security.tls.names import _in_words, names_of, subject_of
+from kpybroker.security.tls.settings import TlsError
 from oracle.asked import AskedOracle
 
 ATTRIBUTES = (

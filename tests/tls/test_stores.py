@@ -14,10 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as some
 
 from certificates import Authority
-from kpybroker.tls.contexts import client_context, server_context
-from kpybroker.tls.jks import read_jks
-from kpybroker.tls.settings import TlsError, TlsSettings
-from kpybroker.tls.stores import read_key_store, read_trust_store
+from kpybroker.security.tls.contexts import client_context, server_context
+from kpybroker.security.tls.jks import read_jks
+from kpybroker.security.tls.settings import TlsError, TlsSettings
+from kpybroker.security.tls.stores import read_key_store, read_trust_store
 
 PASSWORD = "changeit-ä"
 AUTHORITY = Authority("Root, of tests")

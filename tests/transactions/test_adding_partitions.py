@@ -3,7 +3,7 @@
 import pytest
 from transaction_world import TransactionWorld
 
-from kpybroker.transactions.transaction import State
+from kpybroker.machines.transactions.transaction import State
 from kpywire import error_codes
 
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)

@@ -3,7 +3,7 @@
 import pytest
 from transaction_world import TIMEOUT_MS, TransactionWorld
 
-from kpybroker.transactions.transaction import STATE_NAMES
+from kpybroker.machines.transactions.transaction import STATE_NAMES
 from kpywire import error_codes
 
 

@@ -4,7 +4,7 @@ import pytest
 from test_producer_epochs import worn
 from transaction_world import TransactionWorld
 
-from kpybroker.transactions.transaction import LAST_EPOCH, MAX_EPOCH, State
+from kpybroker.machines.transactions.transaction import LAST_EPOCH, MAX_EPOCH, State
 from kpywire import error_codes
 
 T0, T1 = ("t", 0), ("t", 1)

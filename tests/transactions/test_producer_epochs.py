@@ -3,8 +3,8 @@
 import pytest
 from transaction_world import TransactionWorld
 
-from kpybroker.transactions.record import Record
-from kpybroker.transactions.transaction import LAST_EPOCH, MAX_EPOCH, State
+from kpybroker.machines.transactions.record import Record
+from kpybroker.machines.transactions.transaction import LAST_EPOCH, MAX_EPOCH, State
 from kpywire import error_codes
 
 FENCED = (error_codes.PRODUCER_FENCED, -1, -1)

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transaction_world import TIMEOUT_MS, Ticket, TransactionWorld
 
-from kpybroker.journal import ProducerEpoch
-from kpybroker.transactions import timeouts
-from kpybroker.transactions.coordinator import TransactionCoordinator
-from kpybroker.transactions.decision import SENDS_AT_ONCE, Decision
-from kpybroker.transactions.record import Record, decode
-from kpybroker.transactions.settings import TransactionSettings
-from kpybroker.transactions.timers import Timers
-from kpybroker.transactions.transaction import NO_ID, State, Transaction
-from kpybroker.transactions.usual_value import read_usual, write_usual
+from kpybroker.machines.journal import ProducerEpoch
+from kpybroker.machines.transactions import timeouts
+from kpybroker.machines.transactions.coordinator import TransactionCoordinator
+from kpybroker.machines.transactions.decision import SENDS_AT_ONCE, Decision
+from kpybroker.machines.transactions.record import Record, decode
+from kpybroker.machines.transactions.settings import TransactionSettings
+from kpybroker.machines.transactions.timers import Timers
+from kpybroker.machines.transactions.transaction import NO_ID, State, Transaction
+from kpybroker.machines.transactions.usual_value import read_usual, write_usual
 from kpywire import error_codes
 
 WIDE = "住"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from transaction_world import TIMEOUT_MS, TransactionWorld
 
-from kpybroker.transactions.record import Record
-from kpybroker.transactions.transaction import LAST_EPOCH, NO_EPOCH, State, Transaction
+from kpybroker.machines.transactions.record import Record
+from kpybroker.machines.transactions.transaction import LAST_EPOCH, NO_EPOCH, State, Transaction
 from kpywire import error_codes
 
 IDS = ("a", "b")

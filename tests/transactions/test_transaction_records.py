@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transaction_world import TransactionWorld
 
-from kpybroker.transactions.record import Record, _read, decode
-from kpybroker.transactions.transaction import NO_EPOCH, State, Transaction
-from kpybroker.transactions.usual_value import _ONE_BYTE, read_usual, write_usual
+from kpybroker.machines.transactions.record import Record, _read, decode
+from kpybroker.machines.transactions.transaction import NO_EPOCH, State, Transaction
+from kpybroker.machines.transactions.usual_value import _ONE_BYTE, read_usual, write_usual
 from kpywire.errors import Malformed
 from kpywire.transaction_records import decode_value, encode_key, encode_value
 from kpywire.transaction_records.transaction_log import TransactionLogKey, TransactionLogValue

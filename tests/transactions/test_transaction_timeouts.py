@@ -4,10 +4,10 @@ import pytest
 from test_producer_epochs import worn
 from transaction_world import TIMEOUT_MS, TransactionWorld
 
-from kpybroker.transactions import coordinator
-from kpybroker.transactions.events import TimersDue
-from kpybroker.transactions.record import Record
-from kpybroker.transactions.transaction import LAST_EPOCH, MAX_EPOCH, State
+from kpybroker.machines.transactions import coordinator
+from kpybroker.machines.transactions.events import TimersDue
+from kpybroker.machines.transactions.record import Record
+from kpybroker.machines.transactions.transaction import LAST_EPOCH, MAX_EPOCH, State
 from kpywire import error_codes
 
 T0 = ("t", 0)

@@ -10,9 +10,9 @@ import pytest
 from kafka_transactions import KafkaTransactions, Outcome, started
 from transaction_world import FIRST_PRODUCER_ID, TIMEOUT_MS, TransactionWorld
 
-from kpybroker.transactions.events import Partition, TimersDue, WriteMarkers
-from kpybroker.transactions.record import Record, decode
-from kpybroker.transactions.transaction import MAX_EPOCH, STATE_NAMES, State, Transaction
+from kpybroker.machines.transactions.events import Partition, TimersDue, WriteMarkers
+from kpybroker.machines.transactions.record import Record, decode
+from kpybroker.machines.transactions.transaction import MAX_EPOCH, STATE_NAMES, State, Transaction
 from kpywire.transaction_records import decode_value
 from oracle.recorded import Play
 

@@ -6,11 +6,11 @@ Markers are written when a test says so. Replicated at once, unless ``replicate`
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kpybroker.coordination.decision import Alike
-from kpybroker.coordination.events import Loaded, MetadataChanged
-from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch, Send
-from kpybroker.transactions.coordinator import TransactionCoordinator
-from kpybroker.transactions.events import (
+from kpybroker.machines.coordination.decision import Alike
+from kpybroker.machines.coordination.events import Loaded, MetadataChanged
+from kpybroker.machines.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch, Send
+from kpybroker.machines.transactions.coordinator import TransactionCoordinator
+from kpybroker.machines.transactions.events import (
     TO_LEADERS,
     DescribeTransaction,
     ExpireTransactionalIds,
@@ -21,9 +21,9 @@ from kpybroker.transactions.events import (
     TransactionRequest,
     WriteMarkers,
 )
-from kpybroker.transactions.record import Record, decode
-from kpybroker.transactions.settings import TransactionSettings
-from kpybroker.transactions.transaction import Transaction
+from kpybroker.machines.transactions.record import Record, decode
+from kpybroker.machines.transactions.settings import TransactionSettings
+from kpybroker.machines.transactions.transaction import Transaction
 from kpywire import error_codes
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kpywire.messages.add_partitions_to_txn import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction

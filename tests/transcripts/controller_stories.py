@@ -6,10 +6,10 @@ from typing import Any
 from controller_world import ControllerWorld, directory_of, topic_request
 from rendering import Changes, Input, Play, Rendering, StoryError, title
 
-from kpybroker.controller.controller import ElectPreferredLeaders, FenceStaleBrokers
-from kpybroker.controller.state import ControllerRequest
-from kpybroker.metadata.image import TOPIC_RESOURCE
-from kpybroker.metadata.topic import Partition
+from kpybroker.machines.controller.controller import ElectPreferredLeaders, FenceStaleBrokers
+from kpybroker.machines.controller.state import ControllerRequest
+from kpybroker.machines.metadata.image import TOPIC_RESOURCE
+from kpybroker.machines.metadata.topic import Partition
 from kpywire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,

@@ -6,14 +6,14 @@ from typing import Any
 
 from rendering import Changes, Input, Play, Rendering, title
 
-from kpybroker.coordination.events import Loaded
-from kpybroker.groups.classic.classic_group import ClassicGroup
-from kpybroker.groups.coordinator import GroupCoordinator
-from kpybroker.groups.events import DeleteGroup, DescribeGroup, GroupRequest, TimersDue
-from kpybroker.groups.offsets.commit_record import CommitRecord
-from kpybroker.groups.record import Record
-from kpybroker.groups.settings import GroupSettings
-from kpybroker.metadata.topic_view import NO_TOPICS
+from kpybroker.machines.coordination.events import Loaded
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup
+from kpybroker.machines.groups.coordinator import GroupCoordinator
+from kpybroker.machines.groups.events import DeleteGroup, DescribeGroup, GroupRequest, TimersDue
+from kpybroker.machines.groups.offsets.commit_record import CommitRecord
+from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.settings import GroupSettings
+from kpybroker.machines.metadata.topic_view import NO_TOPICS
 from kpywire.codec import encode
 from kpywire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kpywire.messages.heartbeat import HeartbeatRequest

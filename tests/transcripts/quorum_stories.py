@@ -9,8 +9,8 @@ from typing import Any
 
 from rendering import Changes, Input, Play, Rendering, StoryError, title
 
-from kpybroker.raft.control_records import read_control_record
-from kpybroker.raft.events import (
+from kpybroker.machines.raft.control_records import read_control_record
+from kpybroker.machines.raft.events import (
     Answer,
     Answered,
     Asked,
@@ -23,12 +23,12 @@ from kpybroker.raft.events import (
     Tick,
     Unanswered,
 )
-from kpybroker.raft.local_state import local_state
-from kpybroker.raft.log_view import LogView
-from kpybroker.raft.messages import Request
-from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.roles import NO_NODE, ElectionState
-from kpybroker.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterHistory, voter_set
+from kpybroker.machines.raft.local_state import local_state
+from kpybroker.machines.raft.log_view import LogView
+from kpybroker.machines.raft.messages import Request
+from kpybroker.machines.raft.quorum import Quorum
+from kpybroker.machines.raft.roles import NO_NODE, ElectionState
+from kpybroker.machines.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterHistory, voter_set
 from kpystorage.leader_epochs import LeaderEpochs
 from kpywire.batch import parse_header
 from kpywire.record import read_batch

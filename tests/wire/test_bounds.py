@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kpybroker.groups import record as group_record
+from kpybroker.machines.groups import record as group_record
 from kpywire import uuid
 from kpywire.batch import HEADER, HEADER_BYTES, batch_headers, parse_header
 from kpywire.errors import Malformed

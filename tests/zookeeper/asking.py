@@ -5,14 +5,14 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kpybroker.io.scheduler import LoopScheduler
-from kpybroker.network.peer import Link
-from kpybroker.network.peers import connect_over
-from kpybroker.server.outgoing import Outgoing
-from kpybroker.zookeeper.client.addresses import parse
-from kpybroker.zookeeper.client.client import Client, Settings
-from kpybroker.zookeeper.client.frames import WatchedEvent
-from kpybroker.zookeeper.client.session import State
+from kpybroker.hosts.network.outgoing import Outgoing
+from kpybroker.hosts.network.peer import Link
+from kpybroker.hosts.network.peers import connect_over
+from kpybroker.hosts.zookeeper.client.client import Client, Settings
+from kpybroker.machines.zookeeper.client.addresses import parse
+from kpybroker.machines.zookeeper.client.frames import WatchedEvent
+from kpybroker.machines.zookeeper.client.session import State
+from kpybroker.runtime.io.scheduler import LoopScheduler
 
 PATIENCE_S = 30
 

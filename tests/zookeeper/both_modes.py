@@ -13,7 +13,7 @@ from asking import play
 from test_zookeeper_node import World
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.node import Node
+from kpybroker.node.node import Node
 from kpystorage.memory_disk import MemoryDisk
 
 MODES = ("KRaft", "ZooKeeper")

@@ -12,13 +12,13 @@ from typing import Any, Final
 from kafkas_controller import CONTROLLER_ID, KafkasSide
 from reigning import Cluster
 
-from kpybroker.zookeeper.client.operations import Get
-from kpybroker.zookeeper.controller.context import Leadership
-from kpybroker.zookeeper.controller.leader_elections import ElectionType
-from kpybroker.zookeeper.controller.messages import message_of
-from kpybroker.zookeeper.tree import configs, paths, requests
-from kpybroker.zookeeper.tree.requests import TopicPartition
-from kpybroker.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.client.operations import Get
+from kpybroker.machines.zookeeper.controller.context import Leadership
+from kpybroker.machines.zookeeper.controller.leader_elections import ElectionType
+from kpybroker.machines.zookeeper.controller.messages import message_of
+from kpybroker.machines.zookeeper.tree import configs, paths, requests
+from kpybroker.machines.zookeeper.tree.requests import TopicPartition
+from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
 from kpywire import api, codec, error_codes, uuid
 from kpywire.messages.alter_partition import (
     AlterPartitionRequest,

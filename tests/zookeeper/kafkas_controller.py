@@ -9,9 +9,9 @@ from typing import Any, Self
 
 from kazoo.client import KazooClient
 
-from kpybroker.zookeeper.tree import paths
-from kpybroker.zookeeper.tree.brokers import Registration, ZkEndpoint
-from kpybroker.zookeeper.tree.requests import TopicPartition
+from kpybroker.machines.zookeeper.tree import paths
+from kpybroker.machines.zookeeper.tree.brokers import Registration, ZkEndpoint
+from kpybroker.machines.zookeeper.tree.requests import TopicPartition
 from kpywire import api, codec, error_codes
 from kpywire.header import decode_request_header, encode_response_header
 from kpywire.messages.leader_and_isr import (

@@ -6,23 +6,23 @@ from typing import Any
 
 from reigning import Asker, Cluster
 
-from kpybroker.config.definition import Password
 from kpybroker.config.dynamic import is_password
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import BROKER_RESOURCE, PRE_MIGRATION, TOPIC_RESOURCE, MetadataImage
-from kpybroker.metadata.topic import NO_LEADER_CHANGE
-from kpybroker.zookeeper.client.operations import OPEN_ACL, Acl, Failed, Get, GetChildren, Multi
-from kpybroker.zookeeper.controller.batch import BrokerRequest
-from kpybroker.zookeeper.controller.context import LiveBroker
-from kpybroker.zookeeper.controller.steps import Steps
-from kpybroker.zookeeper.migration import differences, reading, wanted
-from kpybroker.zookeeper.migration.broker_passwords import BrokerPasswords
-from kpybroker.zookeeper.migration.driver import Append, MigrationDriver, Phase
-from kpybroker.zookeeper.migration.reading import Tree
-from kpybroker.zookeeper.migration.records import Copying
-from kpybroker.zookeeper.tree import controller, paths
-from kpybroker.zookeeper.tree.passwords import Encoding
-from kpybroker.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.config_def import Password
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import BROKER_RESOURCE, PRE_MIGRATION, TOPIC_RESOURCE, MetadataImage
+from kpybroker.machines.metadata.topic import NO_LEADER_CHANGE
+from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Acl, Failed, Get, GetChildren, Multi
+from kpybroker.machines.zookeeper.controller.batch import BrokerRequest
+from kpybroker.machines.zookeeper.controller.context import LiveBroker
+from kpybroker.machines.zookeeper.controller.steps import Steps
+from kpybroker.machines.zookeeper.migration import differences, reading, wanted
+from kpybroker.machines.zookeeper.migration.broker_passwords import BrokerPasswords
+from kpybroker.machines.zookeeper.migration.driver import Append, MigrationDriver, Phase
+from kpybroker.machines.zookeeper.migration.reading import Tree
+from kpybroker.machines.zookeeper.migration.records import Copying
+from kpybroker.machines.zookeeper.tree import controller, paths
+from kpybroker.machines.zookeeper.tree.passwords import Encoding
+from kpybroker.machines.zookeeper.tree.topics import PartitionState
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 from kpywire.metadata_records.client_quota_record import ClientQuotaRecord, EntityData
 from kpywire.metadata_records.config_record import ConfigRecord

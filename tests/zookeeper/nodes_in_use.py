@@ -14,9 +14,9 @@ import pytest
 from test_zookeeper_node import World
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.metadata.chosen_levels import choose_levels
-from kpybroker.node import Node
-from kpybroker.quorum.formatter import Formatting, format_directories
+from kpybroker.hosts.quorum.formatter import Formatting, format_directories
+from kpybroker.machines.metadata.chosen_levels import choose_levels
+from kpybroker.node.node import Node
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import api, error_codes
 from kpywire.codec import decode, encode

@@ -6,18 +6,18 @@ from typing import Any
 
 from simulated import SimulatedZooKeeper
 
-from kpybroker.zookeeper.client.frames import Greeting, WatchedEvent, request
-from kpybroker.zookeeper.client.jute import Reader
-from kpybroker.zookeeper.client.operations import Create, Delete, Failed, Get, GetChildren, Operation, Set
-from kpybroker.zookeeper.controller import events
-from kpybroker.zookeeper.controller.batch import BrokerRequest, LeaderAndIsr, StopReplica
-from kpybroker.zookeeper.controller.controller import Controller
-from kpybroker.zookeeper.controller.reign import ControllerSettings
-from kpybroker.zookeeper.controller.steps import ControllerMoved, Steps
-from kpybroker.zookeeper.tree import configs, paths
-from kpybroker.zookeeper.tree.brokers import Registration, ZkEndpoint
-from kpybroker.zookeeper.tree.requests import TopicPartition
-from kpybroker.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.client.frames import Greeting, WatchedEvent, request
+from kpybroker.machines.zookeeper.client.jute import Reader
+from kpybroker.machines.zookeeper.client.operations import Create, Delete, Failed, Get, GetChildren, Operation, Set
+from kpybroker.machines.zookeeper.controller import events
+from kpybroker.machines.zookeeper.controller.batch import BrokerRequest, LeaderAndIsr, StopReplica
+from kpybroker.machines.zookeeper.controller.controller import Controller
+from kpybroker.machines.zookeeper.controller.reign import ControllerSettings
+from kpybroker.machines.zookeeper.controller.steps import ControllerMoved, Steps
+from kpybroker.machines.zookeeper.tree import configs, paths
+from kpybroker.machines.zookeeper.tree.brokers import Registration, ZkEndpoint
+from kpybroker.machines.zookeeper.tree.requests import TopicPartition
+from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
 from kpywire import error_codes
 
 EVENT_XID = -1

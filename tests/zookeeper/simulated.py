@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kpybroker.zookeeper.client import error_codes
-from kpybroker.zookeeper.client.frames import (
+from kpybroker.machines.zookeeper.client import error_codes
+from kpybroker.machines.zookeeper.client.frames import (
     CLOSE_SESSION,
     PING,
     SET_WATCHES,
@@ -21,8 +21,8 @@ from kpybroker.zookeeper.client.frames import (
     Welcome,
     reply,
 )
-from kpybroker.zookeeper.client.jute import Reader, Writer
-from kpybroker.zookeeper.client.operations import ADMIN, ALL, CREATE, DELETE, READ, WRITE, Acl, Stat
+from kpybroker.machines.zookeeper.client.jute import Reader, Writer
+from kpybroker.machines.zookeeper.client.operations import ADMIN, ALL, CREATE, DELETE, READ, WRITE, Acl, Stat
 
 INVALID_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 MULTI = 14

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from reigning import Asker, Candidate, Cluster
 
-from kpybroker.zookeeper.client.operations import OPEN_ACL, Create, Delete, Get, Multi, Operation, Set
-from kpybroker.zookeeper.controller.batch import LeaderAndIsr
-from kpybroker.zookeeper.controller.election import Won, elect
-from kpybroker.zookeeper.controller.steps import ControllerMoved, Steps
-from kpybroker.zookeeper.migration import office
-from kpybroker.zookeeper.tree import controller, paths
-from kpybroker.zookeeper.tree.controller import ElectedController, MigrationState
-from kpybroker.zookeeper.tree.requests import TopicPartition
-from kpybroker.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Create, Delete, Get, Multi, Operation, Set
+from kpybroker.machines.zookeeper.controller.batch import LeaderAndIsr
+from kpybroker.machines.zookeeper.controller.election import Won, elect
+from kpybroker.machines.zookeeper.controller.steps import ControllerMoved, Steps
+from kpybroker.machines.zookeeper.migration import office
+from kpybroker.machines.zookeeper.tree import controller, paths
+from kpybroker.machines.zookeeper.tree.controller import ElectedController, MigrationState
+from kpybroker.machines.zookeeper.tree.requests import TopicPartition
+from kpybroker.machines.zookeeper.tree.topics import PartitionState
 
 STATE = paths.partition_state("t", 0)
 T0 = TopicPartition("t", 0)

@@ -6,8 +6,8 @@ from typing import Any
 
 from test_zookeeper_node import World, played, until
 
-from kpybroker.node import Node
-from kpybroker.zookeeper.tree import paths
+from kpybroker.machines.zookeeper.tree import paths
+from kpybroker.node.node import Node
 from kpywire import error_codes
 from quota_requests import set_quotas
 from raw_client import RawClient

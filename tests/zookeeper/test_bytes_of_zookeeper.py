@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kpybroker.zookeeper.client import error_codes, frames
-from kpybroker.zookeeper.client.digest_md5 import DigestMd5
-from kpybroker.zookeeper.client.frames import (
+from kpybroker.machines.zookeeper.client import error_codes, frames
+from kpybroker.machines.zookeeper.client.digest_md5 import DigestMd5
+from kpybroker.machines.zookeeper.client.frames import (
     MOST_WATCHES_BYTES,
     EventType,
     Greeting,
@@ -19,8 +19,8 @@ from kpybroker.zookeeper.client.frames import (
     request,
     set_watches,
 )
-from kpybroker.zookeeper.client.jute import Reader, Writer
-from kpybroker.zookeeper.client.operations import (
+from kpybroker.machines.zookeeper.client.jute import Reader, Writer
+from kpybroker.machines.zookeeper.client.operations import (
     CREATOR_ALL_ACL,
     OPEN_ACL,
     Acl,
@@ -42,8 +42,8 @@ from kpybroker.zookeeper.client.operations import (
     absolute,
     relative,
 )
-from kpybroker.zookeeper.client.session import LONGEST_SILENCE_MS, LoginRefused, Lost, Session, State
-from kpybroker.zookeeper.client.watches import Watching
+from kpybroker.machines.zookeeper.client.session import LONGEST_SILENCE_MS, LoginRefused, Lost, Session, State
+from kpybroker.machines.zookeeper.client.watches import Watching
 from kpywire.errors import Malformed
 
 PASSWORD = bytes(range(16))

@@ -8,11 +8,11 @@ import pytest
 from asking import Breakable, Recording, play, settings_of
 from kazoo.client import KazooClient
 
-from kpybroker.zookeeper.client import error_codes
-from kpybroker.zookeeper.client.client import NoAnswer, NotConnected, ZooKeeperError
-from kpybroker.zookeeper.client.digest_md5 import DigestMd5
-from kpybroker.zookeeper.client.frames import EventType, WatchedEvent
-from kpybroker.zookeeper.client.operations import (
+from kpybroker.hosts.zookeeper.client.client import NoAnswer, NotConnected, ZooKeeperError
+from kpybroker.machines.zookeeper.client import error_codes
+from kpybroker.machines.zookeeper.client.digest_md5 import DigestMd5
+from kpybroker.machines.zookeeper.client.frames import EventType, WatchedEvent
+from kpybroker.machines.zookeeper.client.operations import (
     CREATOR_ALL_ACL,
     READ_ACL,
     Acl,
@@ -28,7 +28,7 @@ from kpybroker.zookeeper.client.operations import (
     SetAcl,
     Sync,
 )
-from kpybroker.zookeeper.client.session import State
+from kpybroker.machines.zookeeper.client.session import State
 from oracle import free_port
 from oracle.zookeeper import ZooKeeper
 

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reigning import Candidate, Cluster
 
-from kpybroker.zookeeper.controller.context import Leadership
-from kpybroker.zookeeper.controller.leader_elections import ElectionType
-from kpybroker.zookeeper.controller.reign import ControllerSettings
-from kpybroker.zookeeper.tree import paths
-from kpybroker.zookeeper.tree.requests import TopicPartition
-from kpybroker.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.controller.context import Leadership
+from kpybroker.machines.zookeeper.controller.leader_elections import ElectionType
+from kpybroker.machines.zookeeper.controller.reign import ControllerSettings
+from kpybroker.machines.zookeeper.tree import paths
+from kpybroker.machines.zookeeper.tree.requests import TopicPartition
+from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
 
 BROKERS = (1, 2, 3, 4)
 TOPICS = ("a", "b", "c")

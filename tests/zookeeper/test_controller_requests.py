@@ -2,9 +2,9 @@
 
 import pytest
 
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.zookeeper.broker.controller_requests import ControllerRequests, Held
-from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
+from kpybroker.hosts.zookeeper.broker.metadata import ZooKeeperMetadata
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.zookeeper.broker.controller_requests import ControllerRequests, Held
 from kpywire import error_codes
 from kpywire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
 from kpywire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState

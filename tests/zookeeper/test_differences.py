@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from kpybroker.zookeeper.client.operations import OPEN_ACL, Create, Delete, Set
-from kpybroker.zookeeper.migration.differences import MOST_REPEATED, Change, difference, everything
-from kpybroker.zookeeper.migration.reading import Held
-from kpybroker.zookeeper.migration.wanted import Wanted
-from kpybroker.zookeeper.tree import configs, paths
-from kpybroker.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Create, Delete, Set
+from kpybroker.machines.zookeeper.migration.differences import MOST_REPEATED, Change, difference, everything
+from kpybroker.machines.zookeeper.migration.reading import Held
+from kpybroker.machines.zookeeper.migration.wanted import Wanted
+from kpybroker.machines.zookeeper.tree import configs, paths
+from kpybroker.machines.zookeeper.tree.topics import PartitionState
 
 STATE = paths.partition_state("t", 0)
 TOPIC = paths.topic("t")

@@ -8,22 +8,22 @@ import pytest
 from simulated import SimulatedZooKeeper, Znode
 from test_lost_connections import played
 
-from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
-from kpybroker.calls.principal import Principal
-from kpybroker.controller.state import TokenSettings
-from kpybroker.sasl.delegation_token import TokenSecret
-from kpybroker.zookeeper.broker.entity_writes import write_configs
-from kpybroker.zookeeper.broker.followed_acls import FollowedAcls
-from kpybroker.zookeeper.broker.followed_tokens import FollowedTokens
-from kpybroker.zookeeper.broker.layout import Acls, make_path, make_top_level
-from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
-from kpybroker.zookeeper.client.client import Client, NoAnswer
-from kpybroker.zookeeper.client.operations import Create, Multi
-from kpybroker.zookeeper.client.session import Lost, State
-from kpybroker.zookeeper.tree import paths
-from kpybroker.zookeeper.tree.acls import Resource
-from kpybroker.zookeeper.tree.configs import CLIENTS, TOPICS, USERS, ConfigEntity
-from kpybroker.zookeeper.tree.controller import ElectedController
+from kpybroker.hosts.zookeeper.broker.entity_writes import write_configs
+from kpybroker.hosts.zookeeper.broker.followed_acls import FollowedAcls
+from kpybroker.hosts.zookeeper.broker.followed_tokens import FollowedTokens
+from kpybroker.hosts.zookeeper.broker.layout import Acls, make_path, make_top_level
+from kpybroker.hosts.zookeeper.broker.metadata import ZooKeeperMetadata
+from kpybroker.hosts.zookeeper.client.client import Client, NoAnswer
+from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.controller.state import TokenSettings
+from kpybroker.machines.sasl.delegation_token import TokenSecret
+from kpybroker.machines.zookeeper.client.operations import Create, Multi
+from kpybroker.machines.zookeeper.client.session import Lost, State
+from kpybroker.machines.zookeeper.tree import paths
+from kpybroker.machines.zookeeper.tree.acls import Resource
+from kpybroker.machines.zookeeper.tree.configs import CLIENTS, TOPICS, USERS, ConfigEntity
+from kpybroker.machines.zookeeper.tree.controller import ElectedController
+from kpybroker.runtime.calls.principal import Principal
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest

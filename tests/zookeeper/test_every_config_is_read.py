@@ -19,16 +19,16 @@ from config_readers import Readers, recording
 from nodes_in_use import MODES, ZOOKEEPER, node_of, running, use
 
 from certificates import Authority
-from kpybroker.assembly import zookeeper_controller
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.honoured import HONOURED, HONOURED_TOPIC
 from kpybroker.config.oauth import HANDLER, SECURED_HANDLER
 from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.zookeeper_configs import REFUSED_IN_ZOOKEEPER_MODE, ZOOKEEPER_CONFIGS, why_no_effect
-from kpybroker.controller.topic_bounds import TopicBounds
-from kpybroker.oauth import assertions, token_login
-from kpybroker.quorum.recovery import StartRefused
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.controller.topic_bounds import TopicBounds
+from kpybroker.node.assembly import zookeeper_controller
+from kpybroker.security.oauth import assertions, token_login
 from kpystorage.errors import StorageError
 from kpystorage.memory_disk import MemoryDisk
 
@@ -38,19 +38,19 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 START_S = 4.0
 LEAST_READERS = 50
 AT_RARE_MOMENTS = {
-    "add.partitions.to.txn.retry.backoff.max.ms": "kpybroker.serving.transaction_verification:Verifying",
-    "add.partitions.to.txn.retry.backoff.ms": "kpybroker.serving.transaction_verification:Verifying",
+    "add.partitions.to.txn.retry.backoff.max.ms": "kpybroker.requests.serving.transaction_verification:Verifying",
+    "add.partitions.to.txn.retry.backoff.ms": "kpybroker.requests.serving.transaction_verification:Verifying",
     "controlled.shutdown.max.retries": "kpybroker.zookeeper_node:ZooKeeperNode",
     "controlled.shutdown.retry.backoff.ms": "kpybroker.zookeeper_node:ZooKeeperNode",
     "kpybroker.log.dirs.group.readable": "kpybroker.node:_run",
     "kpybroker.log.format": "kpybroker.node:_run",
-    "replica.selector.class": "kpybroker.serving.preferred_replica:chooser_of",
-    "sasl.kerberos.principal.to.local.rules": "kpybroker.assembly.logins:gssapi",
+    "replica.selector.class": "kpybroker.requests.serving.preferred_replica:chooser_of",
+    "sasl.kerberos.principal.to.local.rules": "kpybroker.node.assembly.logins:gssapi",
     "ssl.allow.dn.changes": "kpybroker.config.listener_tls:check_entries",
     "ssl.allow.san.changes": "kpybroker.config.listener_tls:check_entries",
-    "share.coordinator.load.buffer.size": "kpybroker.hosting.share_coordinator:_kind",
-    "share.coordinator.state.topic.compression.codec": "kpybroker.hosting.share_coordinator:_kind",
-    "unclean.leader.election.enable": "kpybroker.controller.state:ControllerState",
+    "share.coordinator.load.buffer.size": "kpybroker.hosts.coordinators.share_coordinator:_kind",
+    "share.coordinator.state.topic.compression.codec": "kpybroker.hosts.coordinators.share_coordinator:_kind",
+    "unclean.leader.election.enable": "kpybroker.machines.controller.state:ControllerState",
 }
 """Configs that no request here leads to, with the function or class that names them. Both modes share it, or one has
 the config alone."""

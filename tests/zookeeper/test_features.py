@@ -10,13 +10,13 @@ import pytest
 from asking import play, settings_of
 from simulated import InMemory, SimulatedZooKeeper
 
-from kpybroker.io.scheduler import LoopScheduler
-from kpybroker.zookeeper.broker.followed_features import NO_EPOCH, FollowedFeatures
-from kpybroker.zookeeper.client.client import Client
-from kpybroker.zookeeper.client.operations import OPEN_ACL, Create, Delete, Set
-from kpybroker.zookeeper.controller import features
-from kpybroker.zookeeper.controller.steps import ControllerMoved, Pen, Steps
-from kpybroker.zookeeper.tree import paths
+from kpybroker.hosts.zookeeper.broker.followed_features import NO_EPOCH, FollowedFeatures
+from kpybroker.hosts.zookeeper.client.client import Client
+from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Create, Delete, Set
+from kpybroker.machines.zookeeper.controller import features
+from kpybroker.machines.zookeeper.controller.steps import ControllerMoved, Pen, Steps
+from kpybroker.machines.zookeeper.tree import paths
+from kpybroker.runtime.io.scheduler import LoopScheduler
 from kpywire import error_codes
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 

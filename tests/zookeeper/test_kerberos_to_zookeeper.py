@@ -6,12 +6,12 @@ import pytest
 from kazoo.client import KazooClient
 
 from kdc import MISSING, REALM, WHY_MISSING, Kdc
-from kpybroker.assembly.zookeeper_login import PreparedGssapi
-from kpybroker.sasl.gssapi import OFFER, GssapiClient, GssFailure
-from kpybroker.sasl.jaas import KRB5_MODULE
-from kpybroker.sasl.krb5_login import Krb5Login
-from kpybroker.zookeeper.client.jaas_file import BrokenJaasFile, Place, login_of, place_of
-from kpybroker.zookeeper.client.session import LoginRefused
+from kpybroker.machines.sasl.gssapi import OFFER, GssapiClient, GssFailure
+from kpybroker.machines.sasl.jaas import KRB5_MODULE
+from kpybroker.machines.sasl.krb5_login import Krb5Login
+from kpybroker.machines.zookeeper.client.jaas_file import BrokenJaasFile, Place, login_of, place_of
+from kpybroker.machines.zookeeper.client.session import LoginRefused
+from kpybroker.node.assembly.zookeeper_login import PreparedGssapi
 from oracle.zookeeper import ZooKeeper
 from zookeeper_clusters import KpyOnZooKeeper
 

@@ -10,23 +10,23 @@ from asking import play, settings_of
 from simulated import SYNC, Connection, InMemory, Reader, SimulatedZooKeeper
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.broker_config_rules import BrokerConfigRules
-from kpybroker.io.scheduler import LoopScheduler
-from kpybroker.metadata.image import TOPIC_RESOURCE
-from kpybroker.zookeeper.broker.client_writes import ClientWrites
-from kpybroker.zookeeper.broker.config_writes import ConfigWrites
-from kpybroker.zookeeper.broker.followed_clients import FollowedClients
-from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
-from kpybroker.zookeeper.broker.layout import Acls, make_top_level
-from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
-from kpybroker.zookeeper.broker.translation import configs as records_of
-from kpybroker.zookeeper.broker.translation import topic as topic_records
-from kpybroker.zookeeper.client.client import Client
-from kpybroker.zookeeper.client.operations import Create
-from kpybroker.zookeeper.tree import configs, paths
-from kpybroker.zookeeper.tree.configs import ConfigEntity
-from kpybroker.zookeeper.tree.controller import ElectedController
-from kpybroker.zookeeper.view.reading import read_tree
+from kpybroker.config.controller_rules import BrokerConfigRules
+from kpybroker.hosts.zookeeper.broker.client_writes import ClientWrites
+from kpybroker.hosts.zookeeper.broker.config_writes import ConfigWrites
+from kpybroker.hosts.zookeeper.broker.followed_clients import FollowedClients
+from kpybroker.hosts.zookeeper.broker.followed_configs import FollowedConfigs
+from kpybroker.hosts.zookeeper.broker.layout import Acls, make_top_level
+from kpybroker.hosts.zookeeper.broker.metadata import ZooKeeperMetadata
+from kpybroker.hosts.zookeeper.client.client import Client
+from kpybroker.hosts.zookeeper.view.reading import read_tree
+from kpybroker.machines.metadata.image import TOPIC_RESOURCE
+from kpybroker.machines.zookeeper.broker.translation import configs as records_of
+from kpybroker.machines.zookeeper.broker.translation import topic as topic_records
+from kpybroker.machines.zookeeper.client.operations import Create
+from kpybroker.machines.zookeeper.tree import configs, paths
+from kpybroker.machines.zookeeper.tree.configs import ConfigEntity
+from kpybroker.machines.zookeeper.tree.controller import ElectedController
+from kpybroker.runtime.io.scheduler import LoopScheduler
 from kpywire import error_codes
 from kpywire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

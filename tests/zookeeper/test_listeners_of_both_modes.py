@@ -12,9 +12,9 @@ from test_second_port_of_both_modes import with_user
 
 import sasl_wire
 from certificates import Authority
-from kpybroker.node import Node
-from kpybroker.quorum.recovery import StartRefused
-from kpybroker.sasl.jaas import PLAIN_MODULE
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE
+from kpybroker.node.node import Node
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.metadata import MetadataRequest
 from raw_client import RawClient

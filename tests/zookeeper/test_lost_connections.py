@@ -9,22 +9,22 @@ from asking import play, settings_of
 from simulated import InMemory, Line, SimulatedZooKeeper
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.broker_config_rules import BrokerConfigRules
-from kpybroker.io.scheduler import LoopScheduler
-from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
-from kpybroker.zookeeper.broker.config_writes import ConfigWrites
-from kpybroker.zookeeper.broker.followed_clients import FollowedClients
-from kpybroker.zookeeper.broker.followed_configs import FollowedConfigs
-from kpybroker.zookeeper.broker.known_controller import KnownController
-from kpybroker.zookeeper.broker.layout import Acls, make_top_level
-from kpybroker.zookeeper.broker.metadata import ZooKeeperMetadata
-from kpybroker.zookeeper.broker.translation import configs
-from kpybroker.zookeeper.client.client import Client
-from kpybroker.zookeeper.client.frames import WatchedEvent
-from kpybroker.zookeeper.client.operations import Create, Delete, Multi
-from kpybroker.zookeeper.client.session import State
-from kpybroker.zookeeper.tree import paths
-from kpybroker.zookeeper.tree.controller import NO_CONTROLLER, ElectedController
+from kpybroker.config.controller_rules import BrokerConfigRules
+from kpybroker.hosts.zookeeper.broker.config_writes import ConfigWrites
+from kpybroker.hosts.zookeeper.broker.followed_clients import FollowedClients
+from kpybroker.hosts.zookeeper.broker.followed_configs import FollowedConfigs
+from kpybroker.hosts.zookeeper.broker.known_controller import KnownController
+from kpybroker.hosts.zookeeper.broker.layout import Acls, make_top_level
+from kpybroker.hosts.zookeeper.broker.metadata import ZooKeeperMetadata
+from kpybroker.hosts.zookeeper.client.client import Client
+from kpybroker.machines.metadata.image import BROKER_RESOURCE, MetadataImage
+from kpybroker.machines.zookeeper.broker.translation import configs
+from kpybroker.machines.zookeeper.client.frames import WatchedEvent
+from kpybroker.machines.zookeeper.client.operations import Create, Delete, Multi
+from kpybroker.machines.zookeeper.client.session import State
+from kpybroker.machines.zookeeper.tree import paths
+from kpybroker.machines.zookeeper.tree.controller import NO_CONTROLLER, ElectedController
+from kpybroker.runtime.io.scheduler import LoopScheduler
 from kpywire import error_codes
 from kpywire.messages.incremental_alter_configs import (
     AlterableConfig,

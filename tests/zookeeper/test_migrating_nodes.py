@@ -12,19 +12,19 @@ from reigning import Asker
 from simulated import InMemory, SimulatedZooKeeper
 from test_zookeeper_node import CONFIGS, until
 
-from kpybroker.assembly.platform import Simulated
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
-from kpybroker.metadata.chosen_levels import choose_levels
-from kpybroker.metadata.image import MIGRATION, POST_MIGRATION, PRE_MIGRATION
-from kpybroker.network.peers import connect_over
-from kpybroker.node import Node
-from kpybroker.quorum.formatter import Formatting, format_directories
-from kpybroker.quorum.recovery import StartRefused
-from kpybroker.zookeeper.client.operations import Create, Delete
-from kpybroker.zookeeper.migration.driver import Phase
-from kpybroker.zookeeper.tree import cluster, controller, paths
-from kpybroker.zookeeper.tree.topics import TopicAssignment
+from kpybroker.hosts.network.peers import connect_over
+from kpybroker.hosts.quorum.formatter import Formatting, format_directories
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.metadata.chosen_levels import choose_levels
+from kpybroker.machines.metadata.image import MIGRATION, POST_MIGRATION, PRE_MIGRATION
+from kpybroker.machines.zookeeper.client.operations import Create, Delete
+from kpybroker.machines.zookeeper.migration.driver import Phase
+from kpybroker.machines.zookeeper.tree import cluster, controller, paths
+from kpybroker.machines.zookeeper.tree.topics import TopicAssignment
+from kpybroker.node.assembly.platform import Simulated
+from kpybroker.node.node import Node
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest

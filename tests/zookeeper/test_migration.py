@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from migrations import PASSWORDS, VOTERS, World, encoded_beside, open_acl
 
 from kpybroker.config.dynamic import is_password
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import BROKER_RESOURCE, MIGRATION, PRE_MIGRATION, MetadataImage
-from kpybroker.zookeeper.client.operations import Create, Delete, Failed, Get, GetChildren, Set
-from kpybroker.zookeeper.controller.batch import FULL, LeaderAndIsr, StopReplica, UpdateMetadata
-from kpybroker.zookeeper.controller.reign import ControllerSettings
-from kpybroker.zookeeper.migration import differences, entities, records, wanted
-from kpybroker.zookeeper.migration.broker_passwords import BrokerPasswords
-from kpybroker.zookeeper.migration.driver import Phase
-from kpybroker.zookeeper.migration.reading import Held, Metadata
-from kpybroker.zookeeper.tree import configs, controller, paths
-from kpybroker.zookeeper.tree.contents import InvalidZnode
-from kpybroker.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import BROKER_RESOURCE, MIGRATION, PRE_MIGRATION, MetadataImage
+from kpybroker.machines.zookeeper.client.operations import Create, Delete, Failed, Get, GetChildren, Set
+from kpybroker.machines.zookeeper.controller.batch import FULL, LeaderAndIsr, StopReplica, UpdateMetadata
+from kpybroker.machines.zookeeper.controller.reign import ControllerSettings
+from kpybroker.machines.zookeeper.migration import differences, entities, records, wanted
+from kpybroker.machines.zookeeper.migration.broker_passwords import BrokerPasswords
+from kpybroker.machines.zookeeper.migration.driver import Phase
+from kpybroker.machines.zookeeper.migration.reading import Held, Metadata
+from kpybroker.machines.zookeeper.tree import configs, controller, paths
+from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
+from kpybroker.machines.zookeeper.tree.topics import PartitionState
 from kpywire.metadata_records.config_record import ConfigRecord
 
 

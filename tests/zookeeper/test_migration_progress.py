@@ -9,8 +9,8 @@ from test_view import BROKER, STATE, TOPIC, tree_of
 
 from kpybroker.cli import migrate, zookeeper
 from kpybroker.cli.options import NOT_IN_ORDER
-from kpybroker.zookeeper.view.progress import Asked, Phase, Progress, progress_of
-from kpybroker.zookeeper.view.snapshot import Snapshot
+from kpybroker.machines.zookeeper.progress import Asked, Phase, Progress, progress_of
+from kpybroker.machines.zookeeper.snapshot import Snapshot
 
 KRAFT = {"version": 2, "brokerid": 3000, "timestamp": "1", "kraftControllerEpoch": 4}
 READY, UNREADY = Asked("c1:9093", is_ready=True), Asked("c2:9093", is_ready=False)

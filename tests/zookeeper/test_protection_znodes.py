@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpybroker.config.definition import Password
 from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
-from kpybroker.sasl.scram import ScramCredential
-from kpybroker.zookeeper.broker.encrypted_configs import EncryptedConfigs
-from kpybroker.zookeeper.tree import client_quotas, configs, passwords
-from kpybroker.zookeeper.tree.configs import ConfigEntity
-from kpybroker.zookeeper.tree.contents import InvalidZnode
-from kpybroker.zookeeper.tree.credentials import decode_credential, encode_credential
-from kpybroker.zookeeper.tree.java_order import in_java_order
-from kpybroker.zookeeper.tree.passwords import Encoding, Undecodable
+from kpybroker.hosts.zookeeper.broker.encrypted_configs import EncryptedConfigs
+from kpybroker.machines.config_def import Password
+from kpybroker.machines.sasl.scram import ScramCredential
+from kpybroker.machines.zookeeper.tree import client_quotas, configs, passwords
+from kpybroker.machines.zookeeper.tree.configs import ConfigEntity
+from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
+from kpybroker.machines.zookeeper.tree.credentials import decode_credential, encode_credential
+from kpybroker.machines.zookeeper.tree.java_order import in_java_order
+from kpybroker.machines.zookeeper.tree.passwords import Encoding, Undecodable
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(
     lambda name: name != "<default>"

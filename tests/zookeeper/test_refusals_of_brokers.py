@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from kpybroker.config import dynamic
-from kpybroker.config.definition import ConfigError
-from kpybroker.errors import KafkaError
-from kpybroker.zookeeper.broker.acl_requests import Creation
-from kpybroker.zookeeper.broker.refusals import not_controller
-from kpybroker.zookeeper.controlling.words import reword_creation, reword_growth
+from kpybroker.hosts.zookeeper.broker.refusals import not_controller
+from kpybroker.hosts.zookeeper.controller.words import reword_creation, reword_growth
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.zookeeper.broker.acl_requests import Creation
 from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.messages.alter_partition_reassignments import (

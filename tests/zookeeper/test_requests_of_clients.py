@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
-from kpybroker.errors import KafkaError
-from kpybroker.sasl import scram
-from kpybroker.zookeeper.broker.acl_requests import Creation, Deletion
-from kpybroker.zookeeper.broker.client_configs import (
+from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.sasl import scram
+from kpybroker.machines.zookeeper.broker.acl_requests import Creation, Deletion
+from kpybroker.machines.zookeeper.broker.client_configs import (
     check_configs,
     entity_of,
     faults,
     with_credentials,
     with_quotas,
 )
-from kpybroker.zookeeper.tree import configs
-from kpybroker.zookeeper.tree.acls import AclEntry, Resource
-from kpybroker.zookeeper.tree.configs import ConfigEntity
+from kpybroker.machines.zookeeper.tree import configs
+from kpybroker.machines.zookeeper.tree.acls import AclEntry, Resource
+from kpybroker.machines.zookeeper.tree.configs import ConfigEntity
 from kpywire import error_codes
 from kpywire.messages.alter_client_quotas import OpData
 from kpywire.messages.alter_user_scram_credentials import (

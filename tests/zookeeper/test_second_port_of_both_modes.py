@@ -15,12 +15,12 @@ from test_zookeeper_node import World, lead, ordered, until
 from test_zookeeper_protection import asked as broker_answer
 
 from certificates import Authority as OtherAuthority
-from kpybroker.console.pages import PAGES
-from kpybroker.http import gate
-from kpybroker.node import Node
-from kpybroker.quorum.recovery import StartRefused
-from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512
-from kpybroker.tls.issuing import Authority
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512
+from kpybroker.monitoring.console.pages import PAGES
+from kpybroker.node.node import Node
+from kpybroker.runtime.http import gate
+from kpybroker.security.tls.issuing import Authority
 from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.zookeeper.client import error_codes
-from kpybroker.zookeeper.client.addresses import BadConnect, parse
-from kpybroker.zookeeper.client.client import ZooKeeperError
-from kpybroker.zookeeper.client.digest_md5 import DigestMd5
-from kpybroker.zookeeper.client.frames import EventType, Greeting, WatchedEvent, Welcome, reply
-from kpybroker.zookeeper.client.java_options import most_request_bytes
-from kpybroker.zookeeper.client.jute import Reader, Writer
-from kpybroker.zookeeper.client.operations import Check, Create, Delete, Exists, Failed, Get, Multi, Set
-from kpybroker.zookeeper.client.session import LoginRefused, Lost, Session, State
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperError
+from kpybroker.machines.zookeeper.client import error_codes
+from kpybroker.machines.zookeeper.client.addresses import BadConnect, parse
+from kpybroker.machines.zookeeper.client.digest_md5 import DigestMd5
+from kpybroker.machines.zookeeper.client.frames import EventType, Greeting, WatchedEvent, Welcome, reply
+from kpybroker.machines.zookeeper.client.java_options import most_request_bytes
+from kpybroker.machines.zookeeper.client.jute import Reader, Writer
+from kpybroker.machines.zookeeper.client.operations import Check, Create, Delete, Exists, Failed, Get, Multi, Set
+from kpybroker.machines.zookeeper.client.session import LoginRefused, Lost, Session, State
 from kpywire.errors import Malformed
 
 PASSWORD = bytes(range(16))

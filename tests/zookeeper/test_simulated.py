@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from simulated import InMemory, SimulatedZooKeeper
 
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.zookeeper.client.client import Client, ZooKeeperError
-from kpybroker.zookeeper.client.operations import (
+from kpybroker.hosts.zookeeper.client.client import Client, ZooKeeperError
+from kpybroker.machines.zookeeper.client.operations import (
     ALL,
     OPEN_ACL,
     READ,
@@ -32,7 +31,8 @@ from kpybroker.zookeeper.client.operations import (
     Stat,
     Sync,
 )
-from kpybroker.zookeeper.client.session import Lost, State
+from kpybroker.machines.zookeeper.client.session import Lost, State
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from oracle.zookeeper import ZooKeeper
 
 PATHS = st.sampled_from(["/a", "/b", "/a/c", "/a/d", "/b/e", "/a/c/f", "/"])

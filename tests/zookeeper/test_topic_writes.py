@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 from reigning import Cluster
 
-from kpybroker.calls.call import Call
-from kpybroker.calls.client import Client
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.broker_config_rules import BrokerConfigRules
-from kpybroker.controller.state import ControllerState, Settings
-from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import MetadataImage
-from kpybroker.zookeeper.broker.layout import Acls
-from kpybroker.zookeeper.client.client import ZooKeeperError
-from kpybroker.zookeeper.client.operations import Create, Delete, Failed, Get, Operation, Set
-from kpybroker.zookeeper.controlling.topics import NoKRaft, TopicWrites, Waiting
-from kpybroker.zookeeper.tree import configs, paths
-from kpybroker.zookeeper.tree.topics import TopicAssignment
+from kpybroker.config.controller_rules import BrokerConfigRules
+from kpybroker.hosts.zookeeper.broker.layout import Acls
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperError
+from kpybroker.hosts.zookeeper.controller.topics import NoKRaft, TopicWrites, Waiting
+from kpybroker.machines.controller.state import ControllerState, Settings
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.zookeeper.client.operations import Create, Delete, Failed, Get, Operation, Set
+from kpybroker.machines.zookeeper.tree import configs, paths
+from kpybroker.machines.zookeeper.tree.topics import TopicAssignment
+from kpybroker.runtime.calls.call import Call
+from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import api, error_codes
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

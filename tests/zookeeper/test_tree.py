@@ -9,9 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.zookeeper.client.operations import absolute
-from kpybroker.zookeeper.tree import acls, brokers, cluster, configs, controller, kinds, paths, requests, tokens, topics
-from kpybroker.zookeeper.tree.contents import InvalidZnode
+from kpybroker.machines.zookeeper.client.operations import absolute
+from kpybroker.machines.zookeeper.tree import (
+    acls,
+    brokers,
+    cluster,
+    configs,
+    controller,
+    kinds,
+    paths,
+    requests,
+    tokens,
+    topics,
+)
+from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
 
 ZNODES = [line.split(" ", 1) for line in (Path(__file__).with_name("znodes.txt")).read_text().splitlines()]
 

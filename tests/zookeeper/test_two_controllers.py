@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from kpybroker.lifecycle import BrokerState
-from kpybroker.zookeeper.broker.two_controllers import TwoControllers, TwoRegistrations
+from kpybroker.hosts.lifecycle import BrokerState
+from kpybroker.hosts.zookeeper.broker.two_controllers import TwoControllers, TwoRegistrations
 from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 
 

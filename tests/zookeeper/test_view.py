@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from kpybroker.zookeeper.client.jaas_file import BrokenJaasFile, Login, Place, login_of, place_of
-from kpybroker.zookeeper.client.operations import Stat
-from kpybroker.zookeeper.tree import paths
-from kpybroker.zookeeper.view import disagreements
-from kpybroker.zookeeper.view.snapshot import HIDDEN, Node, Snapshot
+from kpybroker.hosts.zookeeper.view import disagreements
+from kpybroker.machines.zookeeper.client.jaas_file import BrokenJaasFile, Login, Place, login_of, place_of
+from kpybroker.machines.zookeeper.client.operations import Stat
+from kpybroker.machines.zookeeper.snapshot import HIDDEN, Node, Snapshot
+from kpybroker.machines.zookeeper.tree import paths
 from kpywire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

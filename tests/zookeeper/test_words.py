@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kpybroker.zookeeper.controlling.words import reword_creation, reword_growth
+from kpybroker.hosts.zookeeper.controller.words import reword_creation, reword_growth
 from kpywire import error_codes
 from kpywire.messages.create_partitions import CreatePartitionsTopic
 from kpywire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from kpybroker.controller.client_quotas import DOUBLE, INT, LONG
-from kpybroker.zookeeper.tree import brokers, configs, credentials
-from kpybroker.zookeeper.tree.client_quotas import decode_quota, quota_text
-from kpybroker.zookeeper.tree.contents import Fields, InvalidZnode, encode
-from kpybroker.zookeeper.tree.java_order import in_java_order
+from kpybroker.machines.controller.client_quotas import DOUBLE, INT, LONG
+from kpybroker.machines.zookeeper.tree import brokers, configs, credentials
+from kpybroker.machines.zookeeper.tree.client_quotas import decode_quota, quota_text
+from kpybroker.machines.zookeeper.tree.contents import Fields, InvalidZnode, encode
+from kpybroker.machines.zookeeper.tree.java_order import in_java_order
 
 PATH = "/some/znode"
 

@@ -4,14 +4,14 @@ from typing import Any
 
 from reigning import Candidate, Cluster
 
-from kpybroker.zookeeper.client.operations import Create, Get, Operation
-from kpybroker.zookeeper.controller.batch import LeaderAndIsr, StopReplica, UpdateMetadata
-from kpybroker.zookeeper.controller.context import Leadership
-from kpybroker.zookeeper.controller.leader_elections import ElectionType
-from kpybroker.zookeeper.controller.reign import ControllerSettings
-from kpybroker.zookeeper.tree import controller, paths, requests
-from kpybroker.zookeeper.tree.requests import TopicPartition
-from kpybroker.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.client.operations import Create, Get, Operation
+from kpybroker.machines.zookeeper.controller.batch import LeaderAndIsr, StopReplica, UpdateMetadata
+from kpybroker.machines.zookeeper.controller.context import Leadership
+from kpybroker.machines.zookeeper.controller.leader_elections import ElectionType
+from kpybroker.machines.zookeeper.controller.reign import ControllerSettings
+from kpybroker.machines.zookeeper.tree import controller, paths, requests
+from kpybroker.machines.zookeeper.tree.requests import TopicPartition
+from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
 from kpywire import error_codes
 
 T0 = TopicPartition("t", 0)

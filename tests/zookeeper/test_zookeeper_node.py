@@ -11,20 +11,20 @@ import pytest
 from asking import play
 from simulated import InMemory, ServedSession, SimulatedZooKeeper, Znode
 
-from kpybroker.assembly.platform import Simulated
-from kpybroker.assembly.zookeeper_broker import ZooKeeperBroker
-from kpybroker.calls.pending import Pending
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.error_responses import plain_error_response
-from kpybroker.hosting.hosted_shard import HostedShard
-from kpybroker.network.peers import connect_over
-from kpybroker.node import Node
-from kpybroker.quorum.recovery import StartRefused
-from kpybroker.zookeeper.broker import orders
-from kpybroker.zookeeper.broker.known_controller import ZooKeeperController
-from kpybroker.zookeeper.client.operations import ALL, Acl
-from kpybroker.zookeeper.tree import paths
-from kpybroker.zookeeper.tree.controller import ElectedController
+from kpybroker.hosts.coordinators.hosted_shard import HostedShard
+from kpybroker.hosts.network.peers import connect_over
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.hosts.zookeeper.broker import orders
+from kpybroker.hosts.zookeeper.broker.known_controller import ZooKeeperController
+from kpybroker.machines.controller.error_responses import plain_error_response
+from kpybroker.machines.zookeeper.client.operations import ALL, Acl
+from kpybroker.machines.zookeeper.tree import paths
+from kpybroker.machines.zookeeper.tree.controller import ElectedController
+from kpybroker.node.assembly.platform import Simulated
+from kpybroker.node.assembly.zookeeper_broker import ZooKeeperBroker
+from kpybroker.node.node import Node
+from kpybroker.runtime.calls.pending import Pending
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
 from kpywire.messages.controlled_shutdown import (

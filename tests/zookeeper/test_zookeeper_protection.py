@@ -10,15 +10,15 @@ import pytest
 from simulated import InMemory, SimulatedZooKeeper
 from test_zookeeper_node import World, played, until
 
-from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
-from kpybroker.calls.principal import ANONYMOUS, Principal
-from kpybroker.calls.steps import at_once
-from kpybroker.config.definition import ConfigError
-from kpybroker.metadata.image import BROKER_RESOURCE
-from kpybroker.node import Node
-from kpybroker.quorum.recovery import StartRefused
-from kpybroker.sasl.scram import SCRAM_SHA_256
-from kpybroker.zookeeper.tree import paths
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.metadata.image import BROKER_RESOURCE
+from kpybroker.machines.sasl.scram import SCRAM_SHA_256
+from kpybroker.machines.zookeeper.tree import paths
+from kpybroker.node.node import Node
+from kpybroker.runtime.calls.principal import ANONYMOUS, Principal
+from kpybroker.runtime.calls.steps import at_once
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
 from kpywire.messages.alter_client_quotas import (

@@ -8,13 +8,13 @@ import pytest
 from asking import play, settings_of
 from simulated import InMemory, SimulatedZooKeeper
 
-from kpybroker.io.scheduler import LoopScheduler
-from kpybroker.zookeeper.broker import layout
-from kpybroker.zookeeper.broker.registration import RegistrationRefused, ZooKeeperRegistration
-from kpybroker.zookeeper.client.client import Client
-from kpybroker.zookeeper.client.operations import OPEN_ACL, Get
-from kpybroker.zookeeper.tree import paths
-from kpybroker.zookeeper.tree.brokers import Registration, ZkEndpoint
+from kpybroker.hosts.zookeeper.broker import layout
+from kpybroker.hosts.zookeeper.broker.registration import RegistrationRefused, ZooKeeperRegistration
+from kpybroker.hosts.zookeeper.client.client import Client
+from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Get
+from kpybroker.machines.zookeeper.tree import paths
+from kpybroker.machines.zookeeper.tree.brokers import Registration, ZkEndpoint
+from kpybroker.runtime.io.scheduler import LoopScheduler
 
 
 class Deaf(InMemory):

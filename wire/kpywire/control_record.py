@@ -1,6 +1,6 @@
 """Control records, which Kafka writes between users' records: the ends of transactions, and a quorum's own notes.
 
-Not here: the meaning of any of them (:mod:`kpystorage.producer_states`, :mod:`kpybroker.raft`).
+Not here: the meaning of any of them (:mod:`kpystorage.producer_states`, :mod:`kpybroker.machines.raft`).
 
 The key is a version i16 and the type i16, the value a message. A batch of control records holds nothing else, has the
 control bit and is never compressed; a marker's batch is transactional and carries the producer whose transaction ends.

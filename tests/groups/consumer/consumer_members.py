@@ -4,7 +4,7 @@ from typing import Any
 
 from group_world import GroupWorld
 
-from kpybroker.metadata.topic import Partition, Topic
+from kpybroker.machines.metadata.topic import Partition, Topic
 from kpywire import error_codes
 from kpywire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -6,8 +6,8 @@ import pytest
 from consumer_members import Member, topic
 from group_world import GroupWorld, subscription
 
-from kpybroker.groups.classic.classic_group import ClassicGroup
-from kpybroker.groups.consumer.consumer_group import ConsumerGroup
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup
+from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpywire import error_codes
 from kpywire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kpywire.messages.sync_group import SyncGroupRequest

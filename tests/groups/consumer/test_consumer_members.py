@@ -9,10 +9,10 @@ from group_world import GroupWorld, Ticket
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpybroker.groups.consumer.consumer_group import ConsumerGroup
-from kpybroker.groups.consumer.member import ConsumerMember
-from kpybroker.groups.consumer.regexes import ResolveRegexes
-from kpybroker.groups.events import GroupRequest
+from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
+from kpybroker.machines.groups.consumer.member import ConsumerMember
+from kpybroker.machines.groups.consumer.regexes import ResolveRegexes
+from kpybroker.machines.groups.events import GroupRequest
 from kpywire import error_codes
 from kpywire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

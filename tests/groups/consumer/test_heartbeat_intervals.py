@@ -11,10 +11,10 @@ from group_world import GroupWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.groups.beats import AT_REST_MS, MOST_AT_REST, at_rest_ms
-from kpybroker.groups.consumer.heartbeat import MS_OF_A_MEMBER
-from kpybroker.groups.consumer.target import SETTLING_MS
-from kpybroker.groups.share.events import StatesInitialized
+from kpybroker.machines.groups.beats import AT_REST_MS, MOST_AT_REST, at_rest_ms
+from kpybroker.machines.groups.consumer.heartbeat import MS_OF_A_MEMBER
+from kpybroker.machines.groups.consumer.target import SETTLING_MS
+from kpybroker.machines.groups.share.events import StatesInitialized
 from kpywire import error_codes
 from kpywire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 

@@ -10,8 +10,8 @@ from group_world import GroupWorld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpybroker.groups.consumer.target import SETTLING_MS
-from kpybroker.groups.settings import GroupSettings
+from kpybroker.machines.groups.consumer.target import SETTLING_MS
+from kpybroker.machines.groups.settings import GroupSettings
 from kpywire import error_codes
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 

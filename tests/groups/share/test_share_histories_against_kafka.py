@@ -9,8 +9,8 @@ from consumer_twins import GROUP, ConsumerTwins, Outcome
 from group_world import Ticket
 from kafka_shard import KafkaShard, started
 
-from kpybroker.groups.events import DeleteGroup, ListGroups
-from kpybroker.groups.share.events import (
+from kpybroker.machines.groups.events import DeleteGroup, ListGroups
+from kpybroker.machines.groups.share.events import (
     Delete,
     DescribeShareGroup,
     Initialize,

@@ -6,8 +6,8 @@ from typing import Any
 
 from consumer_twins import ConsumerTwins, last_epoch_only
 
-from kpybroker.groups.streams.configured import InternalTopic
-from kpybroker.groups.streams.heartbeat import HeartbeatAnswer
+from kpybroker.machines.groups.streams.configured import InternalTopic
+from kpybroker.machines.groups.streams.heartbeat import HeartbeatAnswer
 
 RECORD_TYPES = range(17, 24)
 

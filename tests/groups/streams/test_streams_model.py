@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from topologies import COMPACTED, subtopology, topic, topology
 
-from kpybroker.groups.streams.streams_group import StreamsGroup
-from kpybroker.metadata.topic import Partition, Topic
+from kpybroker.machines.groups.streams.streams_group import StreamsGroup
+from kpybroker.machines.metadata.topic import Partition, Topic
 from kpywire import error_codes
 from kpywire.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,

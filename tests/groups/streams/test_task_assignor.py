@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.groups.consumer.java_order import in_hash_order, string_hash
-from kpybroker.groups.streams.assignor import AssignorFailed, MemberSpec, SubtopologySpec, assign_tasks
-from kpybroker.groups.streams.java_queue import JavaQueue
-from kpybroker.groups.streams.tasks import TargetTasks, Tasks
+from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash
+from kpybroker.machines.groups.streams.assignor import AssignorFailed, MemberSpec, SubtopologySpec, assign_tasks
+from kpybroker.machines.groups.streams.java_queue import JavaQueue
+from kpybroker.machines.groups.streams.tasks import TargetTasks, Tasks
 from oracle.asked import AskedOracle
 
 CASES = 600

@@ -7,11 +7,11 @@ import pytest
 from counted import calls
 from topologies import subtopology, topic
 
-from kpybroker.groups.consumer.refused import Refused
-from kpybroker.groups.streams.configured import MOST_SUBTOPOLOGIES, MOST_TASKS, ConfiguredTopology, configure
-from kpybroker.groups.streams.topology import recorded, topology_of
-from kpybroker.metadata.topic import Partition, Topic
-from kpybroker.metadata.topic_view import TopicView
+from kpybroker.machines.groups.consumer.refused import Refused
+from kpybroker.machines.groups.streams.configured import MOST_SUBTOPOLOGIES, MOST_TASKS, ConfiguredTopology, configure
+from kpybroker.machines.groups.streams.topology import recorded, topology_of
+from kpybroker.machines.metadata.topic import Partition, Topic
+from kpybroker.machines.metadata.topic_view import TopicView
 from kpywire import error_codes
 from kpywire.messages.streams_group_heartbeat import Subtopology, Topology
 

@@ -7,7 +7,7 @@ from simulated_coordinator import SimulatedCoordinator
 from simulated_network import Network
 from simulated_partition import Produced, SimulatedPartition
 
-from kpybroker.transactions.events import Partition
+from kpybroker.machines.transactions.events import Partition
 from kpywire import error_codes
 from kpywire.messages.add_partitions_to_txn import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
 from kpywire.messages.end_txn import EndTxnRequest

@@ -5,12 +5,18 @@ from typing import Any, Protocol
 
 from simulated_network import Network
 
-from kpybroker.coordination.events import Loaded
-from kpybroker.journal import Journal, ProducerEpoch, Send
-from kpybroker.transactions.coordinator import TransactionCoordinator
-from kpybroker.transactions.events import MarkersWritten, Partition, TimersDue, TransactionRequest, WriteMarkers
-from kpybroker.transactions.record import Record, decode
-from kpybroker.transactions.settings import TransactionSettings
+from kpybroker.machines.coordination.events import Loaded
+from kpybroker.machines.journal import Journal, ProducerEpoch, Send
+from kpybroker.machines.transactions.coordinator import TransactionCoordinator
+from kpybroker.machines.transactions.events import (
+    MarkersWritten,
+    Partition,
+    TimersDue,
+    TransactionRequest,
+    WriteMarkers,
+)
+from kpybroker.machines.transactions.record import Record, decode
+from kpybroker.machines.transactions.settings import TransactionSettings
 from kpywire import error_codes
 
 RETRY_MS = 300

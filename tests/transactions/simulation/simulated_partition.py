@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from simulated_network import Network
 
-from kpybroker.partition.verification import Verifications
-from kpybroker.transactions.events import Partition, WriteMarkers
+from kpybroker.machines.partition.verification import Verifications
+from kpybroker.machines.transactions.events import Partition, WriteMarkers
 from kpystorage.errors import StorageError
 from kpystorage.log_offset import LogOffset
 from kpystorage.producer_states import ProducerStates, TransactionMarker

@@ -9,9 +9,9 @@ from simulated_coordinator import SimulatedCoordinator
 from simulated_network import Network
 from simulated_partition import Produced, Reply, SimulatedPartition
 
-from kpybroker.transactions.events import Partition
-from kpybroker.transactions.settings import TransactionSettings
-from kpybroker.transactions.transaction import State
+from kpybroker.machines.transactions.events import Partition
+from kpybroker.machines.transactions.settings import TransactionSettings
+from kpybroker.machines.transactions.transaction import State
 
 PARTITIONS = (("t", 0), ("t", 1), ("u", 0))
 IDS = ("a", "b", "c")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from simulation import Simulation
 
-from kpybroker.transactions import coordinator, markers, partitions
-from kpybroker.transactions.transaction import Transaction
+from kpybroker.machines.transactions import coordinator, markers, partitions
+from kpybroker.machines.transactions.transaction import Transaction
 
 SEEDS_AT_MOST = 300
 

@@ -1,0 +1,1 @@
+"""Everything that decides, without clock, loop, file or network: it is given bytes, times and random numbers."""

@@ -1,0 +1,238 @@
+"""The first page: the nodes of the cluster, its health in one line, and the partitions that are not well. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kpybroker.machines.console.plots import Plot
+from kpybroker.machines.metadata.broker import Broker as RegisteredBroker
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.topic import Partition
+
+GOOD, WARNING, BAD = "good", "warning", "bad"
+NO_LEADER, UNDER_REPLICATED = "without a leader", "under-replicated"
+MOST_TROUBLES: Final = 200
+"""The most partitions that are listed; the others are counted."""
+LEAST_FREE_SHARE: Final = 0.05
+"""A disk with less free space is nearly full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The health of the cluster: ``good``, ``warning`` or ``bad``, and the reason in one line."""
+
+    state: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker or a controller."""
+
+    id: int
+    roles: tuple[str, ...]
+    state: str
+    """``alive``, ``fenced``, ``stopping``, or ``registered`` for a controller."""
+    addresses: tuple[str, ...]
+    rack: str | None
+    leaders: int
+    replicas: int
+    leads_quorum: bool
+    is_here: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A log directory of this node. The sizes are None if it failed."""
+
+    path: str
+    total_bytes: int | None
+    usable_bytes: int | None
+    log_bytes: int | None
+    logs: int | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A partition that is not well, and why."""
+
+    topic: str
+    partition: int
+    state: str
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The cluster as one node sees it."""
+
+    cluster_id: str
+    node_id: int
+    metadata_version: str
+    quorum_leader: int | None
+    health: Health
+    nodes: tuple[Node, ...]
+    disks: tuple[Disk, ...]
+    topics: int
+    partitions: int
+    without_leader: int
+    under_replicated: int
+    troubles: tuple[Trouble, ...]
+    troubles_left_out: int
+    plots: tuple[Plot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The sums of one walk over all partitions."""
+
+    partitions: int
+    without_leader: int
+    under_replicated: int
+    leaders: Mapping[int, int]
+    replicas: Mapping[int, int]
+    troubles: tuple[Trouble, ...]
+    """At most `MOST_TROUBLES`, those without a leader first."""
+
+
+class Tally:
+    """Counts partitions, one after the other."""
+
+    def __init__(self, brokers: Mapping[int, RegisteredBroker]) -> None:
+        self._brokers = brokers
+        self._partitions = self._without_leader = self._under_replicated = 0
+        self._leaders: Counter[int] = Counter()
+        self._replicas: Counter[int] = Counter()
+        self._lost: list[Trouble] = []
+        self._thin: list[Trouble] = []
+
+    def add(self, topic: str, index: int, partition: Partition) -> None:
+        """Count a partition."""
+        self._partitions += 1
+        self._leaders[partition.leader] += 1
+        self._replicas.update(partition.replicas)
+        if partition.leader < 0:
+            self._without_leader += 1
+            self._list(self._lost, (topic, index, partition), NO_LEADER)
+        elif is_under_replicated(partition):
+            self._under_replicated += 1
+            self._list(self._thin, (topic, index, partition), UNDER_REPLICATED)
+
+    def _list(self, troubles: list[Trouble], which: tuple[str, int, Partition], state: str) -> None:
+        if len(troubles) < MOST_TROUBLES:
+            topic, index, partition = which
+            leader = partition.leader if partition.leader >= 0 else None
+            reason = reason_of(partition, self._brokers)
+            replicas, in_sync = tuple(partition.replicas), tuple(partition.isr)
+            troubles.append(Trouble(topic, index, state, leader, replicas, in_sync, reason))
+
+    def totals(self) -> Totals:
+        """The sums so far."""
+        troubles = tuple([*self._lost, *self._thin][:MOST_TROUBLES])
+        counts = self._partitions, self._without_leader, self._under_replicated
+        return Totals(*counts, self._leaders, self._replicas, troubles)
+
+
+def is_under_replicated(partition: Partition) -> bool:
+    """Whether replicas are missing from those in sync. Replicas that are being added are not missed yet."""
+    return len(partition.isr) < len(partition.replicas) - len(partition.adding_replicas)
+
+
+def reason_of(partition: Partition, brokers: Mapping[int, RegisteredBroker]) -> str:
+    """Why a partition has no leader, or too few replicas in sync."""
+    if partition.leader < 0:
+        waits_for = ", ".join(_with_state(broker, partition, brokers) for broker in partition.isr or partition.elr)
+        if waits_for:
+            return f"only its last replicas in sync may lead: {waits_for}"
+        return "no replica is known to have all records; an unclean election would lose some"
+    missing = [replica for replica in partition.replicas if replica not in partition.isr]
+    return "; ".join(_with_state(broker, partition, brokers) for broker in missing)
+
+
+def _with_state(broker: int, partition: Partition, brokers: Mapping[int, RegisteredBroker]) -> str:
+    found = brokers.get(broker)
+    if found is None:
+        return f"broker {broker} is not registered"
+    if found.fenced:
+        return f"broker {broker} does not answer the controller"
+    if not found.can_use(partition.directory_of(broker)):
+        return f"the log directory of broker {broker} failed"
+    if found.in_controlled_shutdown:
+        return f"broker {broker} is stopping"
+    return f"broker {broker} is behind" if partition.leader >= 0 else f"broker {broker} is alive"
+
+
+def nodes_of(image: MetadataImage, totals: Totals, here: int, quorum_leader: int | None) -> tuple[Node, ...]:
+    """All nodes, by id."""
+    return tuple(_node(number, image, totals, here, quorum_leader) for number in sorted(_node_ids(image, here)))
+
+
+def _node_ids(image: MetadataImage, here: int) -> set[int]:
+    return {*image.brokers, *image.controllers, here}
+
+
+def _node(number: int, image: MetadataImage, totals: Totals, here: int, quorum_leader: int | None) -> Node:
+    broker, controller = image.brokers.get(number), image.controllers.get(number)
+    roles = (("broker",) if broker is not None else ()) + (("controller",) if controller is not None else ())
+    state = "registered"
+    if broker is not None:
+        state = "fenced" if broker.fenced else "stopping" if broker.in_controlled_shutdown else "alive"
+    listeners = {**(controller.listeners if controller else {}), **(broker.listeners if broker else {})}
+    return Node(
+        number,
+        roles,
+        state,
+        tuple(f"{each.name}://{each.host}:{each.port}" for each in listeners.values()),
+        None if broker is None else broker.rack,
+        totals.leaders.get(number, 0),
+        totals.replicas.get(number, 0),
+        number == quorum_leader,
+        number == here,
+    )
+
+
+def health_of(
+    nodes: Sequence[Node], totals: Totals, disks: Sequence[Disk], quorum_leader: int | None, unready: str | None
+) -> Health:
+    """The worst thing that is known, in one line."""
+    failed = [disk.path for disk in disks if disk.total_bytes is None]
+    away = [str(node.id) for node in nodes if node.state == "fenced"]
+    full = [disk.path for disk in disks if _is_full(disk)]
+    if unready is not None:
+        return Health(BAD, f"this node does not serve clients: {unready}")
+    if quorum_leader is None:
+        return Health(BAD, "no controller leads the quorum, so nothing about topics and configs can change")
+    if totals.without_leader:
+        why = f" (broker {', '.join(away)} is away)" if away else ""
+        return Health(BAD, f"{_count(totals.without_leader, 'partition has', 'partitions have')} no leader{why}")
+    if failed:
+        return Health(BAD, f"log directory {failed[0]} of this node failed")
+    if totals.under_replicated:
+        why = f" (broker {', '.join(away)} is away)" if away else ""
+        counted = _count(totals.under_replicated, "partition lacks", "partitions lack")
+        return Health(WARNING, f"{counted} replicas in sync{why}")
+    if away:
+        return Health(WARNING, f"broker {', '.join(away)} does not answer the controller")
+    if full:
+        return Health(WARNING, f"log directory {full[0]} is nearly full")
+    alive = sum(node.state == "alive" for node in nodes)
+    brokers = f"{_count(alive, 'broker is', 'brokers are')} alive"
+    if not totals.partitions:
+        return Health(GOOD, f"{brokers}; there is no topic yet")
+    led = "is led and in sync" if totals.partitions == 1 else "are all led and in sync"
+    return Health(GOOD, f"{_count(totals.partitions, 'partition', 'partitions')} {led}; {brokers}")
+
+
+def _is_full(disk: Disk) -> bool:
+    if disk.total_bytes is None or disk.usable_bytes is None or disk.total_bytes <= 0:
+        return False
+    return disk.usable_bytes < disk.total_bytes * LEAST_FREE_SHARE
+
+
+def _count(number: int, one: str, more: str) -> str:
+    return f"{number:,} {one if number == 1 else more}"

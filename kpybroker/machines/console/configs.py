@@ -1,0 +1,20 @@
+"""The configs of this node. Pure."""
+
+from dataclasses import dataclass
+
+from kpybroker.machines.console.topics import ConfigRow
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsPage:
+    """The configs of this node with Kafka's documentation. The values of secrets are null."""
+
+    node_id: int
+    search: str
+    is_full: bool
+    """Whether configs that have their default are listed, too."""
+    total: int
+    """The configs of all names that were searched, with those that have their default."""
+    configs: tuple[ConfigRow, ...]
+    hidden: str | None
+    """Why the configs are not shown; None if they are."""

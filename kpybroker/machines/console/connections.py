@@ -1,0 +1,120 @@
+"""Connections, the time of requests, and the requests of one connection. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kpybroker.machines.console.plots import Line, Plot
+
+Json = str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionRow:
+    """One connection of a client."""
+
+    id: str
+    """The client's address and port."""
+    listener: str
+    protocol: str
+    principal: str
+    software: str
+    software_version: str
+    client_ids: tuple[str, ...]
+    versions: tuple[str, ...]
+    """The requests that it has sent, with their versions."""
+    idle_s: float
+    unread_bytes: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Two quantiles, in milliseconds."""
+
+    p50: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTimes:
+    """The times of one kind of request since the start, in milliseconds: p50 and p99 of each phase."""
+
+    request: str
+    count: int
+    errors: int
+    total: Quantiles
+    queue: Quantiles
+    local: Quantiles
+    remote: Quantiles
+    waiting: Quantiles
+    send: Quantiles
+
+
+@dataclass(frozen=True, slots=True)
+class LoopShare:
+    """A share of the time of the event loop."""
+
+    what: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The connections of this node, and where its time is spent."""
+
+    search: str
+    page: int
+    pages: int
+    total: int
+    connections: tuple[ConnectionRow, ...]
+    times: tuple[PhaseTimes, ...]
+    loop: tuple[LoopShare, ...]
+    """The shares of the last minute that was watched, the largest first."""
+    loop_s: float
+    """How long that was."""
+    plots: tuple[Plot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRow:
+    """A request and its answer, as JSON in Kafka's form. Passwords and records are left out."""
+
+    at_ms: int
+    request: str
+    version: int
+    correlation_id: int
+    client_id: str | None
+    request_bytes: int
+    answer_bytes: int | None
+    took_ms: float | None
+    request_json: Json | None
+    answer_json: Json | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionPage:
+    """One connection, watched while somebody looks."""
+
+    connection: ConnectionRow
+    exchanges: tuple[ExchangeRow, ...]
+
+
+def loop_shares(samples: Sequence[Mapping[str, float]]) -> tuple[LoopShare, ...]:
+    """The shares of the loop's time over these samples, the largest first."""
+    if not samples:
+        return ()
+    sums: dict[str, float] = {}
+    for values in samples:
+        for name, value in values.items():
+            if name.startswith("loop ") and name != "loop late":
+                sums[name.removeprefix("loop ")] = sums.get(name.removeprefix("loop "), 0.0) + value
+    found = [LoopShare(name, round(value / len(samples), 6)) for name, value in sums.items() if value > 0]
+    named = [LoopShare("the garbage collector", each.share) if each.what == "collector" else each for each in found]
+    return tuple(sorted(named, key=lambda each: -each.share))
+
+
+def lateness_plot(samples: Sequence[Mapping[str, float]], every_s: float) -> Plot:
+    """How late the event loop was, per second."""
+    values = tuple(each.get("loop late", 0.0) * 1000 for each in samples)
+    return Plot("Lateness of the event loop, per second", "ms", every_s, (Line("late", values),))

@@ -1,0 +1,199 @@
+"""Groups: their list, one group with its members and positions, and the story of its rebalances. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kpybroker.machines.console.plots import Plot
+from kpybroker.machines.groups import stories
+from kpybroker.machines.groups.stories import Event
+
+_WORDS: Final = {
+    stories.JOINED: "{who} joined",
+    stories.REJOINED: "{who} asked for a rebalance",
+    stories.LEFT: "{who} left",
+    stories.SILENT: "{who} sent no heartbeat in time and was removed",
+    stories.LATE_JOIN: "{who} did not rejoin in time and was removed",
+    stories.LATE_SYNC: "{who} did not sync in time and was removed",
+    stories.LATE_REVOKE: "{who} did not give up its partitions or tasks in time and was removed",
+    stories.FENCED: "{who} is at another epoch and has to join again",
+    stories.REBALANCE: "a rebalance began",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One group in the list. ``node`` coordinates it."""
+
+    id: str
+    type: str
+    state: str
+    members: int | None
+    node: int
+    lag: int | None
+    """Records that it has not read of the partitions that the node leads; None where that is not known."""
+    unknown: int
+    """Partitions that the node leads and that a member has, for which nothing says where the group is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderRow:
+    """A reader that is in no group, such as Spark."""
+
+    name: str
+    client_ids: tuple[str, ...]
+    client_ids_left_out: int
+    partitions: int
+    lag: int | None
+    lag_s: float | None
+    verdict: str
+    """Why it gets no more records, if it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """A page of the groups that the viewer may see. Readers without a group take DESCRIBE on the cluster."""
+
+    search: str
+    page: int
+    pages: int
+    total: int
+    groups: tuple[GroupRow, ...]
+    readers: tuple[ReaderRow, ...]
+    readers_left_out: int
+    readers_hidden: bool
+    unreachable: tuple[str, ...]
+    """Why the groups of other nodes are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member. ``state`` says what the group waits for, if for anything."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assigned: tuple[str, ...]
+    state: str
+    silent_s: float | None = None
+    """The time since its last heartbeat; None where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRow:
+    """A partition that a share group reads, as its leader on this node knows it."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    """The first record that the group is not done with."""
+    end_offset: int
+    """The end of the log, as members may read it."""
+    unread: int
+    """The records from the start offset on that the group is not done with."""
+    locked: int
+    """The records that members have now."""
+    most_locked: int
+    holder: str | None
+    """The member with the oldest lock."""
+    held_offset: int | None
+    held_s: float | None
+    lock_left_s: float | None
+    retried_offset: int | None
+    """The record that was delivered most often of those that were delivered more than once."""
+    deliveries: int
+    most_deliveries: int
+
+
+@dataclass(frozen=True, slots=True)
+class PositionRow:
+    """A partition for which the group has committed a position, or that one of its members has."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    commit_ms: int | None
+    metadata: str
+    end_offset: int | None
+    stable_offset: int | None
+    lag: int | None
+    """The records behind its commit; None without one, since a member may not have processed what it was sent."""
+    lag_s: float | None
+    member: str | None
+    fetched: int | None
+    """The position of the member's fetches; None where it does not fetch."""
+    fetched_s: float | None
+    """The time since its last fetch."""
+    start_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoryRow:
+    """An event in the life of the group."""
+
+    timestamp_ms: int
+    text: str
+    after_s: float | None
+    """For a new generation: how long the rebalance took."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPage:
+    """One group."""
+
+    id: str
+    type: str
+    state: str
+    protocol: str
+    generation: int | None
+    node: int
+    verdict: str
+    """Why it is stuck, or that it is not, in a sentence."""
+    is_stuck: bool
+    members: tuple[MemberRow, ...]
+    positions: tuple[PositionRow, ...]
+    positions_left_out: int
+    shares: tuple[ShareRow, ...]
+    lag: int | None
+    """The sum of what is known; None where nothing is."""
+    unknown: int
+    """Partitions that this node leads and that a member has, for which nothing says where the group is."""
+    lag_s: float | None
+    read_per_s: float | None
+    """How fast it reads, and how fast records are written for it; None until it was watched for some seconds."""
+    written_per_s: float | None
+    falls_behind: bool
+    story: tuple[StoryRow, ...]
+    plots: tuple[Plot, ...]
+
+
+def story_of(events: Sequence[Event]) -> tuple[StoryRow, ...]:
+    """The story in words, the latest first."""
+    rows: list[StoryRow] = []
+    began_ms: int | None = None
+    last_joined = ""
+    for event in events:
+        after_s = None
+        if event.what == stories.REBALANCE:
+            began_ms, last_joined = event.timestamp_ms, ""
+        elif event.what in (stories.JOINED, stories.REJOINED):
+            last_joined = who_of(event)
+        if event.what == stories.GENERATION:
+            text = f"generation {event.detail}"
+            if began_ms is not None:
+                after_s = (event.timestamp_ms - began_ms) / 1000
+                if last_joined and after_s >= 1:
+                    text += f"; the last new member was {last_joined}"
+            began_ms = None
+        elif event.what == stories.ASSIGNED:
+            text = f"assignment of epoch {event.detail}"
+        else:
+            text = _WORDS[event.what].format(who=who_of(event)) + (f": {event.detail}" if event.detail else "")
+        rows.append(StoryRow(event.timestamp_ms, text, after_s))
+    return tuple(reversed(rows))
+
+
+def who_of(event: Event) -> str:
+    """The member of an event."""
+    return f"{event.client_id or 'a client without an id'} at {event.client_host.removeprefix('/')}"

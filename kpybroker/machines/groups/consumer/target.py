@@ -1,0 +1,144 @@
+"""The target assignment of a group: who gets what when all have given up what is not theirs.
+
+(Kafka: ``TargetAssignmentBuilder``, ``maybeUpdateTargetAssignment``.)
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kpybroker.machines.groups.consumer.assignors import ASSIGNORS, AssignorFailed, GroupSpec
+from kpybroker.machines.groups.consumer.assignors.group_spec import MemberSpec
+from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup, add_counts
+from kpybroker.machines.groups.consumer.java_order import (
+    copied_map_capacity,
+    in_hash_order,
+    in_timeline_order,
+    string_hash,
+)
+from kpybroker.machines.groups.consumer.member import NOTHING, ConsumerMember, Target
+from kpybroker.machines.groups.consumer.reconcile import subscribed_ids
+from kpybroker.machines.groups.consumer.records import target_epoch_record, target_record
+from kpybroker.machines.groups.consumer.refused import Refused
+from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.stories import ASSIGNED, assigned_to
+from kpywire import error_codes
+
+
+class MemberTarget(NamedTuple):
+    """The target of one member, and the epoch at which it was computed."""
+
+    epoch: int
+    target: Target
+    is_old: bool = False
+    """Whether the group is at no later epoch, and has been at this one for a while."""
+
+
+SETTLING_MS = 5_000
+"""After this time without changes a target counts as old. Members often come and go together."""
+
+
+def last_target(group: ConsumerGroup, member: ConsumerMember, epoch: int, decision: Decision) -> MemberTarget:
+    """The target of a member that was computed last, when the group is at ``epoch``."""
+    is_old = group.assignment_epoch >= epoch and decision.ms_since(group.assignment_timestamp_ms) >= SETTLING_MS
+    return MemberTarget(group.assignment_epoch, group.target_of(member), is_old)
+
+
+def may_assign(group: ConsumerGroup, epoch: int, decision: Decision) -> bool:
+    """Whether a target is to be computed: the group is at a new epoch, and the last computation is long enough ago
+    (KIP-1263)."""
+    if group.assignment_epoch >= epoch:
+        return False
+    since_ms = group.assignment_timestamp_ms
+    interval_ms = decision.settings_of(group.group_id).consumer_assignment_interval_ms
+    return since_ms == 0 or decision.ms_since(since_ms) >= interval_ms
+
+
+def assign(
+    group: ConsumerGroup,
+    epoch: int,
+    member: ConsumerMember,
+    updated: ConsumerMember,
+    records: list[Record],
+    decision: Decision,
+    *,
+    is_homogeneous: bool,
+) -> MemberTarget:
+    """Compute the target of all members, with ``updated`` in the place of ``member``. Return that of ``updated``."""
+    specs = _specs(group, updated, decision)
+    spec = GroupSpec(specs, is_homogeneous, group.target_owners)
+    name = preferred_assignor(group, member, updated) or decision.settings.consumer_assignors[0]
+    try:
+        assigned: Mapping[str, Target] = ASSIGNORS[name](spec)
+    except AssignorFailed as failed:
+        text = f"Failed to compute a new target assignment for epoch {epoch}: {failed}"
+        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, text) from None
+    for member_id in specs:
+        target = assigned.get(member_id, NOTHING)
+        if not is_same(target, group.target.get(member_id)):
+            records.append(target_record(group.group_id, member_id, target))
+    records.append(target_epoch_record(group.group_id, epoch, decision.timestamp_ms))
+    decision.tell(group.group_id, ASSIGNED, detail=assigned_to(epoch, specs))
+    return MemberTarget(epoch, assigned.get(updated.member_id, NOTHING))
+
+
+def preferred_assignor(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> str | None:
+    """The assignor that most members ask for; None if nobody asks for one."""
+    counts = dict(group.assignors)
+    names = in_timeline_order(counts, len(counts))
+    capacity = copied_map_capacity(len(counts))
+    for each, by in ((member, -1), (updated, 1)):
+        name = each.server_assignor
+        if name is None:
+            continue
+        add_counts(counts, (name,), by)
+        if name not in counts:
+            names.remove(name)
+        elif name not in names:
+            names.insert(0, name)  # ``HashMap.compute`` puts a new key before the others
+    return max(in_hash_order(names, string_hash, capacity=capacity), key=lambda name: counts[name], default=None)
+
+
+def changes_assignor(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, decision: Decision) -> bool:
+    """Whether the group prefers another assignor with ``updated`` in the place of ``member``.
+
+    If as many members ask for one as for another, two tables of Kafka may put them in different orders. Then each
+    heartbeat seems to be a change, as in Kafka.
+    """
+    if len(group.assignors) < 2 and member.server_assignor == updated.server_assignor:
+        return False
+    usual = decision.settings.consumer_assignors[0]
+    counts = group.assignors
+    current = max(in_timeline_order(counts, len(counts)), key=lambda name: counts[name], default=usual)
+    return current != (preferred_assignor(group, member, updated) or usual)
+
+
+def _specs(group: ConsumerGroup, updated: ConsumerMember, decision: Decision) -> dict[str, MemberSpec]:
+    """The members as the assignor sees them, in the order of Kafka's table."""
+    topics = decision.topics
+    replaced = group.static_member(updated.instance_id)
+    ids = group.ordered_members()
+    if updated.member_id not in group.members:
+        ids.append(updated.member_id)
+    known: dict[tuple[frozenset[str], str | None], Mapping[bytes, int]] = {}
+    specs = {}
+    for member_id in in_hash_order(ids, string_hash):
+        if replaced is not None and member_id == replaced.member_id != updated.member_id:
+            continue
+        member = updated if member_id == updated.member_id else group.members[member_id]
+        subscription = (member.topic_names, member.topic_regex)
+        topic_ids = known.get(subscription)
+        if topic_ids is None:
+            topic_ids = known[subscription] = subscribed_ids(group, member, topics)
+        target = group.target.get(member_id, NOTHING)
+        if member is updated and replaced is not None:
+            target = group.target.get(replaced.member_id, NOTHING)
+        specs[member_id] = MemberSpec(member.instance_id, topic_ids, target)
+    return specs
+
+
+def is_same(one: Target, other: Target | None) -> bool:
+    """Whether two targets have the same partitions, in whatever order."""
+    if other is None or len(one) != len(other):
+        return False
+    return all(topic_id in other and set(indexes) == set(other[topic_id]) for topic_id, indexes in one.items())

@@ -1,0 +1,305 @@
+"""The group coordinator of one partition of ``__consumer_offsets``: a machine for `kpybroker.machines.journal`.
+
+It decides how requests of members, the passing of time and changes of the metadata affect the groups of its partition
+(Kafka: ``GroupCoordinatorShard``). Durable decisions are records, which are applied before the next input. Requests
+that wait, and what they wait for, are soft state and are lost with the machine.
+
+A decision is short. Work over many groups is done in slices, each at a deadline that has already passed, and a decision
+on timers ends with the first record. So neither a rebalance of 1 000 members nor the expiry of a million offsets blocks
+the loop for long.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kpybroker.machines.coordination.events import Loaded, MetadataChanged
+from kpybroker.machines.coordination.sweeps import PAUSE_MS
+from kpybroker.machines.groups import deletion, listing
+from kpybroker.machines.groups.classic import describe, join, leave, sync
+from kpybroker.machines.groups.classic import heartbeat as classic_heartbeat
+from kpybroker.machines.groups.classic.asleep import AsleepGroup, wake
+from kpybroker.machines.groups.classic.replay import take_group
+from kpybroker.machines.groups.consumer import heartbeat as consumer_heartbeat
+from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
+from kpybroker.machines.groups.consumer.describe import describe_consumer_group
+from kpybroker.machines.groups.consumer.regexes import ResolveRegexes, resolve_regexes
+from kpybroker.machines.groups.consumer.replay import KEYS as CONSUMER_KEYS
+from kpybroker.machines.groups.consumer.replay import take_consumer_group
+from kpybroker.machines.groups.consumer.timeouts import begin_timeouts
+from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.events import (
+    DeleteGroup,
+    DescribeConsumerGroup,
+    DescribeGroup,
+    DescribeStreamsGroup,
+    ExpireOffsets,
+    GroupRequest,
+    ListGroups,
+    TimersDue,
+)
+from kpybroker.machines.groups.mixed import dispatch
+from kpybroker.machines.groups.mixed.downgrade import Downgraded, downgrade, rebalance_downgraded
+from kpybroker.machines.groups.offsets import commit, expiry, offset_deletion, offset_fetch
+from kpybroker.machines.groups.offsets.commit_record import CommitRecord
+from kpybroker.machines.groups.offsets.replay import take_commit, take_marker, take_new_commit, take_new_commits
+from kpybroker.machines.groups.resting import answer_again
+from kpybroker.machines.groups.shard import GroupShard
+from kpybroker.machines.groups.share import heartbeat as share_heartbeat
+from kpybroker.machines.groups.share import offsets as share_offsets
+from kpybroker.machines.groups.share.describe import describe_share_group
+from kpybroker.machines.groups.share.events import (
+    DescribeShareGroup,
+    InitializedPartitions,
+    OffsetsDeleted,
+    StatesInitialized,
+)
+from kpybroker.machines.groups.share.replay import KEYS as SHARE_KEYS
+from kpybroker.machines.groups.share.replay import take_share_group
+from kpybroker.machines.groups.share.share_group import ShareGroup
+from kpybroker.machines.groups.share.timeouts import begin_sessions as begin_share_sessions
+from kpybroker.machines.groups.streams import heartbeat as streams_heartbeat
+from kpybroker.machines.groups.streams.describe import describe_streams_group
+from kpybroker.machines.groups.streams.replay import KEYS as STREAMS_KEYS
+from kpybroker.machines.groups.streams.replay import take_streams_group
+from kpybroker.machines.groups.streams.streams_group import StreamsGroup
+from kpybroker.machines.groups.streams.timeouts import begin_timeouts as begin_streams_timeouts
+from kpybroker.machines.journal import Effects, Prepared, ProducerEpoch, TooLarge
+from kpywire import error_codes
+from kpywire.group_records.group_metadata import GroupMetadataKey
+from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey
+from kpywire.group_records.offset_commit import OffsetCommitKey
+from kpywire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kpywire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+from kpywire.messages.heartbeat import HeartbeatRequest
+from kpywire.messages.join_group import JoinGroupRequest
+from kpywire.messages.leave_group import LeaveGroupRequest
+from kpywire.messages.offset_commit import OffsetCommitRequest
+from kpywire.messages.offset_delete import OffsetDeleteRequest
+from kpywire.messages.offset_fetch import OffsetFetchRequestGroup
+from kpywire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kpywire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kpywire.messages.sync_group import SyncGroupRequest
+from kpywire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from kpybroker.machines.groups.record import Record
+    from kpybroker.machines.groups.settings import GroupSettings
+    from kpybroker.machines.metadata.topic_view import TopicView
+
+WORK_AT_ONCE = 1_000
+"""How many groups, members and offsets one slice of a sweep covers. Each takes well under a microsecond."""
+
+REPLIES_AT_ONCE = 2_000
+"""A decision on timers ends after this many replies. The other timers that are due follow in the next decision."""
+
+_DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpoch | None]] = {
+    AlterShareGroupOffsetsRequest: share_offsets.alter_offsets,
+    DeleteGroup: deletion.delete_group,
+    DeleteShareGroupOffsetsRequest: share_offsets.delete_offsets,
+    ConsumerGroupHeartbeatRequest: dispatch.consumer_heartbeat,
+    DescribeConsumerGroup: describe_consumer_group,
+    DescribeGroup: describe.describe_group,
+    DescribeShareGroup: describe_share_group,
+    DescribeStreamsGroup: describe_streams_group,
+    HeartbeatRequest: dispatch.heartbeat,
+    InitializedPartitions: share_offsets.initialized_partitions,
+    JoinGroupRequest: dispatch.join_group,
+    LeaveGroupRequest: dispatch.leave_group,
+    ListGroups: listing.list_groups,
+    OffsetCommitRequest: commit.commit_offsets,
+    OffsetDeleteRequest: offset_deletion.delete_offsets,
+    OffsetFetchRequestGroup: offset_fetch.fetch_offsets,
+    OffsetsDeleted: share_offsets.offsets_deleted,
+    ShareGroupHeartbeatRequest: share_heartbeat.share_group_heartbeat,
+    StatesInitialized: share_offsets.states_initialized,
+    StreamsGroupHeartbeatRequest: streams_heartbeat.streams_group_heartbeat,
+    SyncGroupRequest: dispatch.sync_group,
+    TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
+}
+
+_REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
+    AlterShareGroupOffsetsRequest: share_offsets.refuse_alteration,
+    ConsumerGroupHeartbeatRequest: consumer_heartbeat.refuse_heartbeat,
+    DeleteGroup: deletion.refuse_deletion,
+    DeleteShareGroupOffsetsRequest: share_offsets.refuse_offset_deletion,
+    JoinGroupRequest: join.refuse,
+    LeaveGroupRequest: leave.refuse,
+    OffsetCommitRequest: commit.refuse_commit,
+    OffsetDeleteRequest: offset_deletion.refuse_offset_deletion,
+    ShareGroupHeartbeatRequest: share_heartbeat.refuse_heartbeat,
+    StreamsGroupHeartbeatRequest: streams_heartbeat.refuse_heartbeat,
+    TxnOffsetCommitRequest: commit.refuse_transactional_commit,
+}
+"""The refusals of requests whose records may not fit into a batch. SyncGroup is not here: its refusal affects the whole
+group."""
+
+_REPLAYS: dict[type, Callable[[GroupShard, Any, Any], None]] = {
+    GroupMetadataKey: take_group,
+    **dict.fromkeys(CONSUMER_KEYS, take_consumer_group),
+    **dict.fromkeys(SHARE_KEYS, take_share_group),
+    **dict.fromkeys(STREAMS_KEYS, take_streams_group),
+}
+"""The replays of the records of each kind of group, by the type of their key."""
+
+
+class GroupCoordinator:
+    """The state machine for the groups of one partition. It starts empty, is filled by a replay and gets `Loaded`; then
+    it takes requests."""
+
+    def __init__(
+        self,
+        settings: Callable[[], GroupSettings],
+        topics: Callable[[], TopicView],
+        rng: random.Random,
+        rebalances: dict[str, int] | None = None,
+        members_of_node: Callable[[], int] | None = None,
+    ) -> None:
+        """``settings`` and ``topics`` are read for every decision; ``rng`` makes the ids of members, which should be
+        hard to guess. ``rebalances`` counts rebalances by kind of group, and ``members_of_node`` the members (as
+        `members` does), for all coordinators of a node."""
+        self.shard = GroupShard(downgrade, {} if rebalances is None else rebalances, members_of_node or self.members)
+        self._settings = settings
+        self._topics = topics
+        self._rng = rng
+
+    def members(self) -> int:
+        """The number of members whose heartbeats this coordinator awaits, or a few more: those that have to give up
+        partitions count twice. Members of classic groups are not among them."""
+        return len(self.shard.member_timers)
+
+    def settings_of(self, group_id: str) -> GroupSettings:
+        """The settings of one group as they are now."""
+        return self._settings().of_group(group_id)
+
+    def decide(self, event: Any, now_ms: int) -> Effects:
+        """Decide on an input. ``now_ms`` is monotonic; the wall clock comes with the event."""
+        if isinstance(event, TooLarge):
+            return self._decide_too_large(event.event, now_ms)
+        shard = self.shard
+        decision = self._new_decision(event, now_ms)
+        producer = None
+        if type(event) is GroupRequest:
+            producer = _DECIDERS[type(event.message)](shard, event, decision)
+        elif type(event) is TimersDue:
+            self._run_timers(decision)
+        elif type(event) is Loaded:
+            self._begin(decision)
+        elif type(event) is Downgraded:
+            rebalance_downgraded(shard, event, decision)
+        elif type(event) is ResolveRegexes:
+            resolve_regexes(shard, event, decision)
+        elif type(event) is ExpireOffsets:
+            expiry.expire_offsets(shard)
+        elif type(event) is MetadataChanged:
+            offset_deletion.forget_partitions(shard, event.deleted)
+            share_offsets.forget_topics(shard, frozenset(event.deleted_ids))
+        else:
+            raise TypeError(f"The group coordinator does not handle {type(event).__name__}")
+        shard.sweeps.due_ms = now_ms + PAUSE_MS
+        return Effects(decision.records, producer, decision.replies, (), decision.then)
+
+    def answer_again(self, message: Any, now_ms: int) -> Any | None:
+        """The answer to a heartbeat of a member at rest, from which nothing follows. None if a message is to be
+        decided. Asked only while all records are committed."""
+        shard = self.shard
+        if type(message) is HeartbeatRequest:
+            answer = classic_heartbeat.alive(shard, message, now_ms)
+        else:
+            answer = answer_again(shard, message, self._settings(), self._topics().version, now_ms)
+        if answer is not None:
+            shard.sweeps.due_ms = now_ms + PAUSE_MS
+        return answer
+
+    def apply(self, record: Record | CommitRecord | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
+        """Apply one record of the log, replayed or just written."""
+        if type(record) is Prepared:
+            self.shard.next_offset = offset + len(record.records)
+            take_new_commits(self.shard, record.records, offset, producer)
+            return
+        shard = self.shard
+        shard.next_offset = offset + 1
+        if type(record) is CommitRecord:
+            take_new_commit(shard, record, offset, producer)
+            return
+        kind = type(record.key)
+        if kind is OffsetCommitKey or kind is LegacyOffsetCommitKey:
+            take_commit(shard, record.key, record.value, offset, producer)
+        else:
+            if kind is not GroupMetadataKey:
+                shard.rouse(record.key.group_id)
+            _REPLAYS[kind](shard, record.key, record.value)
+
+    def apply_marker(self, producer: ProducerEpoch, offset: int, *, commit: bool) -> None:
+        """Apply the end of a producer's transaction: its pending offsets become valid, or are dropped."""
+        self.shard.next_offset = offset + 1
+        take_marker(self.shard, producer.producer_id, commit=commit)
+
+    def next_deadline_ms(self) -> int | None:
+        """The time when `TimersDue` has to come, on the clock of ``now_ms``; None if nothing waits for time to pass.
+
+        It may change with every input, so it has to be read again after each. It may have passed already: then there is
+        more work to do.
+        """
+        shard = self.shard
+        deadline_ms = shard.timers.next_deadline_ms()
+        return shard.sweeps.sooner(deadline_ms) if shard.sweeps.waiting else deadline_ms
+
+    def _new_decision(self, event: Any, now_ms: int) -> Decision:
+        shard = self.shard
+        settings, topics = self._settings(), self._topics()
+        return Decision(now_ms, event.timestamp_ms, settings, topics, self._rng, shard)
+
+    def _begin(self, decision: Decision) -> None:
+        self.shard.loaded_ms = decision.now_ms
+        asleep = [
+            group_id
+            for group_id, group in self.shard.groups.items()
+            if isinstance(group.membership, AsleepGroup) and group.membership.recorded.members
+        ]
+        if asleep:
+            self.shard.sweeps.begin(asleep, _wake)
+        kinds = (
+            (ConsumerGroup, begin_timeouts),
+            (StreamsGroup, begin_streams_timeouts),
+            (ShareGroup, begin_share_sessions),
+        )
+        for kind, begin in kinds:
+            loaded = [each for each, group in self.shard.groups.items() if isinstance(group.membership, kind)]
+            if loaded:
+                self.shard.sweeps.begin(loaded, begin)
+
+    def _run_timers(self, decision: Decision) -> None:
+        timers = self.shard.timers
+        while not decision.records and len(decision.replies) < REPLIES_AT_ONCE:
+            timer = timers.pop_due(decision.now_ms)
+            if timer is None:
+                self.shard.sweeps.advance(self.shard, decision, WORK_AT_ONCE, self._size_of)
+                return
+            timer.fire(*timer.context, decision)
+
+    def _size_of(self, group_id: str) -> int:
+        group = self.shard.groups.get(group_id)
+        return 0 if group is None else group.size
+
+    def _decide_too_large(self, event: Any, now_ms: int) -> Effects:
+        """Refuse an event whose records did not fit into a batch, as Kafka does."""
+        shard = self.shard
+        decision = self._new_decision(event, now_ms)
+        message = getattr(event, "message", None)
+        if type(message) is SyncGroupRequest:
+            sync.refuse_too_large(shard, event, decision)
+        elif type(message) in _REFUSALS:
+            _REFUSALS[type(message)](event, error_codes.UNKNOWN_SERVER_ERROR, decision)
+        return Effects(replies=decision.replies)
+
+
+def _wake(shard: GroupShard, group_id: str, decision: Decision) -> bool:
+    group = shard.groups.get(group_id)
+    if group is not None and isinstance(group.membership, AsleepGroup):
+        wake(group, decision)
+    return True

@@ -1,0 +1,24 @@
+"""ListGroups (KIP-518, KIP-848): all groups of a shard, of whatever kind."""
+
+from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.events import GroupRequest, ListGroups
+from kpybroker.machines.groups.shard import GroupShard
+from kpywire.messages.list_groups import ListedGroup
+
+_LOWERED = {"NotReady": "not_ready"}
+"""States that Kafka compares by another name. So a filter with their own name finds nothing."""
+
+
+def list_groups(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+    """Answer a `ListGroups`. Groups that are asleep stay so."""
+    message: ListGroups = request.message
+    states = {state.lower() for state in message.states}
+    types = {kind.lower() for kind in message.types}
+    listed = []
+    for group in shard.groups.values():
+        kind, state, protocol_type = group.membership.summary(decision)
+        if (not states or _LOWERED.get(state, state.lower()) in states) and (not types or kind.lower() in types):
+            listed.append(
+                ListedGroup(group_id=group.group_id, protocol_type=protocol_type, group_state=state, group_type=kind)
+            )
+    decision.reply(request.ticket, listed)

@@ -1,0 +1,68 @@
+"""The state of one partition of ``__consumer_offsets``. How records change it is said by the subjects: ``replay.py`` of
+`kpybroker.machines.groups.offsets` and of each kind.
+
+Invariant: what a record changes here depends on the records before it alone, so a replay ends where the live shard is.
+"""
+
+from collections.abc import Callable
+
+from kpybroker.machines.coordination.sweeps import Sweeps
+from kpybroker.machines.groups.group import Group
+from kpybroker.machines.groups.resting import Rest
+from kpybroker.machines.groups.stories import Stories
+from kpybroker.machines.groups.timers import Timer, Timers
+
+
+class GroupShard:
+    """The groups of one partition, their timers and the sweeps that are under way."""
+
+    __slots__ = (
+        "downgrade",
+        "groups",
+        "initializing_since_ms",
+        "loaded_ms",
+        "member_timers",
+        "members_of_node",
+        "next_offset",
+        "open_transactions",
+        "rebalances",
+        "resolving_since_ms",
+        "resting",
+        "stories",
+        "sweeps",
+        "timers",
+        "topics",
+    )
+
+    def __init__(
+        self, downgrade: Callable[..., bool], rebalances: dict[str, int], members_of_node: Callable[[], int]
+    ) -> None:
+        """``downgrade(shard, group, leaving ids, decision)`` turns a consumer group into a classic one, if it can.
+        ``rebalances`` counts rebalances by kind of group, and ``members_of_node`` members, for all shards of a node."""
+        self.downgrade = downgrade
+        self.rebalances = rebalances
+        self.members_of_node = members_of_node
+        self.groups: dict[str, Group] = {}
+        self.topics: set[str] = set()
+        """The topics of all offsets that are or were committed here."""
+        self.open_transactions: dict[int, set[tuple[str, str, int]]] = {}
+        """The pending offsets of each producer id as (group id, topic, partition)."""
+        self.timers = Timers()
+        self.member_timers: dict[tuple[str, str, str], Timer] = {}
+        """The timers of members of consumer groups: by purpose, group id and member id."""
+        self.resting: dict[str, dict[str, Rest]] = {}
+        """The members at rest of each group, by their ids."""
+        self.resolving_since_ms: dict[str, int] = {}
+        """The groups whose regular expressions are being resolved, and since when on the clock of ``now_ms``."""
+        self.initializing_since_ms: dict[str, int] = {}
+        """The time when each share group last wrote its topics with states, on the clock of ``now_ms``. It is not here
+        if that was before the load."""
+        self.stories = Stories()
+        """The last events of each group, for people."""
+        self.sweeps = Sweeps()
+        self.next_offset = 0
+        self.loaded_ms = 0
+
+    def rouse(self, group_id: str) -> None:
+        """Note that something has changed in a group: no member of it is at rest."""
+        self.resting.pop(group_id, None)

@@ -1,0 +1,19 @@
+"""A member of a share group (Kafka: ``ShareGroupMember``). Members are never changed, only replaced."""
+
+from typing import NamedTuple
+
+from kpybroker.machines.groups.consumer.member import NOTHING, STABLE, Target
+
+
+class ShareMember(NamedTuple):
+    """One member: its subscription, and the partitions that it reads."""
+
+    member_id: str
+    member_epoch: int = 0
+    previous_member_epoch: int = 0
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: frozenset[str] = frozenset()
+    state: int = STABLE
+    assigned: Target = NOTHING

@@ -1,0 +1,1 @@
+"""The plans of the lake: names, schemas, ranges and coverage."""

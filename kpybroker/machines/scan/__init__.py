@@ -1,0 +1,1 @@
+"""The plans of scans: options, bounds, filters, ranges and columns."""

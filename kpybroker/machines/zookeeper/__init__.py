@@ -1,0 +1,1 @@
+"""The decisions of ZooKeeper mode: the tree of znodes, its controller, the migration to KRaft."""

@@ -1,0 +1,1 @@
+"""The protocol of ZooKeeper: frames, sessions, watches and logins."""

@@ -1,0 +1,1 @@
+"""Metrics and the console, which the second port serves."""

@@ -1,0 +1,195 @@
+"""The connections of this node, the times of requests, and a live view of one connection."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, Operation, ResourceType
+from kpybroker.machines.console.connections import (
+    ConnectionPage,
+    ConnectionRow,
+    Connections,
+    ExchangeRow,
+    PhaseTimes,
+    Quantiles,
+    lateness_plot,
+    loop_shares,
+)
+from kpybroker.machines.console.topics import PER_PAGE, pages_of
+from kpybroker.monitoring.console.answers.cluster import SAMPLE_S
+from kpybroker.monitoring.console.history import MEDIAN, P99
+from kpybroker.monitoring.console.node_parts import NodeParts
+from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.query import Query, bad
+from kpybroker.monitoring.console.taps import Exchange
+from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.monitoring.metrics.window import quantiles_ms
+from kpybroker.requests.server.mutes import Mute
+from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.counters import ApiCounters
+from kpywire import api
+from kpywire.codec import decoder
+from kpywire.errors import Malformed, UnsupportedVersion
+from kpywire.header import decode_request_header, response_header_version
+from kpywire.message_json import as_json
+
+if TYPE_CHECKING:
+    from kpybroker.requests.server.connection import Connection
+
+SECRET: Final = frozenset(
+    {
+        api.ALTER_CONFIGS,
+        api.ALTER_USER_SCRAM_CREDENTIALS,
+        api.CREATE_DELEGATION_TOKEN,
+        api.DESCRIBE_DELEGATION_TOKEN,
+        api.ENVELOPE,
+        api.EXPIRE_DELEGATION_TOKEN,
+        api.INCREMENTAL_ALTER_CONFIGS,
+        api.RENEW_DELEGATION_TOKEN,
+        api.SASL_AUTHENTICATE,
+    }
+)
+"""The requests whose contents are not shown."""
+PHASES: Final = ("total", "queue", "local", "remote", "waiting", "send")
+MINUTE_SAMPLES: Final = 30
+
+
+async def connections(node: NodeParts, viewer: Viewer, query: Query) -> Connections:
+    """The page."""
+    viewer.must_see_node()
+    search = query.text("q")[:200]
+    rows = [
+        row
+        async for each in paced(list(node.sources.server.connections))
+        if search.lower() in _words(row := _row(node, each)).lower()
+    ]
+    page, pages = pages_of(len(rows), query.number("page", 1, lowest=1))
+    shown = tuple(rows[(page - 1) * PER_PAGE : page * PER_PAGE])
+    samples = [sample.values for sample in node.history.samples]
+    recent = samples[-MINUTE_SAMPLES:]
+    times = tuple(
+        _times(api.API_KEYS[key].name, counters)
+        for key, counters in sorted(node.sources.dispatcher.counters.items())
+        if counters.total and any(counters.total)
+    )
+    plots = (lateness_plot(samples, SAMPLE_S),)
+    passed_s = len(recent) * SAMPLE_S
+    return Connections(search, page, pages, len(rows), shown, times, loop_shares(recent), passed_s, plots)
+
+
+def _words(row: ConnectionRow) -> str:
+    return " ".join((row.id, row.listener, row.principal, row.software, *row.client_ids))
+
+
+def _row(node: NodeParts, connection: "Connection") -> ConnectionRow:
+    client: Client = connection.client
+    now_ms = node.sources.server.scheduler.monotonic_ms()
+    calls = [known.call for known in client.calls.values()]
+    return ConnectionRow(
+        str(client),
+        client.listener_name,
+        client.security_protocol,
+        str(client.principal),
+        *client.software,
+        tuple(sorted({call.client_id or "" for call in calls})),
+        tuple(sorted(f"{api.API_KEYS[call.api_key].name} v{call.api_version}" for call in calls)),
+        round(max(0.0, now_ms - connection.last_active_ms) / 1000, 1),
+        connection.outbox.held_bytes,
+        _state(connection),
+    )
+
+
+def _state(connection: "Connection") -> str:
+    if connection.closed:
+        return "closed"
+    last = connection.waiting[-1] if connection.waiting else None
+    if isinstance(last, Mute):
+        left_ms = last.until_ms - connection.server.scheduler.monotonic_ms()
+        return f"throttled by a quota for {max(0.0, left_ms) / 1000:.1f} s"
+    return "waits for an answer" if connection.waiting else "idle or served"
+
+
+def _times(name: str, counters: ApiCounters) -> PhaseTimes:
+    total = sum(counters.total)
+    quantiles: list[Quantiles] = []
+    for phase in PHASES:
+        buckets: Sequence[int] = getattr(counters, phase)
+        found = quantiles_ms(buckets, max(0, total - sum(buckets)))
+        quantiles.append(Quantiles(round(found[MEDIAN], 4), round(found[P99], 4)))
+    return PhaseTimes(name, total, sum(counters.error_codes.values()), *quantiles)
+
+
+async def connection(node: NodeParts, viewer: Viewer, query: Query) -> ConnectionPage:
+    """One connection: its requests from the first look on. They are those of others, so it takes more than to see the
+    node."""
+    viewer.must(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+    name = query.text("connection")
+    found = next((each for each in list(node.sources.server.connections) if str(each.client) == name), None)
+    if found is None:
+        raise bad(f"there is no connection from {name[:100]}; it has closed")
+    tap = node.taps.look(found)
+    rows = [_exchange(each) async for each in paced(list(tap.exchanges)) if is_known(each.request)]
+    return ConnectionPage(_row(node, found), tuple(reversed(rows)))
+
+
+def is_known(request: bytes) -> bool:
+    """Whether the header of a request is one that this node knows; others are refused, or get a version to try."""
+    try:
+        header = decode_request_header(request)
+        response_header_version(header.api_key, header.api_version)
+    except (Malformed, LookupError, ValueError):
+        return False
+    return header.api_key in api.API_KEYS
+
+
+def _exchange(exchange: Exchange) -> ExchangeRow:
+    header = decode_request_header(exchange.request)
+    key, version = header.api_key, header.api_version
+    request = answer = None
+    note = ""
+    if key in SECRET:
+        note = "not shown, since it may hold a secret"
+    else:
+        is_whole = len(exchange.request) == exchange.request_bytes
+        request = _json(api.request_class(key), version, exchange.request, header.end) if is_whole else None
+        if exchange.answer is not None:
+            position = 4 + 4 + response_header_version(key, version)
+            answer = _json(api.response_class(key), version, exchange.answer, position)
+        if request is None or (answer is None and exchange.answer_bytes):
+            note = "too long to be shown, or with records from files"
+    took_ms = None if exchange.answered_ms is None else round(exchange.answered_ms, 3)
+    return ExchangeRow(
+        exchange.at_ms,
+        api.API_KEYS[key].name,
+        version,
+        header.correlation_id,
+        header.client_id,
+        exchange.request_bytes,
+        exchange.answer_bytes,
+        took_ms,
+        request,
+        answer,
+        note,
+    )
+
+
+def _json(message: Any, version: int, data: bytes, position: int) -> str | None:
+    try:
+        found, _ = decoder(message, version)(memoryview(data), position)
+        return json.dumps(without_records(as_json(found, version)), indent=1)
+    except (Malformed, UnsupportedVersion, ValueError, LookupError, TypeError):
+        return None
+
+
+def without_records(value: Any) -> Any:
+    """A message as JSON with the sizes of records in their place, whatever their field is called."""
+    if isinstance(value, dict):
+        return {
+            name: _size(each) if name.lower().endswith("records") and isinstance(each, str) else without_records(each)
+            for name, each in value.items()
+        }
+    return [without_records(each) for each in value] if isinstance(value, list) else value
+
+
+def _size(encoded: str) -> str:
+    return f"{len(encoded) * 3 // 4 - encoded.count('=')} bytes"

@@ -1,0 +1,151 @@
+"""Requests of a viewer to its own node, without a socket: they pass the same guards and handlers as those of clients.
+
+So a viewer sees and changes what its ACLs allow, errors are Kafka's, and what the controller decides is forwarded with
+the viewer's identity.
+"""
+
+import asyncio
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from kpybroker.machines.errors import AuthorizerNotReady
+from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.requests import handlers
+from kpybroker.requests.guards.stage import guarded_work
+from kpybroker.runtime.calls.call import Call
+from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.calls.steps import Work
+from kpybroker.runtime.http.request import Refused
+from kpywire import api, error_codes
+from kpywire.codec import decoder, encoder
+
+if TYPE_CHECKING:
+    from kpybroker.requests.broker import Broker
+    from kpybroker.requests.controller_role import ControllerRole
+
+CLIENT_ID: Final = "kpybroker-console"
+PATIENCE_S: Final = 30.0
+"""The time after which a request that is not answered is given up."""
+_STATUS: Final = {
+    error_codes.UNKNOWN_TOPIC_OR_PARTITION: HTTPStatus.NOT_FOUND,
+    error_codes.GROUP_ID_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    error_codes.TRANSACTIONAL_ID_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    error_codes.TOPIC_ALREADY_EXISTS: HTTPStatus.CONFLICT,
+    error_codes.TOPIC_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
+    error_codes.GROUP_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
+    error_codes.CLUSTER_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
+    error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
+    error_codes.NOT_COORDINATOR: HTTPStatus.SERVICE_UNAVAILABLE,
+    error_codes.COORDINATOR_NOT_AVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
+    error_codes.COORDINATOR_LOAD_IN_PROGRESS: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+class Asking:
+    """Asks one node."""
+
+    def __init__(self, role: "Broker | ControllerRole") -> None:
+        self._role = role
+        is_controller = role.is_controller_role
+        self._versions = handlers.controller_versions() if is_controller else handlers.served_versions()
+        self._load = handlers.load_for_controller if is_controller else handlers.load
+
+    async def __call__(self, viewer: Viewer, request: Any) -> Any:
+        """The response to a request of this viewer, in the latest version. Raises Refused."""
+        key = type(request).KEY
+        client = Client(viewer.host, 0, next(iter(self._role.config.listeners)).name)
+        client.authenticated(viewer.principal)
+        peer = _Peer()
+        call = Call(key, self._versions[key][1], CLIENT_ID, client, peer, self._versions)
+        module = self._load(key)
+        if hasattr(module, "codec"):
+            return await self._coded(module, request, call)
+        return await self._answered(guarded_work(self._role, key, module.handle), request, call)
+
+    async def _coded(self, module: Any, request: Any, call: Call) -> Any:
+        """Ask a handler that has messages of its own form."""
+        parts: list[Any] = []
+        encoder(type(request), call.api_version)(request, parts)
+        codec = module.codec(call.api_version)
+        message, _ = codec.decode(memoryview(bytearray(b"".join(parts))), 0)
+        answer = await self._answered(guarded_work(self._role, call.api_key, module.handle), message, call)
+        encoded: list[Any] = []
+        codec.encode(answer, encoded)
+        response, _ = decoder(api.response_class(call.api_key), call.api_version)(memoryview(b"".join(encoded)), 0)
+        return response
+
+    async def _answered(self, handle: Any, request: Any, call: Call) -> Any:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await _done(handle(self._role, request, call))
+        except AuthorizerNotReady:
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "the ACLs are not loaded yet; try again") from None
+        except TimeoutError:
+            raise Refused(HTTPStatus.GATEWAY_TIMEOUT, "the cluster did not answer in time; try again") from None
+        finally:
+            call.client.gone()
+
+
+class _Peer:
+    """The connection that a handler would see."""
+
+    answered_ns = 0
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def share(self, work: Work) -> Pending:
+        pending = Pending()
+
+        async def run() -> None:
+            response = await _done(work)
+            if not pending.resolved:
+                pending.resolve(response)
+
+        task = asyncio.ensure_future(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return pending
+
+    def close(self) -> None:
+        """There is no connection."""
+
+    def give_up(self, reason: str) -> None:
+        """There is no connection."""
+
+    def mute(self, throttle_ms: int) -> None:
+        """People are slow."""
+
+
+async def _done(work: Work) -> Any:
+    """Do all steps of a work, with room for others in between."""
+    value = None
+    while True:
+        try:
+            step = work.send(value)
+        except StopIteration as end:
+            return await _resolved(end.value)
+        value = await _resolved(step)
+        if step is None:
+            await asyncio.sleep(0)
+
+
+async def _resolved(response: Any) -> Any:
+    if not isinstance(response, Pending):
+        return response
+    found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    response.when_resolved(lambda value: None if found.done() else found.set_result(value))
+    try:
+        return await found
+    except asyncio.CancelledError:
+        response.cancel()
+        raise
+
+
+def refuse(code: int, what: str, message: str | None = None) -> None:
+    """Raise Refused if ``code`` is an error, with Kafka's name for it."""
+    if code:
+        status = _STATUS.get(code, HTTPStatus.BAD_REQUEST)
+        line = f"{what}: {error_codes.name(code)}: {message or error_codes.message(code)}"
+        raise Refused(status, line)

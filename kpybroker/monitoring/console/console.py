@@ -1,0 +1,213 @@
+"""The console of one node: it checks a request, finds its page and answers it as HTML or JSON.
+
+At most a few requests are worked on at once; further ones are refused and can be sent again.
+"""
+
+import json
+import logging
+import secrets
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import unquote
+
+from kpybroker.machines.authorization.authorizer import Authorizer
+from kpybroker.monitoring.console.answers.records import Download
+from kpybroker.monitoring.console.asking import Asking
+from kpybroker.monitoring.console.decoding import Decoding
+from kpybroker.monitoring.console.elsewhere import Elsewhere
+from kpybroker.monitoring.console.history import History
+from kpybroker.monitoring.console.json_form import json_pieces
+from kpybroker.monitoring.console.lag_history import LagHistory
+from kpybroker.monitoring.console.node_parts import NodeParts
+from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.pages import ACTIONS, PAGES, Action, Page, match
+from kpybroker.monitoring.console.protection import FORM, HEADERS, JSON, SAFE, check_site, check_token, token_of
+from kpybroker.monitoring.console.query import Query, from_json, parsed
+from kpybroker.monitoring.console.rendering import HTML, MENU, environment, page_of, static_file
+from kpybroker.monitoring.console.schema_tasks import Address
+from kpybroker.monitoring.console.searches import Searches
+from kpybroker.monitoring.console.sources import Sources
+from kpybroker.monitoring.console.taps import Taps
+from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.runtime.calls.principal import ANONYMOUS
+from kpybroker.runtime.http.gate import credentials_in
+from kpybroker.runtime.http.request import Answer, Refused, Request
+from kpybroker.runtime.io.scheduler import Scheduler
+
+log = logging.getLogger("kpybroker.console")
+
+MOST_AT_ONCE: Final = 8
+"""The requests that are answered at once."""
+API: Final = "/api"
+NO_WRITES: Final = "the console only reads; kpybroker.console.write.enable=true lets it change something"
+ONLY_CONTROLLER: Final = "this node is only a controller; the console of a broker has this page"
+
+
+def load() -> None:
+    """Load what takes long. In a thread."""
+    environment()
+
+
+class Console:
+    """Answers requests."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        scheduler: Scheduler,
+        *,
+        is_writable: bool,
+        registry: Address | None = None,
+    ) -> None:
+        """``registry``: the schema registry of the records, if there is one."""
+        self._node = NodeParts(
+            sources,
+            Asking(sources.role),
+            History(sources, scheduler),
+            LagHistory(scheduler),
+            Elsewhere(sources.role),
+            Searches(scheduler),
+            Decoding(scheduler, registry),
+            Taps(sources.server),
+            is_writable,
+        )
+        is_controller = sources.role.is_controller_role
+        self._pages = tuple(page for page in PAGES if page.is_of_controllers or not is_controller)
+        paths = {page.path for page in self._pages}
+        self._menu = tuple((path, name) for path, name in MENU if path in paths)
+        self._secret = secrets.token_bytes(32)
+        self._working = 0
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        self._node.history.close()
+        self._node.searches.close()
+        self._node.decoding.close()
+        self._node.taps.close()
+
+    @property
+    def _authorizer(self) -> Authorizer | None:
+        return self._node.role.authorizer
+
+    async def answer(self, request: Request) -> Answer:
+        """The answer to a request, with the headers that every answer has."""
+        as_json = request.path.startswith(API + "/")
+        viewer = self._viewer(request)
+        try:
+            check_site(request.method, request.headers)
+            if request.path.startswith("/static/") and request.method in SAFE:
+                return _with_headers(static_file(request.path))
+            if self._working >= MOST_AT_ONCE:
+                raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "the console is busy; try again in a moment")
+            self._working += 1
+            try:
+                answer = await self._answered(request, viewer)
+            finally:
+                self._working -= 1
+        except Refused as refused:
+            answer = await self._refusal(refused, viewer, as_json=as_json)
+        return _with_headers(answer)
+
+    def _viewer(self, request: Request) -> Viewer:
+        found = credentials_in(request.headers.get("authorization", ""))
+        has_logged_in = found is not None and request.principal != ANONYMOUS
+        password = found[1] if found is not None and has_logged_in else None
+        return Viewer(request.principal, request.host, self._authorizer, password)
+
+    async def _refusal(self, refused: Refused, viewer: Viewer, *, as_json: bool) -> Answer:
+        if as_json:
+            return _json(refused.status, {"error": str(refused)}, refused.headers)
+        if environment() is not None:
+            values = {"line": str(refused), "title": refused.status.phrase, "menu": self._menu}
+            return Answer(
+                refused.status, await page_of("refused.html", "/refused", viewer, values), HTML, refused.headers
+            )
+        return Answer(refused.status, [f"{refused}\n".encode()], headers=refused.headers)
+
+    async def _answered(self, request: Request, viewer: Viewer) -> Answer:
+        self._node.history.look()
+        if request.path == "/api/openapi.json":
+            return static_file("/static/openapi.json")
+        path = request.path.rstrip("/") or "/"
+        if request.method in SAFE:
+            return await self._shown(path, request, viewer)
+        return await self._changed(path, request, viewer)
+
+    async def _shown(self, path: str, request: Request, viewer: Viewer) -> Answer:
+        for page in self._pages:
+            for is_api, pattern in ((True, page.api_path), (False, page.path)):
+                found = match(pattern, path)
+                if found is not None:
+                    query = _with_path(parsed(request.query), found)
+                    value = await page.view(self._node, viewer, query)
+                    if isinstance(value, Download):
+                        return _download(value)
+                    if is_api:
+                        pieces = [piece async for piece in paced(json_pieces(value))]
+                        return Answer(HTTPStatus.OK, ["".join(pieces).encode()], JSON)
+                    return await self._page(page, viewer, value, query)
+        raise Refused(HTTPStatus.NOT_FOUND, ONLY_CONTROLLER if self._is_on_brokers(path) else "there is no such page")
+
+    def _is_on_brokers(self, path: str) -> bool:
+        """Whether brokers have this page and this node, a controller alone, does not."""
+        others = (page for page in PAGES if page not in self._pages)
+        return any(match(pattern, path) is not None for page in others for pattern in (page.path, page.api_path))
+
+    async def _page(self, page: Page, viewer: Viewer, value: Any, query: Query) -> Answer:
+        values = {
+            "menu": self._menu,
+            "page": page,
+            "query": query,
+            "title": page.title,
+            "token": token_of(self._secret, str(viewer.principal)),
+            "value": value,
+            "writable": self._node.is_writable,
+        }
+        return Answer(HTTPStatus.OK, await page_of(page.template, page.path, viewer, values), HTML)
+
+    async def _changed(self, path: str, request: Request, viewer: Viewer) -> Answer:
+        is_api = path.startswith(API + "/")
+        action, found = _action(path.removeprefix(API), request.method)
+        if self._node.role.is_controller_role:
+            raise Refused(HTTPStatus.NOT_FOUND, ONLY_CONTROLLER)
+        if action.is_change and not self._node.is_writable:
+            raise Refused(HTTPStatus.FORBIDDEN, NO_WRITES)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != (JSON if is_api else FORM):
+            wanted = JSON if is_api else FORM
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type has to be {wanted}")
+        body = from_json(request.body) if is_api else parsed(request.body.decode("latin-1"))
+        if not is_api:
+            check_token(body.text("token"), token_of(self._secret, str(viewer.principal)))
+        where = await action.change(self._node, viewer, _with_path(body, found))
+        if is_api:
+            return _json(HTTPStatus.OK, {"see": where})
+        return Answer(HTTPStatus.SEE_OTHER, [], headers={"Location": where})
+
+
+def _action(path: str, method: str) -> tuple[Action, dict[str, str]]:
+    if method == "POST":
+        for action in ACTIONS:
+            found = match(action.path, path)
+            if found is not None:
+                return action, found
+    raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} does nothing here")
+
+
+def _with_path(query: Query, found: dict[str, str]) -> Query:
+    """The values of a query and those in the path, which count more."""
+    return Query({**query.values, **{name: unquote(text, errors="replace") for name, text in found.items()}})
+
+
+def _json(status: HTTPStatus, value: Any, headers: Any = None) -> Answer:
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Answer(status, [text.encode(), b"\n"], JSON, headers or {})
+
+
+def _download(found: Download) -> Answer:
+    headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
+    return Answer(HTTPStatus.OK, [found.data], "application/octet-stream", headers)
+
+
+def _with_headers(answer: Answer) -> Answer:
+    return answer._replace(headers={**HEADERS, "Cache-Control": "no-store", **answer.headers})

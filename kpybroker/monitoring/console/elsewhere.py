@@ -1,0 +1,59 @@
+"""Requests of a viewer to other nodes, as any client sends them: with its own login, so that their ACLs count.
+
+A viewer that has logged in here by password logs in there by SCRAM. Without a login a listener without one is used.
+Each request has a connection of its own; nothing is kept.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from kpybroker.client.asyncio_connection import AsyncioConnection
+from kpybroker.client.protection import Protection
+from kpybroker.client.security import Login, Security
+from kpybroker.machines.errors import KafkaError
+from kpybroker.monitoring.console.asking import CLIENT_ID
+from kpybroker.monitoring.console.viewer import Viewer
+from kpywire import error_codes
+
+if TYPE_CHECKING:
+    from kpybroker.requests.broker import Broker
+    from kpybroker.requests.controller_role import ControllerRole
+
+PATIENCE_S: Final = 5.0
+PLAINTEXT, SASL_PLAINTEXT = 0, 2
+"""Security protocols by Kafka's number."""
+MECHANISM: Final = "SCRAM-SHA-512"
+
+
+class Elsewhere:
+    """The ways to other nodes."""
+
+    def __init__(self, role: "Broker | ControllerRole") -> None:
+        self._role = role
+
+    async def ask(self, viewer: Viewer, node_id: int, request: Any) -> Any:
+        """The response of a node. Raises KafkaError with a line that says why there is none."""
+        host, port, protection = self._way(viewer, node_id)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                connection = await AsyncioConnection.connect(host, port, CLIENT_ID, protection)
+                try:
+                    return await connection.call(request)
+                finally:
+                    connection.close()
+        except TimeoutError:
+            raise KafkaError(error_codes.REQUEST_TIMED_OUT, "it does not answer") from None
+        except (OSError, EOFError) as error:
+            line = f"it cannot be reached at {host}:{port}: {error}"
+            raise KafkaError(error_codes.NETWORK_EXCEPTION, line) from None
+
+    def _way(self, viewer: Viewer, node_id: int) -> tuple[str, int, Protection | None]:
+        node = self._role.image.brokers.get(node_id)
+        for each in () if node is None else node.listeners.values():
+            if each.security_protocol == SASL_PLAINTEXT and viewer.password is not None:
+                login = Login(MECHANISM, viewer.principal.name, viewer.password)
+                return each.host, each.port, Protection(Security(login=login))
+            if each.security_protocol == PLAINTEXT and viewer.password is None:
+                return each.host, each.port, None
+        line = "it has no listener that you can use from here; open its own console"
+        raise KafkaError(error_codes.BROKER_NOT_AVAILABLE, line)

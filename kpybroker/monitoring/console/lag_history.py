@@ -1,0 +1,101 @@
+"""The lag and the pace of groups over time: each look at the page of a group adds a value, so no group costs anything
+unseen."""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kpybroker.machines.console.plots import Line, Plot
+from kpybroker.machines.console.stuck import WATCHED_S, Pace
+from kpybroker.runtime.io.scheduler import Scheduler
+
+MOST_GROUPS: Final = 50
+SAMPLES: Final = 200
+LEAST_MS: Final = 1_500
+"""Looks that follow each other sooner add no value."""
+PACE_MS: Final = 30_000
+"""The recent time over which the pace is measured."""
+
+Spots = Mapping[tuple[str, int], tuple[int, int]]
+"""The position of a group in each partition, which it has committed or only fetched, and the end of that partition."""
+
+
+class Sample(NamedTuple):
+    """A lag at one time, with the sums of all positions and ends."""
+
+    at_ms: float
+    records: int | None
+    seconds: float | None
+    read: int
+    written: int
+
+
+class Watched(NamedTuple):
+    """The facts about a group that only repeated looks show."""
+
+    plots: tuple[Plot, ...]
+    pace: Pace | None
+    still_s: Mapping[tuple[str, int], float]
+    """How long the position in each partition has been seen without a change."""
+
+
+class _Group:
+    def __init__(self) -> None:
+        self.samples: deque[Sample] = deque(maxlen=SAMPLES)
+        self.positions: dict[tuple[str, int], tuple[int, float]] = {}
+        """Each position, and since when it is known to be there."""
+        self.same_since_ms = 0.0
+        """The first look at the same partitions as now: sums of others are not comparable."""
+
+    def move(self, now_ms: float, spots: Spots) -> None:
+        known = self.positions
+        if known.keys() != spots.keys():
+            self.same_since_ms = now_ms
+        self.positions = {}
+        for spot, (position, _) in spots.items():
+            before = known.get(spot)
+            self.positions[spot] = before if before is not None and before[0] == position else (position, now_ms)
+
+    def pace(self, now_ms: float) -> Pace | None:
+        since_ms = max(self.same_since_ms, now_ms - PACE_MS)
+        first = next((each for each in self.samples if each.at_ms >= since_ms), None)
+        if first is None or self.samples[-1].at_ms - first.at_ms < WATCHED_S * 1000:
+            return None
+        last = self.samples[-1]
+        passed_s = (last.at_ms - first.at_ms) / 1000
+        return Pace(
+            max(0, last.read - first.read) / passed_s, max(0, last.written - first.written) / passed_s, passed_s
+        )
+
+
+class LagHistory:
+    """The recent lags of the groups that were looked at last, by group and viewer: viewers may see other topics."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._groups: dict[tuple[str, str], _Group] = {}
+
+    def look(self, key: tuple[str, str], lag: tuple[int | None, float | None], spots: Spots) -> Watched:
+        """Note the lag of a group, in records and seconds, and its positions."""
+        group = self._groups.pop(key, None)
+        if group is None:
+            group = _Group()
+            if len(self._groups) >= MOST_GROUPS:
+                del self._groups[next(iter(self._groups))]
+        self._groups[key] = group
+        now_ms = self._scheduler.monotonic_ms()
+        group.move(now_ms, spots)
+        samples = group.samples
+        if not samples or now_ms - samples[-1].at_ms >= LEAST_MS:
+            read, written = (sum(each[part] for each in spots.values()) for part in (0, 1))
+            samples.append(Sample(now_ms, *lag, read, written))
+        passed_s = (samples[-1].at_ms - samples[0].at_ms) / 1000
+        every_s = passed_s / (len(samples) - 1) if len(samples) > 1 else 0.0
+        records = tuple(None if each.records is None else float(each.records) for each in samples)
+        seconds_line = Line("seconds", tuple(each.seconds for each in samples))
+        plots = (
+            Plot("Lag in records", "records", every_s, (Line("records", records),)),
+            Plot("Lag in time", "s", every_s, (seconds_line,)),
+        )
+        still_s = {spot: (now_ms - since_ms) / 1000 for spot, (_, since_ms) in group.positions.items()}
+        return Watched(plots, group.pace(now_ms), still_s)

@@ -1,0 +1,41 @@
+"""The parts of a node that the console reads."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kpybroker.monitoring.console.sources import Sources
+
+if TYPE_CHECKING:
+    from kpybroker.monitoring.console.decoding import Decoding
+    from kpybroker.monitoring.console.elsewhere import Elsewhere
+    from kpybroker.monitoring.console.history import History
+    from kpybroker.monitoring.console.lag_history import LagHistory
+    from kpybroker.monitoring.console.searches import Searches
+    from kpybroker.monitoring.console.taps import Taps
+    from kpybroker.monitoring.console.viewer import Viewer
+    from kpybroker.requests.broker import Broker
+    from kpybroker.requests.controller_role import ControllerRole
+
+
+class NodeParts(NamedTuple):
+    """The sources, and the console's own parts."""
+
+    sources: Sources
+    ask: "Callable[[Viewer, Any], Awaitable[Any]]"
+    history: "History"
+    lags: "LagHistory"
+    elsewhere: "Elsewhere"
+    searches: "Searches"
+    decoding: "Decoding"
+    taps: "Taps"
+    is_writable: bool
+
+    @property
+    def role(self) -> "Broker | ControllerRole":
+        """The broker, or the controller without one."""
+        return self.sources.role
+
+    @property
+    def broker(self) -> "Broker":
+        """The broker, for the pages that only brokers have."""
+        return self.sources.broker

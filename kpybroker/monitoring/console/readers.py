@@ -1,0 +1,126 @@
+"""The readers of topics: groups by their commits or their members, and readers without a group by their fetches.
+
+A member of a group is known by its client id. This node knows the members of the groups that it coordinates; the other
+nodes are asked for theirs, as a client would ask, where somebody fetches here whose group is not known yet.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, Operation, ResourceType
+from kpybroker.machines.console.topics import TopicReader
+from kpybroker.machines.errors import KafkaError
+from kpybroker.monitoring.console.node_parts import NodeParts
+from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.monitoring.metrics.lag import Times, lag_of
+from kpybroker.monitoring.metrics.readers import Position, Readers, committed_by, groups_of, name_of, names_of
+from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kpywire.messages.describe_groups import DescribeGroupsRequest
+from kpywire.messages.list_groups import ListGroupsRequest
+from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
+
+MOST_READERS: Final = 200
+MOST_ASKED: Final = 1_000
+"""The groups of another node whose members are asked for."""
+EMPTY: Final = ("Empty", "Dead")
+
+
+async def gathered(node: NodeParts) -> Readers:
+    """Everything that fetches from this node."""
+    readers = Readers(node.broker, node.sources.server)
+    async for _ in paced(readers.gather()):
+        pass
+    return readers
+
+
+def may_see_readers(viewer: Viewer) -> bool:
+    """Whether the viewer may see who reads without a group: that is known from connections and their client ids."""
+    return viewer.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+async def readers_of(node: NodeParts, viewer: Viewer, topic: str) -> tuple[tuple[TopicReader, ...], int]:
+    """The readers of a topic that the viewer may see, those with the largest lag first, and how many are left out."""
+    readers = await gathered(node)
+    fetched = await _fetched_of(readers, topic)
+    positions: list[Position] = []
+    uncommitted: dict[str, set[int]] = {}
+    groups: set[str] = set()
+    in_groups: set[str] = set()
+    async for group in paced(groups_of(node.broker)):
+        names = names_of(group)
+        in_groups |= names
+        if not viewer.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+            continue
+        groups.add(group.group_id)
+        committed: Collection[int] = ()
+        if topic in group.offsets:
+            found = [each async for each in paced(committed_by(group)) if each is not None]
+            positions += [each for each in found if each.topic == topic]
+            committed = group.offsets[topic]
+        reads = {spot for name in names & fetched.keys() for spot in fetched[name]} - set(committed)
+        if reads:
+            uncommitted[group.group_id] = reads
+    if may_see_readers(viewer):
+        positions += [each for each in await without_group(node, viewer, readers, in_groups) if each.topic == topic]
+    lags: dict[str, list[tuple[int, float | None]]] = {}
+    now_ms = node.broker.scheduler.now_ms()
+    times: Times = {}
+    async for position in paced(positions):
+        lag = lag_of(node.broker, position, now_ms, times, times)
+        if lag is not None:
+            lags.setdefault(position.name, []).append((lag.records, lag.seconds))
+    rows = []
+    for name in lags.keys() | uncommitted.keys():
+        found_lags, unknown = lags.get(name, []), len(uncommitted.get(name, ()))
+        behind = sum(records for records, _ in found_lags) if found_lags else None
+        lag_s = max((seconds for _, seconds in found_lags if seconds is not None), default=None)
+        rows.append(TopicReader(name, name in groups, len(found_lags) + unknown, behind, unknown, lag_s))
+    rows.sort(key=lambda row: (-(row.lag or 0), row.name))
+    return tuple(rows[:MOST_READERS]), max(0, len(rows) - MOST_READERS)
+
+
+async def _fetched_of(readers: Readers, topic: str) -> dict[str, set[int]]:
+    """The partitions of a topic that each reader fetches."""
+    found: dict[str, set[int]] = {}
+    async for name, read, partition in paced(list(readers.furthest)):
+        if read == topic:
+            found.setdefault(name, set()).add(partition)
+    return found
+
+
+async def without_group(node: NodeParts, viewer: Viewer, readers: Readers, in_groups: set[str]) -> list[Position]:
+    """The positions of the readers that are in no group that is known here or elsewhere."""
+    alone = {name for name, _, _ in readers.furthest} - in_groups
+    if alone:
+        for other in sorted(node.broker.alive_brokers - {node.broker.node_id}):
+            alone -= await names_at(node, viewer, other)
+    return [Position(*key, offset) for key, offset in readers.furthest.items() if key[0] in alone]
+
+
+async def names_at(node: NodeParts, viewer: Viewer, other: int) -> set[str]:
+    """The names of the groups that another node coordinates, and of their members; none if it cannot be asked."""
+    try:
+        listed = await node.elsewhere.ask(viewer, other, ListGroupsRequest(states_filter=[], types_filter=[]))
+        names = {each.group_id for each in listed.groups}
+        for request in _describing(listed.groups[:MOST_ASKED]):
+            answer = await node.elsewhere.ask(viewer, other, request)
+            described: Sequence[Any] = answer.groups
+            names |= {name_of(member.client_id) for each in described for member in each.members}
+    except KafkaError:
+        return set()
+    return names
+
+
+def _describing(listed: Sequence[Any]) -> list[Any]:
+    """The requests that describe groups with members, by their type."""
+    kinds: dict[str, list[str]] = {}
+    for each in listed:
+        if each.group_state not in EMPTY:
+            kinds.setdefault(each.group_type, []).append(each.group_id)
+    made: dict[str, Callable[[list[str]], Any]] = {
+        "classic": lambda ids: DescribeGroupsRequest(groups=ids, include_authorized_operations=False),
+        "consumer": lambda ids: ConsumerGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
+        "streams": lambda ids: StreamsGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
+    }
+    return [made[kind](ids) for kind, ids in kinds.items() if kind in made]

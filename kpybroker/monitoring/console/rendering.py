@@ -1,0 +1,120 @@
+"""Pages from templates. The templates escape everything; Jinja2 is imported with the first page."""
+
+import asyncio
+from datetime import UTC, datetime
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from kpybroker.machines.console.content import visible
+from kpybroker.machines.console.plots import in_bytes, in_words, last_of, svg_of
+from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.runtime.http.request import Answer, Refused
+
+HTML: Final = "text/html; charset=utf-8"
+TYPES: Final = {
+    "console.css": "text/css; charset=utf-8",
+    "console.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+    "openapi.json": "application/json",
+}
+"""The files that are sent as they are."""
+MENU: Final = (
+    ("/", "Cluster"),
+    ("/topics", "Topics"),
+    ("/records", "Records"),
+    ("/groups", "Groups"),
+    ("/connections", "Connections"),
+    ("/transactions", "Transactions"),
+    ("/quorum", "Quorum"),
+    ("/configs", "Configs"),
+    ("/security", "Security"),
+    ("/quotas", "Quotas"),
+)
+
+
+def static_file(path: str) -> Answer:
+    """A file of the console. Raises Refused."""
+    name = path.removeprefix("/static/")
+    kind = TYPES.get(name)
+    if kind is None:
+        raise Refused(HTTPStatus.NOT_FOUND, "there is no such file")
+    content = files("kpybroker.console").joinpath("static", name).read_bytes()
+    return Answer(HTTPStatus.OK, [content], kind, {"Cache-Control": "no-cache"})
+
+
+@cache
+def environment() -> Any:
+    """The environment of the templates; None where Jinja2 is missing. In a thread when it is first used."""
+    try:
+        import jinja2
+    except ImportError:
+        return None
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("kpybroker.console"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters.update(
+        bytes=in_bytes,
+        digits=digits,
+        query=urlencode,
+        quoted=quoted,
+        seconds=seconds,
+        time=time,
+        visible=visible,
+    )
+    made.globals.update(svg_of=svg_of, last_of=last_of, in_words=in_words)
+    return made
+
+
+@cache
+def template_of(name: str) -> Any:
+    """A template, compiled. In a thread when it is first used."""
+    return environment().get_template(name)
+
+
+async def page_of(template: str, path: str, viewer: Viewer, values: dict[str, Any]) -> list[bytes]:
+    """A page, rendered in pieces between which the loop serves others. Raises Refused where Jinja2 is missing."""
+    if environment() is None:
+        line = "the pages need Jinja2: pip install jinja2; /api/ works without it"
+        raise Refused(HTTPStatus.NOT_IMPLEMENTED, line)
+    compiled = await asyncio.to_thread(template_of, template)
+    pieces = compiled.generate(values, path=path, viewer=viewer)
+    return ["".join([piece async for piece in paced(pieces)]).encode("utf-8", "backslashreplace")]
+
+
+def digits(number: float | None) -> str:
+    """A whole number with spaces between thousands; a dash for None."""
+    return "–" if number is None else f"{number:,.0f}".replace(",", "\u202f")
+
+
+def quoted(text: str) -> str:
+    """A text as part of an address."""
+    return quote(text, safe="")
+
+
+def time(ms: int | None) -> str:
+    """A time in ms as UTC."""
+    if ms is None or ms < 0:
+        return "–"
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
+
+
+def seconds(value: float | None) -> str:
+    """A time span."""
+    if value is None:
+        return "–"
+    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if value >= unit * 2:
+            return f"{value / unit:.0f} {name}"
+    return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"

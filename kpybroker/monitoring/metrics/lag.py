@@ -1,0 +1,322 @@
+"""The lag of groups and readers, in records and in seconds.
+
+- In records: the high watermark less the position, as kafka_exporter and Kafka's own tool count it; never below 0.
+- In seconds: how old the oldest record is that is not read yet, by the time of its batch (the first record's timestamp,
+  with LogAppendTime the time of the append); 0 when everything is read. So it grows while nothing is read, falls as
+  soon as something is, and is independent of how fast records come.
+
+The time of a position never changes, so it is read once, by the offset index and one batch header, and kept for as
+long as a group or reader is at that position.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.groups.classic.classic_group import CLASSIC_TYPE
+from kpybroker.machines.groups.consumer.consumer_group import CONSUMER
+from kpybroker.machines.groups.share.share_group import SHARE
+from kpybroker.machines.groups.streams.streams_group import NOT_READY, STREAMS
+from kpybroker.machines.partition.leader import Leader
+from kpybroker.monitoring.metrics.readers import (
+    GroupFacts,
+    Position,
+    Readers,
+    committed_by,
+    facts_of,
+    groups_of,
+    names_of,
+    rebalances_of,
+)
+from kpybroker.monitoring.metrics.table import (
+    COUNTER,
+    GAUGE,
+    KAFKA_EXPORTER,
+    KAFKA_LAG_EXPORTER,
+    NATIVE,
+    Measure,
+    Row,
+    Table,
+    kafka,
+    known_by,
+)
+from kpystorage.errors import DiskFailure, StorageError
+from kpywire.batch import DELETE_HORIZON_MASK, HEADER_BYTES, TIMESTAMP_TYPE_MASK, parse_header
+
+if TYPE_CHECKING:
+    from kpybroker.requests.broker import Broker
+    from kpybroker.requests.server.listener import Server
+
+LOOKUPS_PER_SLICE: Final = 50
+
+LAG = Table(
+    ("consumergroup", "topic", "partition"),
+    (
+        known_by(KAFKA_EXPORTER, GAUGE, "kafka_consumergroup_current_offset", "Next offset that the group wants"),
+        known_by(KAFKA_EXPORTER, GAUGE, "kafka_consumergroup_lag", "Records that it has not read"),
+        known_by(NATIVE, GAUGE, "kpybroker_consumergroup_lag_seconds", "Age of the oldest record that it has not read"),
+    ),
+)
+LAG_SUMS = Table(
+    ("consumergroup", "topic"),
+    (
+        known_by(
+            KAFKA_EXPORTER, GAUGE, "kafka_consumergroup_current_offset_sum", "Sum over the partitions of the topic"
+        ),
+        known_by(KAFKA_EXPORTER, GAUGE, "kafka_consumergroup_lag_sum", "Sum over the partitions of the topic"),
+    ),
+)
+MEMBERS = Table(
+    ("consumergroup",),
+    (
+        known_by(
+            KAFKA_EXPORTER, GAUGE, "kafka_consumergroup_members", "Members of the group; of a reader, its client ids"
+        ),
+    ),
+)
+GENERATIONS = Table(
+    ("consumergroup",),
+    (known_by(NATIVE, GAUGE, "kpybroker_consumergroup_generation", "Rebalances that the group has been through"),),
+)
+WITHOUT_GROUP = Table(
+    ("consumergroup", "client_id"),
+    (known_by(NATIVE, GAUGE, "kpybroker_reader_info", "1 for each client id of a reader that is in no group"),),
+)
+
+
+def _lag_exporter(name: str, about: str) -> Measure:
+    return known_by(KAFKA_LAG_EXPORTER, GAUGE, name, about)
+
+
+OF_LAG_EXPORTER = Table(
+    ("cluster_name", "group", "topic", "partition"),
+    (
+        _lag_exporter("kafka_consumergroup_group_offset", "Next offset that the group wants"),
+        _lag_exporter("kafka_consumergroup_group_lag", "Records that it has not read"),
+        _lag_exporter("kafka_consumergroup_group_lag_seconds", "Age of the oldest record that it has not read"),
+    ),
+)
+"""Lag under the names of kafka-lag-exporter. It estimates the seconds by interpolation; here they are read.
+``cluster_name`` is the id."""
+WORST_OF_LAG_EXPORTER = Table(
+    ("cluster_name", "group"),
+    (
+        _lag_exporter("kafka_consumergroup_group_max_lag", "Lag in records of the group's worst partition"),
+        _lag_exporter("kafka_consumergroup_group_max_lag_seconds", "Lag in seconds of the group's worst partition"),
+    ),
+)
+
+_BEAN = "kafka.coordinator.group:type=GroupMetadataManager"
+STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
+
+
+def _groups(name: str, about: str) -> Measure:
+    text = f"kafka_coordinator_group_groupmetadatamanager_{name.lower()}"
+    return kafka(GAUGE, text, about, f"{_BEAN},name={name}")
+
+
+GROUPS = Table(
+    (),
+    (
+        _groups("NumGroups", "Classic groups this node coordinates"),
+        _groups("NumOffsets", "Positions they have committed"),
+        *(_groups(f"NumGroups{state}", f"Classic groups in state {state}") for state in STATES),
+        known_by(NATIVE, GAUGE, "kpybroker_positions_left_out", "Positions beyond kpybroker.metrics.max.partitions"),
+    ),
+)
+
+
+_COORDINATOR = "kafka.server:type=group-coordinator-metrics"
+SHARE_STATES: Final = ("Empty", "Stable", "Dead")
+CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
+STREAMS_STATES: Final = {state: state.lower() for state in CONSUMER_STATES} | {NOT_READY: "not_ready"}
+"""The states of streams groups, and how Kafka's metrics write them."""
+
+
+def _coordinated(name: str, about: str, label: str) -> Table:
+    measure = kafka(
+        GAUGE,
+        f"kafka_server_groupcoordinatormetrics_{name}",
+        about,
+        _COORDINATOR,
+        confluent=f"kafka_server_group_coordinator_metrics_{name}",
+    )
+    return Table((label,), (measure,))
+
+
+GROUPS_BY_PROTOCOL = _coordinated("group_count", "Groups this node coordinates", "protocol")
+CONSUMER_GROUPS = _coordinated("consumer_group_count", "Groups of the consumer protocol in a state", "state")
+SHARE_GROUPS = _coordinated("share_group_count", "Share groups in a state", "state")
+STREAMS_GROUPS = _coordinated("streams_group_count", "Groups of the streams protocol in a state", "state")
+
+
+def _rebalances(name: str, about: str) -> Measure:
+    return kafka(
+        COUNTER,
+        f"kafka_server_groupcoordinatormetrics_{name}",
+        about,
+        _COORDINATOR,
+        confluent=f"kafka_server_group_coordinator_metrics_{name}",
+    )
+
+
+REBALANCES = Table(
+    (),
+    (
+        _rebalances("group_completed_rebalance_count", "Rebalances of classic groups that were completed"),
+        _rebalances("consumer_group_rebalance_count", "Rebalances of groups of the consumer protocol"),
+        _rebalances("share_group_rebalance_count", "Rebalances of share groups"),
+        _rebalances("streams_group_rebalance_count", "Rebalances of streams groups"),
+    ),
+)
+
+
+class Lag(NamedTuple):
+    """The lag of a group in one partition. ``seconds`` is None where the records have no timestamp."""
+
+    position: Position
+    records: int
+    seconds: float | None
+
+
+class LagTables:
+    """Reads positions and compares them with the logs."""
+
+    def __init__(self, broker: "Broker", server: "Server", most_positions: int) -> None:
+        self.broker = broker
+        self.server = server
+        self.most_positions = most_positions
+        self._times: Times = {}
+
+    def tables(self) -> Iterator[Table | None]:
+        """The tables; None is a place to pause."""
+        readers = Readers(self.broker, self.server)
+        yield from readers.gather()
+        facts: list[GroupFacts] = []
+        positions: list[Position] = []
+        in_groups: set[str] = set()
+        left_out = 0
+        for group in groups_of(self.broker):
+            facts.append(facts_of(group))
+            in_groups |= names_of(group)
+            for position in committed_by(group):
+                if position is None:
+                    yield None
+                elif len(positions) < self.most_positions:
+                    positions.append(position)
+                else:
+                    left_out += 1
+            if len(facts) % LOOKUPS_PER_SLICE == 0:
+                yield None
+        alone = {name: ids for name, ids in readers.client_ids.items() if name not in in_groups}
+        for (name, topic, partition), offset in readers.furthest.items():
+            if name in alone:
+                if len(positions) < self.most_positions:
+                    positions.append(Position(name, topic, partition, offset))
+                else:
+                    left_out += 1
+        yield None
+        lags: list[Lag] = []
+        yield from self._lags(positions, lags)
+        yield from self._lag_tables(lags)
+        members = {name: len(ids) for name, ids in alone.items()} | {each.name: each.members for each in facts}
+        yield MEMBERS.with_rows([Row((name,), (count,)) for name, count in members.items()])
+        generations = [Row((each.name,), (each.generation,)) for each in facts if each.generation is not None]
+        yield GENERATIONS.with_rows(generations)
+        yield WITHOUT_GROUP.with_rows([Row((name, each), (1,)) for name, ids in alone.items() for each in sorted(ids)])
+        yield GROUPS.with_rows([Row((), _summary(facts, left_out))])
+        kinds = Counter(each.kind for each in facts)
+        kinds_of = (CLASSIC_TYPE, CONSUMER, SHARE, STREAMS)
+        yield GROUPS_BY_PROTOCOL.with_rows([Row((kind,), (kinds[kind],)) for kind in kinds_of])
+        states = Counter(each.state for each in facts if each.kind == CONSUMER)
+        yield CONSUMER_GROUPS.with_rows([Row((state.lower(),), (states[state],)) for state in CONSUMER_STATES])
+        states = Counter(each.state for each in facts if each.kind == SHARE)
+        yield SHARE_GROUPS.with_rows([Row((state.lower(),), (states[state],)) for state in SHARE_STATES])
+        rebalances = rebalances_of(self.broker)
+        yield REBALANCES.with_rows([Row((), [rebalances.get(kind, 0) for kind in kinds_of])])
+        states = Counter(each.state for each in facts if each.kind == STREAMS)
+        yield STREAMS_GROUPS.with_rows([Row((tag,), (states[state],)) for state, tag in STREAMS_STATES.items()])
+
+    def _lags(self, positions: list[Position], lags: list[Lag]) -> Iterator[None]:
+        now_ms = self.broker.scheduler.now_ms()
+        times: Times = {}
+        for number, position in enumerate(positions):
+            lag = lag_of(self.broker, position, now_ms, self._times, times)
+            if lag is not None:
+                lags.append(lag)
+            if number % LOOKUPS_PER_SLICE == LOOKUPS_PER_SLICE - 1:
+                yield None
+        self._times = times
+
+    def _lag_tables(self, lags: list[Lag]) -> Iterator[Table | None]:
+        rows = [
+            Row((p.name, p.topic, str(p.partition)), (p.offset, lag.records, lag.seconds))
+            for lag in lags
+            for p in (lag.position,)
+        ]
+        yield LAG.with_rows(rows)
+        sums: dict[tuple[str, str], tuple[int, int]] = {}
+        worst: dict[str, tuple[int, float]] = {}
+        for position, records, seconds in lags:
+            offsets, lacking = sums.get((position.name, position.topic), (0, 0))
+            sums[position.name, position.topic] = (offsets + position.offset, lacking + records)
+            most, longest = worst.get(position.name, (0, 0.0))
+            worst[position.name] = (max(most, records), max(longest, seconds or 0.0))
+        yield LAG_SUMS.with_rows([Row(labels, values) for labels, values in sums.items()])
+        cluster = self.broker.image.cluster_id
+        yield OF_LAG_EXPORTER.with_rows([Row((cluster, *row.labels), row.values) for row in rows])
+        yield WORST_OF_LAG_EXPORTER.with_rows([Row((cluster, name), values) for name, values in worst.items()])
+
+
+Times = dict[tuple[bytes, int, int], int]
+"""Times of batches in ms, by topic id, partition and offset; -1 for a batch that has none."""
+
+
+def lag_of(broker: "Broker", position: Position, now_ms: int, known: Times, seen: Times) -> Lag | None:
+    """The lag at a position; None if this node does not lead its partition. A time that is not ``known`` is read; each
+    that is used is added to ``seen``."""
+    try:
+        replica = broker.replicas.find(position.topic, position.partition)
+        leader = replica.led()
+        records = max(0, leader.high_watermark.offset - position.offset)
+        if records == 0:
+            return Lag(position, 0, 0.0)
+        key = (replica.topic.id, replica.index, position.offset)
+        time_ms = known.get(key)
+        if time_ms is None:
+            time_ms = time_of(leader, position.offset)
+        seen[key] = time_ms
+    except KafkaError:
+        return None
+    except StorageError as error:
+        if isinstance(error, DiskFailure):
+            broker.replicas.directory_failed(error)
+        return None
+    return Lag(position, records, max(0, now_ms - time_ms) / 1000 if time_ms >= 0 else None)
+
+
+def time_of(leader: Leader, offset: int) -> int:
+    """The time of the first batch at or behind ``offset``, in ms; -1 if there is none or it has no time.
+
+    Raises:
+        DiskFailure: its file cannot be read.
+    """
+    log = leader.log
+    place = log.position_of(max(offset, log.local_log_start_offset))
+    if place.offset >= leader.high_watermark.offset:
+        return -1
+    for segment in reversed(log.segments):
+        if segment.base_offset == place.segment_base_offset:
+            with log.directory.failing():
+                header = parse_header(segment.log.pread(HEADER_BYTES, place.position))
+            if header.attributes & (TIMESTAMP_TYPE_MASK | DELETE_HORIZON_MASK):
+                return header.max_timestamp
+            return header.base_timestamp
+    return -1
+
+
+def _summary(facts: list[GroupFacts], left_out: int) -> list[int]:
+    states = [each.state for each in facts if each.kind == CLASSIC_TYPE]
+    by_state = [states.count(state) for state in STATES]
+    return [len(states), sum([each.offsets for each in facts]), *by_state, left_out]

@@ -1,0 +1,1 @@
+"""A node: its parts are built from its configuration, started and stopped."""

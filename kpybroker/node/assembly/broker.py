@@ -1,0 +1,119 @@
+"""The broker of a node, made last of finished parts; and its registration, for which the ports must be bound."""
+
+import socket
+from collections.abc import Mapping
+from random import Random
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.stored import CurrentConfig
+from kpybroker.hosts.lifecycle import Lifecycle, Times
+from kpybroker.hosts.network.nodes import Nodes
+from kpybroker.hosts.quorum.host import QuorumHost
+from kpybroker.hosts.replicas.directories import Directories
+from kpybroker.machines.endpoints import protocol_id
+from kpybroker.machines.metadata import metadata_version
+from kpybroker.machines.metadata.broker import FeatureRange
+from kpybroker.machines.metadata.features import SUPPORTED
+from kpybroker.node.assembly.hosting import build_coordinators
+from kpybroker.node.assembly.platform import Platform
+from kpybroker.node.assembly.quorum import QuorumParts, build_channel
+from kpybroker.node.assembly.replication import Kept, build_partitions
+from kpybroker.node.assembly.security import Security
+from kpybroker.node.assembly.storage import StoredNode
+from kpybroker.requests.broker import Broker, Cluster
+from kpybroker.requests.server.listener import Server
+from kpybroker.runtime.io.machine import name_of_this_machine
+from kpywire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+
+
+def build_broker(
+    current: CurrentConfig,
+    platform: Platform,
+    quorum: QuorumParts,
+    security: Security,
+    lifecycle: Lifecycle,
+    kept: Kept,
+    server: Server,
+) -> Broker:
+    """A broker that follows the metadata and its configuration from now on. Its requests come through ``server``."""
+    config, image = current.config, quorum.host.image
+    cluster = _cluster(config, platform, quorum.host, lifecycle, security)
+    partitions = build_partitions(current, platform, kept, cluster, quorum.channel)
+    coordinators = build_coordinators(current, platform, image, cluster, partitions.replicas, server)
+    broker = Broker(config, platform.scheduler, platform.rng, image, cluster, partitions, coordinators)
+    current.when_changed(broker.reconfigure)
+    quorum.host.subscribe(broker.apply)
+    return broker
+
+
+def _cluster(
+    config: BrokerConfig, platform: Platform, quorum: QuorumHost, lifecycle: Lifecycle, security: Security
+) -> Cluster:
+    # What clients ask may take its time; heartbeats and in-sync sets must not wait behind it.
+    treatment = security.forwarding(config, quorum.image)
+    forwarding = build_channel(config, platform, quorum, "forwarding", config.request_timeout_ms, treatment)
+    nodes = Nodes(quorum.image, config.inter_broker_listener_name, platform.broker_peers(config, "brokers"))
+    platform.ends.callback(nodes.close)
+    return Cluster(forwarding, nodes, lifecycle, security.authorizer)
+
+
+def build_lifecycle(
+    config: BrokerConfig,
+    platform: Platform,
+    request: BrokerRegistrationRequest,
+    quorum: QuorumParts,
+    directories: Directories,
+) -> Lifecycle:
+    """The registration of this broker, which `Lifecycle.start` begins."""
+    return Lifecycle(
+        platform.scheduler,
+        quorum.channel.send,
+        request,
+        lambda: quorum.host.image.next_offset - 1,
+        directories,
+        platform.failed,
+        Times(
+            config["broker.heartbeat.interval.ms"],
+            config["initial.broker.registration.timeout.ms"],
+            config["log.dir.failure.timeout.ms"],
+        ),
+        knows_cordons=lambda: (quorum.host.image.metadata_version or 0) >= metadata_version.CORDONED_LOG_DIRS,
+    )
+
+
+def registration(
+    config: BrokerConfig,
+    stored: StoredNode,
+    ports: Mapping[str, int],
+    rng: Random,
+    migrating: Mapping[str, FeatureRange] | None = None,
+) -> BrokerRegistrationRequest:
+    """The registration of one start. ``ports`` are those of the listeners, by their names. ``migrating`` are the
+    features of a broker that migrates from ZooKeeper."""
+    return BrokerRegistrationRequest(
+        broker_id=config.node_id,
+        cluster_id=stored.identity.cluster_id,
+        incarnation_id=rng.randbytes(16),
+        listeners=[
+            Listener(
+                name=listener.name,
+                host=listener.host or name_of_this_machine(),
+                port=listener.port or ports[listener.name],
+                security_protocol=protocol_id(listener.protocol),
+            )
+            for listener in config.advertised_listeners
+        ],
+        features=[
+            Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
+            for name, levels in (SUPPORTED if migrating is None else migrating).items()
+        ],
+        rack=_rack(config) if migrating is None else config.rack,
+        is_migrating_zk_broker=migrating is not None,
+        log_dirs=[each.id for each in stored.directories],
+        previous_broker_epoch=stored.previous_broker_epoch,
+    )
+
+
+def _rack(config: BrokerConfig) -> str | None:
+    """The rack of this node. If none is configured it is the host's name, so that replicas are spread over machines."""
+    return config.rack if config.rack is not None or config.standalone else socket.gethostname()

@@ -1,0 +1,88 @@
+"""The partitions of a broker: its directories, its replicas, and everything that works on them."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.stored import CurrentConfig
+from kpybroker.config.topic import effective
+from kpybroker.hosts.replicas.assignments import Assignments
+from kpybroker.hosts.replicas.cleaners import Cleaners, Processes, Threads
+from kpybroker.hosts.replicas.compaction import Compaction
+from kpybroker.hosts.replicas.directories import Directories
+from kpybroker.hosts.replicas.fetchers import Fetchers, Leaders
+from kpybroker.hosts.replicas.in_sync import InSyncKeeper
+from kpybroker.hosts.replicas.leader_throttle import LeaderThrottle
+from kpybroker.hosts.replicas.moves import Moves
+from kpybroker.hosts.replicas.neighbours import Neighbours
+from kpybroker.hosts.replicas.replicas import Replicas
+from kpybroker.hosts.replicas.upkeep import Upkeep
+from kpybroker.machines.partition.in_sync import Rules
+from kpybroker.node.assembly.platform import Platform
+from kpybroker.node.assembly.storage import StoredNode
+from kpybroker.requests.broker import Cluster, Partitions, cordoned_paths
+from kpybroker.requests.serving.context import Controller
+from kpystorage.disk import Disk
+from kpystorage.real_disk import RealDisk
+
+
+class Kept(NamedTuple):
+    """The directories of a broker's logs, and the cleaners of the compacted ones."""
+
+    directories: Directories
+    cleaners: Cleaners
+
+
+def build_kept(config: BrokerConfig, platform: Platform, stored: StoredNode, disk: Disk) -> Kept:
+    """The log directories, those that cannot be used included, and their cleaners."""
+    directories = Directories(stored.directories, platform.scheduler, platform.failed, stored.unusable)
+    directories.cordon(cordoned_paths(config))
+    return Kept(directories, _cleaners(platform, disk))
+
+
+def build_partitions(
+    current: CurrentConfig,
+    platform: Platform,
+    kept: Kept,
+    cluster: Cluster,
+    channel: Controller,
+) -> Partitions:
+    """The partitions in these directories. ``channel`` is the way by which their changes are reported."""
+    config, scheduler, (directories, cleaners) = current.config, platform.scheduler, kept
+    node_id, epoch = config.node_id, cluster.lifecycle.epoch
+    assignments = Assignments(scheduler, channel.send, node_id, epoch)
+    moves = Moves(node_id, directories, scheduler, assignments, current.now)
+    leaders = Leaders(cluster.nodes.address, platform.ways.fetchers)
+    fetchers = Fetchers(node_id, scheduler, leaders, directories, current.now, epoch, moves.source_was_cut)
+    replicas = Replicas(
+        node_id,
+        directories,
+        scheduler,
+        lambda overrides: effective(overrides, current.config),
+        Rules(float(config.replica_lag_time_max_ms)),
+        Neighbours(assignments, moves, fetchers),
+    )
+    directories.when_failed(lambda _directory: cluster.lifecycle.report())
+    in_sync = InSyncKeeper(scheduler, channel.send, replicas, node_id, epoch)
+    for end in (moves.stop, fetchers.stop, in_sync.stop):
+        platform.ends.callback(end)
+    return Partitions(
+        replicas=replicas,
+        moves=moves,
+        fetchers=fetchers,
+        in_sync=in_sync,
+        leader_throttle=LeaderThrottle(node_id, _rate(current)),
+        compaction=Compaction(scheduler, replicas, moves, current.now, cleaners),
+        upkeep=Upkeep(scheduler, replicas, current.now),
+    )
+
+
+def _cleaners(platform: Platform, disk: Disk) -> Cleaners:
+    """The cleaners of compacted logs: processes, or threads for a disk that lies in memory."""
+    if isinstance(disk, RealDisk):
+        return Processes(platform.scheduler, disk.descriptors.modes)
+    return Threads(platform.scheduler, disk)
+
+
+def _rate(current: CurrentConfig) -> Callable[[], int]:
+    return lambda: current.config.bytes_per_second("leader.replication.throttled.rate")

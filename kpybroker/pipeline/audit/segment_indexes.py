@@ -1,0 +1,112 @@
+"""The files beside a segment against its batches: offset index, time index, and the producers at its end.
+
+The checks are those of `kpystorage.checking.indexes`. They are fed while the batches are read anyway.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from kpybroker.machines.audit.findings import DAMAGE, INDEXES, NOTE, Finding
+from kpybroker.machines.audit.stretch import FRESH, UNKNOWN, Run
+from kpybroker.machines.audit.walk import Of
+from kpystorage import names, producer_snapshot
+from kpystorage.checking import findings as checking
+from kpystorage.checking.indexes import OffsetIndexCheck, TimeIndexCheck
+from kpystorage.disk import Disk
+from kpystorage.errors import CorruptFile
+from kpywire.batch import BatchHeader
+
+
+class SegmentIndexes:
+    """The indexes of one segment. ``is_sealed``: nothing is appended to them any more."""
+
+    def __init__(self, disk: Disk, log_path: str, base_offset: int, of: Of, *, is_sealed: bool) -> None:
+        self.findings: list[Finding] = []
+        self._of = of
+        self._base_offset = base_offset
+        stem = log_path.partition(names.LOG)[0]
+        mark = log_path[len(stem) + len(names.LOG) :]
+        said = self._say
+        self._offsets = OffsetIndexCheck(
+            f"{stem}{names.OFFSET_INDEX}{mark}",
+            self._read(disk, f"{stem}{names.OFFSET_INDEX}{mark}", is_sealed=is_sealed),
+            base_offset,
+            said,
+        )
+        self._times = TimeIndexCheck(
+            f"{stem}{names.TIME_INDEX}{mark}",
+            self._read(disk, f"{stem}{names.TIME_INDEX}{mark}", is_sealed=is_sealed),
+            base_offset,
+            said,
+        )
+
+    def _read(self, disk: Disk, path: str, *, is_sealed: bool) -> bytes:
+        with suppress(FileNotFoundError):
+            return disk.read(path)
+        directory = path.rpartition("/")[0]
+        log = names.segment_file(self._base_offset, names.LOG)
+        if is_sealed and disk.status(f"{directory}/{log}") is not None and disk.status(path) is None:
+            self._say(checking.Finding(checking.DAMAGE, path, "is missing"))
+        return b""
+
+    def _say(self, found: checking.Finding) -> None:
+        level = DAMAGE if found.level == checking.DAMAGE else NOTE
+        self.findings.append(Finding(level, INDEXES, *_spot(self._of), found.path, -1, self._base_offset, found.text))
+
+    def batch(self, position: int, header: BatchHeader) -> None:
+        """Take the next batch."""
+        self._offsets.batch(position, header)
+        self._times.batch(header)
+
+    def end(self, end_position: int | None = None, end_offset: int | None = None) -> None:
+        """Take the end: all batches were read, or those below these places."""
+        self._offsets.end(end_position)
+        self._times.end(end_offset)
+
+
+def check_snapshots(disk: Disk, directory: str, log_end: int, of: Of) -> Iterator[Finding]:
+    """The producer snapshots of a log that are no snapshots, or that know of what comes behind them."""
+    for name in sorted(disk.list_directory(directory)):
+        parsed = names.parse_segment_file(name)
+        if parsed is None or parsed[1] != names.PRODUCER_SNAPSHOT:
+            continue
+        path, offset = f"{directory}/{name}", parsed[0]
+        try:
+            entries = producer_snapshot.parse(disk.read(path), path)
+        except FileNotFoundError:
+            continue
+        except CorruptFile as error:
+            yield Finding(DAMAGE, INDEXES, *_spot(of), path, -1, offset, str(error).removeprefix(f"{path}: "))
+            continue
+        late = max((each.last_offset for each in entries), default=-1)
+        if late >= offset or offset > log_end:
+            text = f"knows of offset {max(late, offset)}, behind its own or the log's end"
+            yield Finding(DAMAGE, INDEXES, *_spot(of), path, -1, offset, text)
+
+
+def compare_snapshot(
+    disk: Disk, directory: str, base: int, end: int, runs: Mapping[int, Run], of: Of
+) -> Iterator[Finding]:
+    """Compare the producer snapshot at ``end`` with the producers seen in ``base .. end``, where no offset is missing.
+
+    Producers that are in only one of the two are left out: a snapshot forgets those that have expired.
+    """
+    path = f"{directory}/{names.segment_file(end, names.PRODUCER_SNAPSHOT)}"
+    try:
+        entries = producer_snapshot.parse(disk.read(path), path)
+    except (FileNotFoundError, CorruptFile):
+        return
+    for each in entries:
+        run = runs.get(each.producer_id)
+        if run is None or not base <= run.offset < end or run.sequence in (FRESH, UNKNOWN):
+            continue
+        said = each.epoch, each.last_sequence, each.last_offset
+        seen = run.epoch, run.sequence, run.offset
+        if said != seen and each.last_offset < end:
+            text = f"says epoch, sequence and offset {said} of producer {each.producer_id}, the log has {seen}"
+            yield Finding(DAMAGE, INDEXES, *_spot(of), path, -1, end, text)
+            return
+
+
+def _spot(of: Of) -> tuple[str, int, str]:
+    return of.topic, of.partition, of.replica

@@ -1,4 +1,0 @@
-"""The shell around the quorum and the controller: the metadata log on disk, messages, elections, the active controller.
-
-Decisions are made elsewhere, in pure code: `kpybroker.raft` for the quorum, `kpybroker.controller` for the metadata.
-"""

@@ -1,0 +1,261 @@
+"""The reading of a ShareFetch: records are acquired for a member, at once or later (Kafka: ``DelayedShareFetch``).
+
+The partitions come in turn, and share the bytes of an answer evenly. A request that waits is woken by what may give it
+records: an append, a release, the end of a lock, a loaded state. It is answered at the latest after ``max_wait_ms``.
+
+Invariant: records are acquired only for an answer that is sent.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.partition.role import READ_COMMITTED
+from kpybroker.machines.share import archiving
+from kpybroker.machines.share.aborted import AbortedTransaction, leave_out_aborted
+from kpybroker.machines.share.acquiring import Acquired, Wish, acquire
+from kpybroker.machines.share.sessions import Partition
+from kpybroker.requests.serving.share.batches import log_batches, part_with, read_batches, transactional_batches
+from kpybroker.requests.serving.share.led import LedSharePartition
+from kpybroker.requests.serving.share.share_leader import ShareLeader
+from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.io.scheduler import Timer
+from kpystorage.errors import DiskFailure, StorageError
+from kpystorage.log_slice import LogSlice
+from kpywire import error_codes
+from kpywire.messages.share_fetch import AcquiredRecords, LeaderIdAndEpoch, PartitionData
+
+MOST_ATTEMPTS: Final = 8
+"""How often a request looks again at once when all that it found was archived."""
+
+Answer = dict[Partition, PartitionData]
+
+
+class Bounds(NamedTuple):
+    """The sizes that a request asks for."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+
+
+class _Found(NamedTuple):
+    led: LedSharePartition
+    offset: int
+    records: LogSlice
+
+
+class ShareRead:
+    """One ShareFetch, until it is answered."""
+
+    __slots__ = (
+        "_acquirable",
+        "_answered",
+        "_asked",
+        "_bounds",
+        "_errors",
+        "_group_id",
+        "_is_due",
+        "_isolation",
+        "_leader",
+        "_led",
+        "_pending",
+        "_reads",
+        "_since_ms",
+        "_timer",
+        "_wish",
+    )
+
+    def __init__(
+        self, leader: ShareLeader, group_id: str, wish: Wish, bounds: Bounds, partitions: Iterable[Partition]
+    ) -> None:
+        self._leader = leader
+        self._group_id = group_id
+        self._wish = wish
+        self._bounds = bounds
+        self._led: dict[Partition, LedSharePartition] = {}
+        self._errors: Answer = {}
+        self._pending: Pending | None = None
+        self._timer: Timer | None = None
+        self._answered: Callable[[Answer], Any]
+        self._is_due = False
+        self._isolation: int
+        self._acquirable = 0
+        """How many partitions there were to acquire records from at the last look."""
+        self._reads = leader.metrics.of(group_id)
+        self._since_ms = leader.broker.scheduler.monotonic_ms()
+        """The time of the last look that found a partition to acquire records from, or of the request."""
+        for partition in partitions:
+            try:
+                self._led[partition] = leader.take_up(group_id, partition)
+            except (KafkaError, StorageError) as error:
+                self._refuse(partition, error)
+        self._asked = len(self._led)
+
+    def read(self, answered: Callable[[Answer], Any]) -> Any:
+        """The response that ``answered`` makes of the answers, or a `Pending` of it."""
+        found = self._collect(is_last=self._bounds.max_wait_ms <= 0)
+        if found is not None:
+            return answered(found)
+        self._answered = answered
+        self._pending = Pending()
+        self._pending.when_cancelled(self._forget)
+        self._timer = self._leader.broker.scheduler.call_later(self._bounds.max_wait_ms, self._expire)
+        for led in self._led.values():
+            led.waiting[self] = None
+        return self._pending
+
+    # Waiting
+
+    def wake(self) -> None:
+        """Look again soon: one of the partitions has changed."""
+        if not self._is_due:
+            self._is_due = True
+            self._leader.broker.scheduler.call_soon(self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_due = False
+        if self._pending is not None:
+            found = self._collect(is_last=False)
+            if found is not None:
+                self._resolve(found)
+
+    def _expire(self) -> None:
+        self._leader.metrics.expired += 1
+        self._resolve(self._collect(is_last=True) or {})
+
+    def _resolve(self, found: Answer) -> None:
+        pending = self._pending
+        self._forget()
+        if pending is not None:
+            pending.resolve(self._answered(found))
+
+    def _forget(self) -> None:
+        self._pending = None
+        if self._timer is not None:
+            self._timer.cancel()
+        for led in self._led.values():
+            led.waiting.pop(self, None)
+
+    # Reading
+
+    def _refuse(self, partition: Partition, error: KafkaError | StorageError) -> None:
+        if isinstance(error, DiskFailure):
+            self._leader.broker.replicas.directory_failed(error)
+        code = error.code if isinstance(error, KafkaError) else error.error_code
+        self._errors[partition] = refused(partition[1], code)
+
+    def _collect(self, *, is_last: bool) -> Answer | None:
+        """Acquire records if there are enough. None if the request has to wait."""
+        # as it is set now: it may have changed while the request waited
+        self._isolation = self._leader.settings_of(self._group_id).isolation
+        for _ in range(MOST_ATTEMPTS):
+            found = self._find()
+            self._take_errors()
+            size = sum(len(each.records) for each in found)
+            if not is_last and not self._errors and (not found or size < self._bounds.min_bytes):
+                return None
+            answer, was_given = self._acquire(found)
+            if was_given or is_last or self._errors:
+                if self._asked:
+                    self._reads.answered(self._acquirable, self._asked)
+                return {**answer, **self._errors}
+        return None
+
+    def _take_errors(self) -> None:
+        for partition, led in list(self._led.items()):
+            if led.end is not None:
+                del self._led[partition]
+                self._refuse(partition, led.end)
+
+    def _find(self) -> list[_Found]:
+        """Read the log of each partition in which there may be something to acquire."""
+        able = [led for led in self._led.values() if led.is_loaded and led.end is None and self._can_acquire(led)]
+        self._acquirable = len(able)
+        if able:
+            now_ms = self._leader.broker.scheduler.monotonic_ms()
+            self._reads.could_acquire(now_ms - self._since_ms)
+            self._since_ms = now_ms
+        found: list[_Found] = []
+        for led in able:
+            try:
+                records, offset = self._read(led, self._bounds.max_bytes // len(able), is_first=not found)
+            except (KafkaError, StorageError) as error:
+                self._refuse((led.key.topic_id, led.key.partition), error)
+                continue
+            if records is not None:
+                found.append(_Found(led, offset, records))
+        return found
+
+    def _can_acquire(self, led: LedSharePartition) -> bool:
+        led.refresh()
+        return led.partition.can_acquire()
+
+    def _read(self, led: LedSharePartition, max_bytes: int, *, is_first: bool) -> tuple[LogSlice | None, int]:
+        role = led.replica.led()
+        log_start_offset = role.log.log_start_offset
+        if led.partition.start_offset < log_start_offset:
+            archiving.log_starts_at(led.partition, log_start_offset)
+        offset = led.partition.next_fetch_offset()
+        if offset > role.log.log_end_offset:
+            return None, offset
+        end = role.end_for(self._isolation)
+        return role.read(max(offset, log_start_offset), max_bytes, end, min_one_batch=is_first), offset
+
+    def _acquire(self, found: Iterable[_Found]) -> tuple[Answer, bool]:
+        """Acquire records out of those that were found. Whether there were any."""
+        answer: Answer = {}
+        left = self._wish.max_records
+        for each in found:
+            led = each.led
+            key = (led.key.topic_id, led.key.partition)
+            with led.replica.led().log.directory.failing():
+                given, part = self._acquire_one(each, left)
+            data = answer[key] = PartitionData(
+                partition_index=led.key.partition,
+                error_code=error_codes.NONE,
+                acknowledge_error_code=error_codes.NONE,
+                current_leader=LeaderIdAndEpoch(leader_id=0, leader_epoch=0),
+                records=b"" if part is None else part,
+                acquired_records=[
+                    AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
+                    for first, last, count in given
+                ],
+            )
+            left -= sum(last - first + 1 for first, last, _ in given)
+            if data.acquired_records:
+                for first, last, count in given:
+                    if count == 1:
+                        self._reads.acquired(last - first + 1)
+                led.limit_locks()
+                led.replica.topic.bytes_out += len(data.records)
+        return answer, left < self._wish.max_records
+
+    def _acquire_one(self, found: _Found, most: int) -> tuple[list[Acquired], LogSlice | None]:
+        led, offset, records = found
+        partition = led.partition
+        if most <= 0:
+            return [], None
+        batches = read_batches(records, max(partition.end_offset, offset - 1) + most)
+        wish = self._wish._replace(max_records=most)
+        given = acquire(partition, wish, offset, log_batches(batches), led.now_ms())
+        if given and self._isolation == READ_COMMITTED:
+            aborted = [
+                AbortedTransaction(each.producer_id, each.first_offset)
+                for each in led.replica.led().log.aborted_within(max(offset, batches[0].header.base_offset), records)
+            ]
+            if aborted:
+                given = leave_out_aborted(partition, given, transactional_batches(records, batches), aborted)
+        return given, part_with(records, batches, given) if given else None
+
+
+def refused(index: int, code: int) -> PartitionData:
+    """The answer for a partition that cannot be read."""
+    return PartitionData(
+        partition_index=index,
+        error_code=code,
+        acknowledge_error_code=error_codes.NONE,
+        current_leader=LeaderIdAndEpoch(leader_id=0, leader_epoch=0),
+        records=b"",
+        acquired_records=[],
+    )

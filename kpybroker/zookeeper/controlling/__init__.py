@@ -1,1 +1,0 @@
-"""The shell around the controller of `kpybroker.zookeeper.controller`: its session, its queue, and its requests."""
