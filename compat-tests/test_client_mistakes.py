@@ -35,7 +35,10 @@ class Talkative(KpyBroker):
     """A broker whose log suppresses nothing: it has a line for each mistake."""
 
     def command(self) -> Sequence[str]:
-        words = "from kpybroker.requests.server import complaints; complaints.QUIET_MS = 0; from kpybroker.__main__ import main"
+        words = (
+            "from kpybroker.requests.server import complaints; complaints.QUIET_MS = 0; "
+            "from kpybroker.__main__ import main"
+        )
         return [sys.executable, "-c", f"{words}; main()", *super().command()[1:]]
 
 

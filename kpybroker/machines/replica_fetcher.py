@@ -4,7 +4,8 @@ One request is under way at a time. All belong to a fetch session (KIP-227): aft
 partitions that have moved or are new, and those that are forgotten. So the cost of a turn depends on what happens, not
 on how many partitions are followed.
 
-Not here: the connection, appending and truncating (`kpybroker.hosts.replicas.fetchers`), the log (`kpybroker.machines.partition`).
+Not here: the connection, appending and truncating (`kpybroker.hosts.replicas.fetchers`), the log
+(`kpybroker.machines.partition`).
 
 Invariant: ``session`` is the content of the leader's session once it has processed the last request.
 (Kafka: ``AbstractFetcherThread``, ``FetchSessionHandler``, ``RemoteLeaderEndPoint.buildFetch``.)

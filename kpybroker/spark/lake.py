@@ -1,7 +1,8 @@
 """Lake tables that Spark writes: `kpybroker lake` with executors that read, decode and write files.
 
-The driver plans and commits as `kpybroker.pipeline.lake` does, so a table is the same whichever of the two writes it, and each
-can go on where the other ended. The commit has the offsets in it. Files of tasks that failed are no part of the table.
+The driver plans and commits as `kpybroker.pipeline.lake` does, so a table is the same whichever of the two writes it,
+and each can go on where the other ended. The commit has the offsets in it. Files of tasks that failed are no part of
+the table.
 
 Rows of an upsert pass the driver, as do dead letters: a commit is as large as the limits say.
 """

@@ -1,6 +1,7 @@
 """docs/fairness.md: how fairness works, with its constants.
 
-The tables are made of `kpybroker.runtime.fairness.times`, from its comments and docstrings; a test holds the file against it.
+The tables are made of `kpybroker.runtime.fairness.times`, from its comments and docstrings; a test holds the file
+against it.
 """
 
 import ast
@@ -21,15 +22,16 @@ millisecond at a stretch. Five rules follow from that.
 
 1. **Cheap connections are served immediately; expensive ones queue.** A connection that uses more than its share owes
    time, and a new one begins with a small debt. While it owes anything, its requests wait in the line
-   (`kpybroker/runtime/fairness/line.py`), unless the line is empty and nobody else is readable. One turn of the loop serves one
-   piece of the line and then every cheap connection that is readable. Each short piece pays back a part of the debt.
-   Once a turn has taken 4 ms, only short requests other than Produce and Fetch are still served in it; others queue.
+   (`kpybroker/runtime/fairness/line.py`), unless the line is empty and nobody else is readable. One turn of the loop
+   serves one piece of the line and then every cheap connection that is readable. Each short piece pays back a part of
+   the debt. Once a turn has taken 4 ms, only short requests other than Produce and Fetch are still served in it; others
+   queue.
 2. **Large requests are cut into slices** (`kpybroker/runtime/fairness/slices.py`). Decoding, handling and encoding are
    generators; after each slice the request joins the line again.
 3. **Work that cannot be sliced draws on a shared time budget** (`kpybroker/runtime/fairness/account.py`). Occasional
    administrative requests never exhaust it. A flood does, and then has to wait.
-4. **Requests that end a transaction go first** (`kpybroker/runtime/fairness/aside.py`), since the producer and all readers of
-   committed records wait for them.
+4. **Requests that end a transaction go first** (`kpybroker/runtime/fairness/aside.py`), since the producer and all
+   readers of committed records wait for them.
 5. **Long work on one batch leaves the loop**: another process does it (`kpybroker/hosts/labour/`).
 
 ```
@@ -49,8 +51,8 @@ millisecond at a stretch. Five rules follow from that.
 ```
 
 When many connections are readable at once, their appends are gathered into one write per file, and their replies leave
-together (`kpybroker/runtime/fairness/turn.py`). Any read of a log writes its gathered appends first, so batching is invisible
-to others.
+together (`kpybroker/runtime/fairness/turn.py`). Any read of a log writes its gathered appends first, so batching is
+invisible to others.
 
 [bounds.md](bounds.md) says what a client can cost in memory and connections.
 
@@ -59,23 +61,23 @@ to others.
 A batch is a few bytes that may inflate to a thousand times as many, with records that have to be read one by one. The
 loop begins each check with a limit: 1.1 MiB of inflated bytes, 1 024 members or blocks, 4 096 records that do not look
 alike (262 144 in compiled wheels), and no compression that takes more than about 3 ms. Batches as clients write them by
-default stay within it. A batch that does not is checked by another process (`python -m kpybroker.hosts.labour.process`),
-which answers the verdict, and the batch if the topic wants it compressed otherwise. Then the leader is asked again, and
-the batch is appended. The connection keeps its order meanwhile, and all others are served. ListOffsets, share groups
-that begin at a time and the console search batches for a time in the same way.
+default stay within it. A batch that does not is checked by another process (`python -m
+kpybroker.hosts.labour.process`), which answers the verdict, and the batch if the topic wants it compressed otherwise.
+Then the leader is asked again, and the batch is appended. The connection keeps its order meanwhile, and all others are
+served. ListOffsets, share groups that begin at a time and the console search batches for a time in the same way.
 
 A Produce with many batches appends for 4 ms, and goes on in steps.
 
 The process works for one client at a time. The next is the one that has used it least
-(`kpybroker/runtime/fairness/parties.py`); a client is a principal at an address, whatever the number of its connections. The
-process ends after half a minute without work.
+(`kpybroker/runtime/fairness/parties.py`); a client is a principal at an address, whatever the number of its
+connections. The process ends after half a minute without work.
 
 ## Clients that connect again
 
 A connection that did work which cannot be cut waits for the account before its next request, and so does the next new
-connection from its address (`kpybroker/runtime/fairness/debts.py`): a client gains nothing by connecting again. Each such piece
-of work has one heir, so other clients at the address do not pay for it twice, and nobody waits while the account holds
-something.
+connection from its address (`kpybroker/runtime/fairness/debts.py`): a client gains nothing by connecting again. Each
+such piece of work has one heir, so other clients at the address do not pay for it twice, and nobody waits while the
+account holds something.
 """
 
 

@@ -16,7 +16,8 @@ PROGRAM = """
 import sys
 from kpybroker.config.broker import BrokerConfig
 import kpybroker.node, kpybroker.testing, kpybroker.client.client
-found = [name for name in sys.modules if name.startswith(("joserfc", "cryptography", "kpybroker.oauth", "http.client"))]
+unwanted = ("joserfc", "cryptography", "kpybroker.security.oauth", "http.client")
+found = [name for name in sys.modules if name.startswith(unwanted)]
 assert not found, found
 """
 

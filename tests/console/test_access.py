@@ -333,7 +333,7 @@ async def run():
         "kpybroker.http.listener": sys.argv[1]})
     node = Node(config, asyncio.get_running_loop(), print)
     await node.start(MemoryDisk())
-    print(sorted(name for name in sys.modules if name == "jinja2" or name.startswith("kpybroker.console")))
+    print(sorted(name for name in sys.modules if name == "jinja2" or name.startswith("kpybroker.monitoring.console")))
     await node.stop()
 asyncio.run(run())
 """
@@ -341,7 +341,9 @@ asyncio.run(run())
         found = subprocess.run(
             [sys.executable, "-c", program, listener], capture_output=True, text=True, timeout=60, check=True
         )
-        assert found.stdout.splitlines()[-1] == "['kpybroker.console', 'kpybroker.monitoring.console.routes']"
+        assert (
+            found.stdout.splitlines()[-1] == "['kpybroker.monitoring.console', 'kpybroker.monitoring.console.routes']"
+        )
 
 
 def test_without_jinja_the_pages_say_how_to_get_it_and_the_json_works(monkeypatch: pytest.MonkeyPatch) -> None:

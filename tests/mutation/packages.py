@@ -55,18 +55,11 @@ PACKAGES: Final[dict[str, Package]] = {
     ),
     "sasl": Package(("kpybroker/machines/sasl",), ("sasl", "oauth/test_access_tokens.py")),
     "scan": Package(
-        _modules(
-            "kpybroker/pipeline/scan",
-            *("admission", "bounds", "columns", "errors", "filter_text", "filters", "given_options", "options"),
-            *("planning", "pruning", "ranges", "stream_offsets", "topics"),
-        ),
+        ("kpybroker/machines/scan",),
         ("scan/test_filters.py", "scan/test_options.py", "scan/test_plans.py"),
     ),
     "lake": Package(
-        (
-            *_modules("kpybroker/pipeline/lake", "coverage", "json_schema", "naming", "planning", "texts"),
-            "kpybroker/machines/schemas/avro_shape.py",
-        ),
+        ("kpybroker/machines/lake", "kpybroker/machines/schemas"),
         tuple(
             f"lake/test_{name}.py"
             for name in ("planning", "naming", "texts", "json_schema", "json_columns", "avro_values", "avro_shape")
@@ -78,11 +71,7 @@ PACKAGES: Final[dict[str, Package]] = {
     "raft": Package(("kpybroker/machines/raft",), ("raft",)),
     "transactions": Package(("kpybroker/machines/transactions",), ("transactions",)),
     "audit": Package(
-        _modules(
-            "kpybroker/pipeline/audit",
-            *("findings", "groups", "joining", "kept", "keys", "mirror", "records", "replicas", "running", "sources"),
-            *("stretch", "tables", "walk", "windows"),
-        ),
+        ("kpybroker/machines/audit",),
         (
             "audit/test_walking.py",
             "audit/test_joining.py",
@@ -100,21 +89,9 @@ PACKAGES: Final[dict[str, Package]] = {
     ),
     "zookeeper": Package(
         (
-            "kpybroker/machines/zookeeper/controller",
-            "kpybroker/machines/zookeeper/migration",
-            "kpybroker/machines/zookeeper/tree",
-            "kpybroker/machines/zookeeper/progress.py",
+            "kpybroker/machines/zookeeper",
+            "kpybroker/hosts/zookeeper/broker/two_controllers.py",
             *_modules("kpybroker/hosts/zookeeper/controller", "topics", "words"),
-            *_modules(
-                "kpybroker/hosts/zookeeper/broker",
-                *("acl_requests", "apis", "client_configs", "controller_requests", "protection_records"),
-                *("token_requests", "translation", "two_controllers"),
-            ),
-            *_modules(
-                "kpybroker/hosts/zookeeper/client",
-                *("addresses", "digest_md5", "error_codes", "frames", "jaas_file", "jute", "operations", "session"),
-                "watches",
-            ),
         ),
         tuple(
             f"zookeeper/test_{name}.py"

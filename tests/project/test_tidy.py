@@ -24,43 +24,12 @@ MACHINE = re.compile(
 )
 LEFTOVERS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b|[Nn]ot implemented|NotImplementedError|breakpoint\(\)")
 BLOB_BYTES = 512 * 1024
-PURE = (
-    *(
-        "kpybroker/machines/controller",
-        "kpybroker/machines/coordination",
-        "kpybroker/machines/errors.py",
-        "kpybroker/machines/fetch",
-    ),
-    *("kpybroker/machines/groups", "kpybroker/machines/journal.py"),
-    *(
-        "kpybroker/machines/metadata",
-        "kpybroker/machines/partition",
-        "kpybroker/machines/raft",
-        "kpybroker/hosts/replicas",
-        "kpybroker/requests/handlers",
-        "storage/kpystorage",
-    ),
-)
-DECIDES = (
-    *(
-        "kpybroker/machines/controller",
-        "kpybroker/machines/coordination",
-        "kpybroker/machines/errors.py",
-        "kpybroker/machines/fetch",
-    ),
-    *("kpybroker/machines/groups", "kpybroker/machines/journal.py"),
-    *(
-        "kpybroker/machines/metadata",
-        "kpybroker/machines/partition",
-        "kpybroker/machines/raft",
-        "kpybroker/machines/replica_fetcher.py",
-    ),
-    *("kpybroker/machines/share", "kpybroker/machines/share_coordinator", "kpybroker/machines/transactions"),
-)
-OUTSIDE = tuple(f"kpybroker.{name}" for name in ("io", "server", "network", "fairness", "quorum", "hosting", "node"))
+DECIDES = ("kpybroker/machines",)
+PURE = (*DECIDES, "kpybroker/hosts/replicas", "kpybroker/requests/handlers", "storage/kpystorage")
+KNOWN_TO_MACHINES = ("kpybroker.machines", "kpybroker.runtime.calls")
 STANDARD_OUTSIDE = {"asyncio", "os", "pathlib", "signal", "socket", "ssl", "subprocess", "threading", "time"}
 LOADED_BY_NAME = (
-    *("kpybroker.cli.", "kpybroker.guards.", "kpybroker.handlers."),
+    *("kpybroker.cli.", "kpybroker.requests.guards.", "kpybroker.requests.handlers."),
     *("kpywire.messages.", "kpywire.metadata_records.", "kpywire.group_records.", "kpywire.share_records."),
     *("kpywire.transaction_records.", "kpybroker.pytest_plugin"),
     *("kpybroker.spark.audit", "kpybroker.spark.lake"),
@@ -203,7 +172,9 @@ def test_what_decides_does_not_even_name_a_type_of_the_world_outside(path: Path)
             imported.add(node.module or "")
         elif isinstance(node, ast.Import):
             imported |= {alias.name for alias in node.names}
-    assert not {module for module in imported if module.startswith(OUTSIDE) or module in STANDARD_OUTSIDE}
+    ours = {module for module in imported if module.startswith("kpybroker.")}
+    assert not {module for module in ours if not module.startswith(KNOWN_TO_MACHINES)}
+    assert not imported & STANDARD_OUTSIDE
 
 
 def test_what_decides_reads_no_clock_of_datetime() -> None:
@@ -245,7 +216,7 @@ def test_every_shipped_module_is_used() -> None:
 def test_every_handler_module_is_served() -> None:
     """Each module is the home of a served API, is used by one, or waits for its feature."""
     graph = grimp.build_graph("kpybroker", cache_dir=None)
-    modules = {module.rpartition(".")[2] for module in graph.find_children("kpybroker.handlers")}
+    modules = {module.rpartition(".")[2] for module in graph.find_children("kpybroker.requests.handlers")}
     used = {name for name in modules if graph.find_modules_that_directly_import(f"kpybroker.requests.handlers.{name}")}
     homes = {handlers.home_of(name) for name in handlers.SERVED}
     assert homes <= modules
@@ -257,7 +228,7 @@ def test_every_handler_module_is_served() -> None:
 def test_a_handler_says_at_its_top_which_versions_it_serves(name: str) -> None:
     entry = next(each for each in API_KEYS.values() if each.module == name)
     text = {**forwarded.FORWARDED, **quorum.QUORUM}.get(name) or ast.get_docstring(
-        tree_of(ROOT / "kpybroker" / "handlers" / f"{name}.py")
+        tree_of(ROOT / "kpybroker" / "requests" / "handlers" / f"{name}.py")
     )
     assert text
     first, last = {**handlers.controller_versions(), **handlers.served_versions()}[entry.key]

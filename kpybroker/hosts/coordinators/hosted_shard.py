@@ -1,7 +1,7 @@
 """One machine on one led partition: its inputs go through a journal onto the partition's log.
 
-It is open when the log was replayed to its end (:mod:`kpybroker.hosts.coordinators.loading`), and ends with the leadership or the
-log directory. Then every waiting request fails, and a new shard begins with the next leadership.
+It is open when the log was replayed to its end (:mod:`kpybroker.hosts.coordinators.loading`), and ends with the
+leadership or the log directory. Then every waiting request fails, and a new shard begins with the next leadership.
 
 Invariant: while it is open, no other shard decides for this partition in this leader epoch.
 """

@@ -1,4 +1,5 @@
-"""The other nodes of the quorum, over the network: addressed by their ids, with the messages of `kpybroker.machines.raft`.
+"""The other nodes of the quorum, over the network: addressed by their ids, with the messages of
+`kpybroker.machines.raft`.
 
 It knows where each of them listens: from the voters' records, from the configuration, or from what the nodes report
 about one another. Nothing is retried here. Connections to addresses where no voter, leader or bootstrap server listens

@@ -5,8 +5,8 @@ dirty enough, they are checked again after ``log.cleaner.backoff.ms``, a few in 
 since the start is opened only if it has segments that were never compacted. A log that cannot be compacted is left
 alone from then on, or for a while if the log is not the cause, and the broker goes on.
 
-Not here: deciding (:mod:`kpystorage.compaction.dirtiness`), cleaning (:mod:`kpybroker.hosts.replicas.cleaners`), a pass over
-one log (:mod:`kpybroker.hosts.replicas.compaction_pass`).
+Not here: deciding (:mod:`kpystorage.compaction.dirtiness`), cleaning (:mod:`kpybroker.hosts.replicas.cleaners`), a pass
+over one log (:mod:`kpybroker.hosts.replicas.compaction_pass`).
 """
 
 import logging

@@ -1,7 +1,7 @@
 """The machine that the journal runs over the metadata log: one decision per request or timer.
 
-Requests come as :class:`~kpybroker.machines.controller.state.ControllerRequest`, timers and the begin of a reign as the small
-events below. Exists on the active controller only, made from the committed image when its epoch has begun.
+Requests come as :class:`~kpybroker.machines.controller.state.ControllerRequest`, timers and the begin of a reign as the
+small events below. Exists on the active controller only, made from the committed image when its epoch has begun.
 """
 
 from collections.abc import Generator, Sequence

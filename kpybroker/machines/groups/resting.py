@@ -2,8 +2,8 @@
 it. Pure.
 
 A member at rest sends the same heartbeat every few seconds. Its message is the same object then
-(`kpybroker.requests.dispatching.repeated`), so it is from the same sender. Such a heartbeat begins the session of the member
-again, and that is all.
+(`kpybroker.requests.dispatching.repeated`), so it is from the same sender. Such a heartbeat begins the session of the
+member again, and that is all.
 
 Invariant: a kept answer follows from the message, the records of the group, the topics and the settings alone. It is
 dropped with the next record of the group, and not given after a change of topics or settings.

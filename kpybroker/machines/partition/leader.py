@@ -1,10 +1,10 @@
 """This node leads a partition, in one leader epoch.
 
 The leader orders records: it checks a produced batch, stamps its offset and epoch, and appends it. Followers fetch the
-records they lack, so the leader knows how far each has come (`kpybroker.machines.partition.in_sync`), and with that the high
-watermark: the smallest log end offset over the replicas that are in sync or may be by now. It does not move while fewer
-replicas are in sync than ``min.insync.replicas`` (KIP-966). If this node is the only replica, an append moves it at
-once.
+records they lack, so the leader knows how far each has come (`kpybroker.machines.partition.in_sync`), and with that the
+high watermark: the smallest log end offset over the replicas that are in sync or may be by now. It does not move while
+fewer replicas are in sync than ``min.insync.replicas`` (KIP-966). If this node is the only replica, an append moves it
+at once.
 
 Invariant: the high watermark never goes back and never exceeds the log's end, nor that of a replica in the in-sync set.
 (Kafka: ``Partition.appendRecordsToLeader``, ``Partition.maybeIncrementLeaderHW``, ``UnifiedLog.append``.)

@@ -1,8 +1,8 @@
 """The replies of a node to requests of others: votes, the known leader and, as the leader, the log and changes of the
 voters. Pure.
 
-Not here: this node's own requests, and their times; those are in `kpybroker.machines.raft.quorum`. The order of the checks is
-Kafka's.
+Not here: this node's own requests, and their times; those are in `kpybroker.machines.raft.quorum`. The order of the
+checks is Kafka's.
 
 Invariant: the records that a leader counts as committed include one of its own epoch.
 """

@@ -1,7 +1,8 @@
 """SASL GSSAPI (RFC 4752): Kerberos proves who both sides are, and then they agree on no security layer, as in Kafka.
 
-The messages of Kerberos itself are made elsewhere, by a `Context` (`kpybroker.security.kerberos`). First its tokens go back and
-forth until it is complete. Then the server offers security layers in a wrapped message, and the client chooses.
+The messages of Kerberos itself are made elsewhere, by a `Context` (`kpybroker.security.kerberos`). First its tokens go
+back and forth until it is complete. Then the server offers security layers in a wrapped message, and the client
+chooses.
 
 Invariant: a server is complete only after its context is, and after a wrapped choice of no security layer.
 """

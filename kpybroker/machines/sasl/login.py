@@ -1,8 +1,8 @@
 """One client's login and its session: what Kafka answers, in which order, and when the connection ends.
 
 This is the state machine of ``SaslServerAuthenticator``, with reauthentication (KIP-368). Frames, sockets and timers
-are elsewhere (`kpybroker.requests.dispatching.login`): here is asked what to do with a request, by its API key, and then with
-its content.
+are elsewhere (`kpybroker.requests.dispatching.login`): here is asked what to do with a request, by its API key, and
+then with its content.
 
 ======== ==============================================================================================
 FIRST    ApiVersions and SaslHandshake are served, nothing else

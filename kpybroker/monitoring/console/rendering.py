@@ -42,7 +42,7 @@ def static_file(path: str) -> Answer:
     kind = TYPES.get(name)
     if kind is None:
         raise Refused(HTTPStatus.NOT_FOUND, "there is no such file")
-    content = files("kpybroker.console").joinpath("static", name).read_bytes()
+    content = files("kpybroker.monitoring.console").joinpath("static", name).read_bytes()
     return Answer(HTTPStatus.OK, [content], kind, {"Cache-Control": "no-cache"})
 
 
@@ -54,7 +54,7 @@ def environment() -> Any:
     except ImportError:
         return None
     made = jinja2.Environment(
-        loader=jinja2.PackageLoader("kpybroker.console"),
+        loader=jinja2.PackageLoader("kpybroker.monitoring.console"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -1,4 +1,5 @@
-"""The process that decodes values by their schemas: ``python -m kpybroker.monitoring.console.schema_process PARENT``."""
+"""The process that decodes values by their schemas: ``python -m kpybroker.monitoring.console.schema_process
+PARENT``."""
 
 import resource
 from contextlib import suppress

@@ -1,7 +1,7 @@
 """JSON objects that fit the columns of a table exactly, parsed by Arrow at once instead of one by one.
 
-Invariant: where Arrow reads a document in another way than Python and `kpybroker.machines.lake.json_schema` would, or where a
-document needs a new column or is a dead letter, the answer is None, and the documents are read one by one.
+Invariant: where Arrow reads a document in another way than Python and `kpybroker.machines.lake.json_schema` would, or
+where a document needs a new column or is a dead letter, the answer is None, and the documents are read one by one.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """The stage before all others on a listener with SASL: frames of a client reach the dispatcher after its login.
 
-`kpybroker.machines.sasl.login` decides. Here frames are read and answered, a connection gets its principal, and failures are
-logged. Until a client is logged in it may send frames of ``sasl.server.max.receive.size`` at most, and it has to be
-done within `PATIENCE_MS`. Afterwards its connection uses the dispatcher itself; only a session with a lifetime costs
-one more call for each request.
+`kpybroker.machines.sasl.login` decides. Here frames are read and answered, a connection gets its principal, and
+failures are logged. Until a client is logged in it may send frames of ``sasl.server.max.receive.size`` at most, and it
+has to be done within `PATIENCE_MS`. Afterwards its connection uses the dispatcher itself; only a session with a
+lifetime costs one more call for each request.
 
 Invariant: before the login, and between the two requests of a reauthentication, no frame but ApiVersions reaches the
 dispatcher, and no other request of more than `LONGEST_REFUSED_BYTES` is decoded.
@@ -24,7 +24,7 @@ from kpybroker.requests.dispatching.dispatcher import Dispatcher
 from kpybroker.requests.dispatching.late_refusals import LateRefusals
 from kpybroker.requests.dispatching.replies import HEADER_V0, HEADER_V1
 from kpybroker.requests.server.connection import Connection
-from kpybroker.requests.server.frames import SMALLEST_FRAME_BYTES
+from kpybroker.requests.server.frames import LEAST_FRAME_BYTES
 from kpybroker.requests.server.outbox import Reply
 from kpybroker.requests.server.time_limit import TimeLimit
 from kpybroker.runtime.calls.close_connection import CloseConnection
@@ -265,7 +265,7 @@ class LoggingIn:
             client = connection.client
             client.authenticated(Principal(USER, login.user, token_authenticated=login.token_authenticated))
             connection.most_frame_bytes = connection.server.max_request_bytes
-            connection.least_frame_bytes = SMALLEST_FRAME_BYTES
+            connection.least_frame_bytes = LEAST_FRAME_BYTES
             if is_first:
                 stage.counts.succeeded += 1
                 connection.server.newcomers.admit(connection)

@@ -17,7 +17,8 @@ from kpywire.messages.alter_configs import AlterConfigsRequest, AlterConfigsReso
 
 
 def handle(broker: Context, request: AlterConfigsRequest, call: Call) -> Work:
-    """Refuse what is invalid here; forward the rest to the controller (:mod:`kpybroker.machines.controller.configs`)."""
+    """Refuse what is invalid here; forward the rest to the controller
+    (:mod:`kpybroker.machines.controller.configs`)."""
     if is_asked_as_controller(broker, call):
         settled = yield from alter.settle_on_controller(request, BrokerView(broker))
     else:

@@ -1,8 +1,8 @@
 """CreateAcls (30), versions 1-3: allow or deny operations. Without an authorizer each is SECURITY_DISABLED.
 
 - UNKNOWN elements close the connection, before anything else is examined.
-- Decided by the active controller in `kpybroker.machines.controller.acls`, and answered when it is committed. Brokers learn of
-  it a moment later.
+- Decided by the active controller in `kpybroker.machines.controller.acls`, and answered when it is committed. Brokers
+  learn of it a moment later.
 """
 
 from typing import Any

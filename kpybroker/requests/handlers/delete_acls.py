@@ -1,7 +1,8 @@
 """DeleteAcls (31), versions 1-3: delete permissions and prohibitions. Without an authorizer: SECURITY_DISABLED.
 
 - UNKNOWN elements close the connection, before anything else is examined.
-- Decided by the active controller in `kpybroker.machines.controller.acls`. More than 10 000 deletions are refused as a whole.
+- Decided by the active controller in `kpybroker.machines.controller.acls`. More than 10 000 deletions are refused as a
+  whole.
 """
 
 from typing import Any

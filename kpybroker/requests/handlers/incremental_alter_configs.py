@@ -22,7 +22,8 @@ from kpywire.messages.incremental_alter_configs import (
 
 
 def handle(broker: Context, request: IncrementalAlterConfigsRequest, call: Call) -> Work:
-    """Refuse what is invalid here; forward the rest to the controller (:mod:`kpybroker.machines.controller.configs`)."""
+    """Refuse what is invalid here; forward the rest to the controller
+    (:mod:`kpybroker.machines.controller.configs`)."""
     if is_asked_as_controller(broker, call):
         settled = yield from alter.settle_on_controller(request, BrokerView(broker))
     else:

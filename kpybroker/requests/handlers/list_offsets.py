@@ -8,8 +8,8 @@
   know is UNSUPPORTED_VERSION. An unknown isolation level is UNKNOWN_SERVER_ERROR, as in Kafka.
 - v4: leader epochs (KIP-320). v5: OFFSET_NOT_AVAILABLE while a new leader does not know yet how far its predecessor had
   committed (KIP-207); earlier versions LEADER_NOT_AVAILABLE.
-- A batch that takes long to search is searched beside the event loop (`kpybroker.hosts.labour`). If too much waits for that,
-  the answer is REQUEST_TIMED_OUT, and the client asks again.
+- A batch that takes long to search is searched beside the event loop (`kpybroker.hosts.labour`). If too much waits for
+  that, the answer is REQUEST_TIMED_OUT, and the client asks again.
 - Replicas see the log up to its end. Replica id -2, used by tools that inspect replicas, is answered by followers too.
 """
 

@@ -1,7 +1,7 @@
 """The byte channel of one client: what a connection and its outbox know of a socket.
 
-A channel is a plain socket, or one with TLS (`kpybroker.requests.server.tls_channel`). Connections rely on these rules, which
-hold for both:
+A channel is a plain socket, or one with TLS (`kpybroker.requests.server.tls_channel`). Connections rely on these rules,
+which hold for both:
 
 - No call waits. ``BlockingIOError`` means that nothing can be done now; then ``on_event`` is called when it can.
 - ``on_event`` follows the state of the channel, as a poller follows that of a socket: it is called again and again as

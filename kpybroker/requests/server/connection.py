@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.requests.server.backlog import Held
 from kpybroker.requests.server.channel import GONE_ERRNOS, Channel, has_ended
-from kpybroker.requests.server.frames import (
-    SIZE,
-    SMALLEST_FRAME_BYTES,
-    Dispatch,
-    checked_size,
-    next_body_bytes,
-    trait_of_one,
-)
+from kpybroker.requests.server.frames import LEAST_FRAME_BYTES, SIZE, Dispatch, checked_size, next_bytes, trait_of_one
 from kpybroker.requests.server.mutes import Mute
 from kpybroker.requests.server.outbox import Outbox, Reply
 from kpybroker.requests.server.phases import ASIDE, CLOSED, MAY_FOLLOW, PAUSED, SERVING
@@ -64,7 +57,7 @@ class Connection(Debtor):
         self.server = server
         self.channel = channel
         self.client = client
-        self.least_frame_bytes = SMALLEST_FRAME_BYTES  # the sizes that frames may have now
+        self.least_frame_bytes = LEAST_FRAME_BYTES  # the sizes that frames may have now
         self.most_frame_bytes = server.max_request_bytes
         self.outbox = Outbox(channel, server.read_in_thread, self._on_writable)
         self.waiting: deque[Pending] = deque()
@@ -218,9 +211,9 @@ class Connection(Debtor):
             self._read_no_more()
             return
         view = server.scratch_view
-        if count > SMALLEST_FRAME_BYTES and not (self.waiting or self._is_blocked):
+        if count > LEAST_FRAME_BYTES and not (self.waiting or self._is_blocked):
             size: int = _size_from(view)[0]
-            if size == count - 4 and SMALLEST_FRAME_BYTES <= size <= self.most_frame_bytes:
+            if size == count - 4 and LEAST_FRAME_BYTES <= size <= self.most_frame_bytes:
                 if size > LARGE_BYTES and not self._may_begin(view, 4, count):
                     self._keep(view[:count])
                     self._enter(PAUSED)
@@ -341,7 +334,7 @@ class Connection(Debtor):
         have = len(rest)
         self._body_size = size = 4 + self._checked_size(rest) if have >= 4 else 0
         spare = self.server.spare_body(size) if size > have else None
-        wanted = next_body_bytes(have, size, self.most_frame_bytes) if spare is None else len(spare)
+        wanted = next_bytes(have, size, self.most_frame_bytes) if spare is None else len(spare)
         granted = self.server.budget.grow(self, wanted, self.resume)
         body = spare if granted and spare is not None else bytearray(wanted if granted else max(4, have))
         body[:have] = rest
@@ -354,7 +347,7 @@ class Connection(Debtor):
     def _grow_body(self) -> None:
         body = self._body
         assert body is not None
-        wanted = next_body_bytes(len(body), self._body_size, self.most_frame_bytes)
+        wanted = next_bytes(len(body), self._body_size, self.most_frame_bytes)
         if not self.server.budget.grow(self, wanted, self.resume):
             self._enter(PAUSED)
             return

@@ -3,8 +3,8 @@
 They count connections of clients; those to the listeners of a controller have limits of their own, as in Kafka.
 
 A connection above its address's limit is refused. When a listener has reached its limit, its next connections wait
-unaccepted until one of its connections closes, or gives way (`kpybroker.requests.server.newcomers`). When the limit on all
-connections is reached, the next ones wait until any other closes. The exception is the listener between brokers, if
+unaccepted until one of its connections closes, or gives way (`kpybroker.requests.server.newcomers`). When the limit on
+all connections is reached, the next ones wait until any other closes. The exception is the listener between brokers, if
 there are other listeners: it still accepts, and the connection of another listener that has been idle for the longest
 time is closed.
 """

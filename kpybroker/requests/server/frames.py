@@ -20,7 +20,7 @@ MOST_GROWTH: Final = 128
 """A buffer begins with at least this part of the largest frame."""
 MOST_GROWN_BYTES: Final = 2 << 20
 """A buffer grows by this much at a time, since memory is cleared before it is used."""
-SMALLEST_FRAME_BYTES: Final = 8
+LEAST_FRAME_BYTES: Final = 8
 """The shortest header of a request."""
 SIZE: Final = Struct(">i")
 
@@ -36,7 +36,7 @@ class Dispatch(Protocol):
         """
 
     def trait_at(self, view: memoryview, position: int) -> Trait:
-        """The trait of the request whose header begins at ``position`` and is at least `SMALLEST_FRAME_BYTES` long."""
+        """The trait of the request whose header begins at ``position`` and is at least `LEAST_FRAME_BYTES` long."""
 
 
 def trait_of_one(channel: "Channel", peeked: memoryview, dispatch: Dispatch) -> Trait | None:
@@ -47,11 +47,11 @@ def trait_of_one(channel: "Channel", peeked: memoryview, dispatch: Dispatch) -> 
     except OSError:
         return None
     size: int = SIZE.unpack_from(peeked)[0]
-    is_one = SMALLEST_FRAME_BYTES < count < len(peeked) and size == count - SIZE.size
+    is_one = LEAST_FRAME_BYTES < count < len(peeked) and size == count - SIZE.size
     return dispatch.trait_at(peeked, SIZE.size) if is_one else None
 
 
-def next_body_bytes(have: int, size: int, most_frame_bytes: int) -> int:
+def next_bytes(have: int, size: int, most_frame_bytes: int) -> int:
     """The next size of a buffer that is full with ``have`` bytes of a frame of ``size``, or holds whole frames.
 
     It begins with little where only small frames are accepted, as in a login, and then doubles up to a bound."""
@@ -70,7 +70,7 @@ class Guard(Dispatch, Protocol):
 
 
 def checked_size(
-    buffer: memoryview | bytearray, position: int, most_bytes: int, least_bytes: int = SMALLEST_FRAME_BYTES
+    buffer: memoryview | bytearray, position: int, most_bytes: int, least_bytes: int = LEAST_FRAME_BYTES
 ) -> int:
     """The size that a frame claims. Raises `CloseConnection` if no request can have that size."""
     size: int = SIZE.unpack_from(buffer, position)[0]

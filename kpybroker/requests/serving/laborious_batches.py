@@ -1,7 +1,7 @@
 """Produced batches that are not appended at once: their check takes long, or many came before them in their request.
 
-Those that take long are checked by the process beside the loop (`kpybroker.hosts.labour`). Each is appended in a step of its
-own, after everything about its partition is read again. Not a handler.
+Those that take long are checked by the process beside the loop (`kpybroker.hosts.labour`). Each is appended in a step
+of its own, after everything about its partition is read again. Not a handler.
 """
 
 from collections.abc import Callable, Generator, Sequence

@@ -1,7 +1,7 @@
 """Requests that are worked on in slices, so that nobody waits for the whole of a large one.
 
-Work is a generator (`kpybroker.runtime.calls.steps`). A request that does not end with its first slice goes on in the line
-(`kpybroker.runtime.fairness.line`), slice by slice.
+Work is a generator (`kpybroker.runtime.calls.steps`). A request that does not end with its first slice goes on in the
+line (`kpybroker.runtime.fairness.line`), slice by slice.
 
 Work holds a request and everything made of it. So large requests under work at the same time are bounded by their
 size; the others wait to begin, the smallest first.

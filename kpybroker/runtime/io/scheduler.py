@@ -80,8 +80,8 @@ class Scheduler(Protocol):
 class Pieces:
     """Long work of the node itself, which clients do not wait for. A turn of the loop does one piece of it.
 
-    Requests have a queue of their own (`kpybroker.runtime.fairness.line`). If there is one, it decides about the turns. Several
-    works alternate. An exception ends the work that raised it, and is raised by the loop's callback.
+    Requests have a queue of their own (`kpybroker.runtime.fairness.line`). If there is one, it decides about the turns.
+    Several works alternate. An exception ends the work that raised it, and is raised by the loop's callback.
     """
 
     def __init__(self, call_soon: Callable[..., object], now_ns: Callable[[], int] = perf_counter_ns) -> None:

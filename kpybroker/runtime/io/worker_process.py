@@ -1,7 +1,7 @@
 """The life of a process that works beside the node: frames of tasks in, frames of answers out.
 
-Frames are a length (u32) and a pickle, as `kpybroker.runtime.io.worker` writes them. The pipe leads only to the process that
-started this one, and with that process it ends.
+Frames are a length (u32) and a pickle, as `kpybroker.runtime.io.worker` writes them. The pipe leads only to the process
+that started this one, and with that process it ends.
 """
 
 import os

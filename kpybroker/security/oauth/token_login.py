@@ -34,7 +34,8 @@ ValueOf = Callable[[str], Any]
 
 
 class Patience(NamedTuple):
-    """``sasl.login.retry.backoff.ms`` and others about time. None: the default of `kpybroker.security.oauth.fetching`."""
+    """``sasl.login.retry.backoff.ms`` and others about time. None: the default of
+    `kpybroker.security.oauth.fetching`."""
 
     backoff_ms: int = 100
     backoff_max_ms: int = 10_000

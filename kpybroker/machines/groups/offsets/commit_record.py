@@ -1,5 +1,6 @@
 """The record of a commit as a decision makes it: plain fields. Its key and value become messages only where the short
-way of writing them does not fit. (Replayed commits, tombstones and legacy values are `kpybroker.machines.groups.record.Record`.)
+way of writing them does not fit. (Replayed commits, tombstones and legacy values are
+`kpybroker.machines.groups.record.Record`.)
 """
 
 from typing import final

@@ -1,8 +1,8 @@
 """The answer to clients without a fetch session, which list all their partitions in each request.
 
-The partitions that the connection read last are remembered (`kpybroker.machines.fetch.remembered`). So only those that changed
-since are read, as in a session. The answer contains every partition; for the unchanged ones the bytes of the last
-answer are used again.
+The partitions that the connection read last are remembered (`kpybroker.machines.fetch.remembered`). So only those that
+changed since are read, as in a session. The answer contains every partition; for the unchanged ones the bytes of the
+last answer are used again.
 """
 
 from collections.abc import Container, Sequence
