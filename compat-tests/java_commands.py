@@ -39,6 +39,8 @@ NEEDS: Final[Mapping[str, str]] = {
     "kafka-console-share-consumer": "SHARE_GROUP_HEARTBEAT",
 }
 """The API that commands need although they do not say so, by how the command begins."""
+WORKER_TOOL: Final = "connect-internal-topics"
+"""It takes the address from the properties of a worker."""
 SERVER_FIRST: Final = {"kafka-features", "kafka-metadata-quorum", "kafka-transactions"}
 """Their options come before the name of what to do."""
 MEASURED: Final = {
@@ -61,7 +63,7 @@ def command_of(line: str, bootstrap_servers: str, files: Path) -> tuple[Sequence
     words = [bootstrap_servers if word == "SERVER" else word for word in line.split()]
     tool, *arguments = (str(files / word) if word.isupper() and (files / word).exists() else word for word in words)
     server = ["--bootstrap-server", bootstrap_servers]
-    if "SERVER" in line.split():
+    if "SERVER" in line.split() or tool == WORKER_TOOL:
         server = []
     stdin = "".join(f"{each}\n" for each in given.split())
     return [tool, *server, *arguments] if tool in SERVER_FIRST else [tool, *arguments, *server], stdin
