@@ -72,6 +72,10 @@ def command_of(line: str, bootstrap_servers: str, files: Path) -> tuple[Sequence
 TRACED: Final = re.compile(
     r"\s+at |Caused by: |\t\.\.\. |Tools\$Ended|.*with args '|.*deprecated|The consumer rebalance pro"
 )
+_NOT_AUTHORIZED: Final = (
+    "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.ClusterAuthorizationException: "
+    "Cluster authorization failed."
+)
 REPLACED: Final = (
     (r"127\.0\.0\.1(:| +)\d+ *", "ADDRESS "),
     (r', "endpoints": \[.*?\]', ""),
@@ -84,9 +88,12 @@ REPLACED: Final = (
     (r"(directoryId=)[\w-]{22}", r"\1SOME"),
     (r"\b[\w-]+-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "MEMBER"),
     (r"/tmp/\S+", "FILE"),
+    (r"org\.\S+KafkaException: Cannot execute transactional method because we are in an error state", _NOT_AUTHORIZED),
     (r"Request Request\(.*\) (needs [A-Z_]+ permission|is not authorized)\.", "Cluster authorization failed."),
 )
-"""The last one is Kafka's text with objects of its memory in it. Here it is the text of the error."""
+"""The last one is Kafka's text with objects of its memory in it. Here it is the text of the error. The one before it is
+what an idempotent producer says that learns that it may not write before it has the topic's metadata; if the metadata
+come first, it is the text of the error."""
 
 
 MADE_UP: Final = {
