@@ -1,6 +1,6 @@
 """Lines of scripts and init containers for the tools of Kafka's images, and the parts of their output that count.
 
-The lines are in ``java/image_commands.txt``, and the output of Kafka's own tools of 4.3.1 in
+The lines are in ``java/image_commands.txt``, and the output of Kafka's own tools of 4.4.0 in
 ``expected/image_commands.txt``. Words in capitals are the files of `FILES`, and a text behind ``<<<`` is the standard
 input. Not here: the runs, by Kafka's tools (`test_image_commands`) and by those of the image (``tests/project``).
 """

@@ -39,6 +39,8 @@ NEEDS: Final[Mapping[str, str]] = {
     "kafka-console-share-consumer": "SHARE_GROUP_HEARTBEAT",
 }
 """The API that commands need although they do not say so, by how the command begins."""
+WORKER_TOOL: Final = "connect-internal-topics"
+"""It takes the address from the properties of a worker."""
 SERVER_FIRST: Final = {"kafka-features", "kafka-metadata-quorum", "kafka-transactions"}
 """Their options come before the name of what to do."""
 MEASURED: Final = {
@@ -61,7 +63,7 @@ def command_of(line: str, bootstrap_servers: str, files: Path) -> tuple[Sequence
     words = [bootstrap_servers if word == "SERVER" else word for word in line.split()]
     tool, *arguments = (str(files / word) if word.isupper() and (files / word).exists() else word for word in words)
     server = ["--bootstrap-server", bootstrap_servers]
-    if "SERVER" in line.split():
+    if "SERVER" in line.split() or tool == WORKER_TOOL:
         server = []
     stdin = "".join(f"{each}\n" for each in given.split())
     return [tool, *server, *arguments] if tool in SERVER_FIRST else [tool, *arguments, *server], stdin
@@ -69,6 +71,10 @@ def command_of(line: str, bootstrap_servers: str, files: Path) -> tuple[Sequence
 
 TRACED: Final = re.compile(
     r"\s+at |Caused by: |\t\.\.\. |Tools\$Ended|.*with args '|.*deprecated|The consumer rebalance pro"
+)
+_NOT_AUTHORIZED: Final = (
+    "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.ClusterAuthorizationException: "
+    "Cluster authorization failed."
 )
 REPLACED: Final = (
     (r"127\.0\.0\.1(:| +)\d+ *", "ADDRESS "),
@@ -82,9 +88,12 @@ REPLACED: Final = (
     (r"(directoryId=)[\w-]{22}", r"\1SOME"),
     (r"\b[\w-]+-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "MEMBER"),
     (r"/tmp/\S+", "FILE"),
+    (r"org\.\S+KafkaException: Cannot execute transactional method because we are in an error state", _NOT_AUTHORIZED),
     (r"Request Request\(.*\) (needs [A-Z_]+ permission|is not authorized)\.", "Cluster authorization failed."),
 )
-"""The last one is Kafka's text with objects of its memory in it. Here it is the text of the error."""
+"""The last one is Kafka's text with objects of its memory in it. Here it is the text of the error. The one before it is
+what an idempotent producer says that learns that it may not write before it has the topic's metadata; if the metadata
+come first, it is the text of the error."""
 
 
 MADE_UP: Final = {

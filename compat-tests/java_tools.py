@@ -51,6 +51,7 @@ TOOLS: Final[Mapping[str, str]] = {
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "kafka-verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
+    "connect-internal-topics": "org.apache.kafka.tools.ConnectInternalTopics",
     "client-compatibility-test": "org.apache.kafka.tools.ClientCompatibilityTest",
     "log-compaction-tester": "org.apache.kafka.tools.LogCompactionTester",
     "transactional-message-copier": "org.apache.kafka.tools.TransactionalMessageCopier",

@@ -162,7 +162,7 @@ def verdict(steps: Iterable[tuple[str, str, str]]) -> Verdict:
 
 HEAD: Final = """# Java's tools and Java's Admin, on kpybroker and on Apache Kafka
 
-Made by `make parity` from what both did, step by step, with the jars of Apache Kafka 4.3.1; do not edit. *Equal* means:
+Made by `make parity` from what both did, step by step, with the jars of Apache Kafka 4.4.0; do not edit. *Equal* means:
 the same output and exit code, or the same result or exception, but for ids, ports, paths and times. What an API that is
 not advertised means for you is in [support.md](support.md).
 """

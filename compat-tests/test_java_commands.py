@@ -35,10 +35,24 @@ pytestmark = pytest.mark.java
 
 ATTEMPTS: Final = 10
 """The attempts at steps that change nothing: a broker takes a change over soon after the controller has answered."""
+WORKER: Final = """
+bootstrap.servers=SERVER
+group.id=tools-connect
+key.converter=org.apache.kafka.connect.json.JsonConverter
+value.converter=org.apache.kafka.connect.json.JsonConverter
+config.storage.topic=tools-connect-configs
+offset.storage.topic=tools-connect-offsets
+offset.storage.partitions=1
+status.storage.topic=tools-connect-status
+status.storage.partitions=1
+config.storage.replication.factor=1
+offset.storage.replication.factor=1
+status.storage.replication.factor=1
+"""
 JARS: Final = ("kafka-tools-*.jar", "kafka_2.*.jar")
 
 
-def files_for_commands(directory: Path) -> Path:
+def files_for_commands(directory: Path, bootstrap_servers: str) -> Path:
     moves = [{"topic": TOPIC, "partition": 0, "replicas": [1]}]
     offsets = [{"topic": "tools-of-values", "partition": 0, "offset": 0}]
     contents = {
@@ -49,6 +63,7 @@ def files_for_commands(directory: Path) -> Path:
     for name, content in contents.items():
         (directory / name).write_text(json.dumps(content))
     (directory / "EMPTY").write_text("")
+    (directory / "WORKER").write_text(WORKER.replace("SERVER", bootstrap_servers))
     return directory
 
 
@@ -100,7 +115,7 @@ def all_of_them(
     target: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, str]:
-    files = files_for_commands(tmp_path_factory.mktemp("plans"))
+    files = files_for_commands(tmp_path_factory.mktemp("plans"), bootstrap_servers)
     recording = request.config.getoption("--record")
     wanted = None if recording else parity.commands_expected(target)
     found = run_all(java_tools, COMMANDS, bootstrap_servers, files, wanted)

@@ -60,7 +60,7 @@ def printed(
     own: dict[str, str] = broker.properties  # type: ignore[attr-defined]
     for key in ("listeners", "advertised.listeners"):
         own[key] += f",SECURED://{server}"
-    files = files_for_commands(tmp_path_factory.mktemp("files"))
+    files = files_for_commands(tmp_path_factory.mktemp("files"), server)
     write_clients(files, server)
     recording = request.config.getoption("--record")
     wanted = None if recording else parity.secured_commands_expected(target)

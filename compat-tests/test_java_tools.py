@@ -159,12 +159,12 @@ def test_log_directories_are_described(run: Run, topic: str, bootstrap_servers: 
 
 
 def test_what_the_broker_serves_is_listed(run: Run, bootstrap_servers: str, in_zookeeper_mode: bool) -> None:
-    produce, fetch = (11, 17) if in_zookeeper_mode else (13, 18)
+    produce, fetch, api_versions = (11, 17, 4) if in_zookeeper_mode else (13, 18, 5)
     listed = run("kafka-broker-api-versions").out
     assert re.search(rf"^{bootstrap_servers} \(id: \d+ rack: null isFenced: false\) -> \($", listed, re.M)
     assert re.search(rf"^\tProduce\(0\): 0 to {produce} \[usable: {produce}\],$", listed, re.M)
     assert re.search(rf"^\tFetch\(1\): [04] to {fetch} \[usable: {fetch}\],$", listed, re.M)
-    assert re.search(r"^\tApiVersions\(18\): 0 to 4 \[usable: 4\],$", listed, re.M)
+    assert re.search(rf"^\tApiVersions\(18\): 0 to {api_versions} \[usable: {api_versions}\],$", listed, re.M)
 
 
 def test_the_cluster_names_itself(run: Run, admin: AdminClient) -> None:

@@ -157,7 +157,7 @@ def test_the_advertised_versions_are_kafkas(raw: RawClient, in_zookeeper_mode: b
         assert (0 if key == api.PRODUCE else entry.min_version, entry.max_version) == (first, last), entry.name
 
 
-@pytest.mark.parametrize("version", [5, 9, 32767])
+@pytest.mark.parametrize("version", [6, 9, 32767])
 def test_an_unknown_api_versions_version_is_answered_in_version_zero(raw: RawClient, version: int) -> None:
     body = struct.pack(">hhih", api.API_VERSIONS, version, 77, -1) + b"\0whatever a future version puts here"
     raw.sock.sendall(struct.pack(">i", len(body)) + body)

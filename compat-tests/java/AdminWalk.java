@@ -135,7 +135,7 @@ public final class AdminWalk {
         });
         step("describe features", () -> admin.describeFeatures().featureMetadata());
         step("update features by way of trial", () -> admin.updateFeatures(Map.of(
-            "metadata.version", new FeatureUpdate((short) 30, FeatureUpdate.UpgradeType.UPGRADE)),
+            "metadata.version", new FeatureUpdate((short) 33, FeatureUpdate.UpgradeType.UPGRADE)),
             new UpdateFeaturesOptions().validateOnly(true)).values());
         step("update features wrongly", () -> admin.updateFeatures(Map.of(
             "metadata.version", new FeatureUpdate((short) 29, FeatureUpdate.UpgradeType.SAFE_DOWNGRADE)),
@@ -145,6 +145,7 @@ public final class AdminWalk {
             Set.of(new RaftVoterEndpoint("CONTROLLER", "localhost", 9))).all());
         step("remove a voter", () -> admin.removeRaftVoter(9, Uuid.ONE_UUID).all());
         step("unregister a broker", () -> admin.unregisterBroker(77).all());
+        step("unregister a controller", () -> admin.unregisterController(77).all());
         step("ask for an instance id", () -> admin.clientInstanceId(Duration.ofSeconds(2)));
         step("look at metrics", () -> {
             KafkaMetric metric = (KafkaMetric) admin.metrics().values().iterator().next();

@@ -66,6 +66,7 @@ def settle_incremental(
             _set_loggers(resource, view, validate_only=request.validate_only)
             return True
         if resource.resource_type == BROKER:
+            _check_permission(view, is_allowed=is_allowed)
             _check_broker_name(resource.resource_name, view)
             stored = view.configs_of(BROKER, resource.resource_name)
             _check_broker_configs(resource.resource_name, _applied(stored, resource, view), view, is_allowed=is_allowed)
@@ -83,6 +84,7 @@ def settle_legacy(request: legacy.AlterConfigsRequest, view: View, *, is_allowed
         nulls = [config.name for config in resource.configs if config.value is None]
         _check_configs([config.name for config in resource.configs], nulls)
         if resource.resource_type == BROKER:
+            _check_permission(view, is_allowed=is_allowed)
             _check_broker_name(resource.resource_name, view)
             configs = {config.name: config.value or "" for config in resource.configs}
             _check_broker_configs(resource.resource_name, configs, view, is_allowed=is_allowed)
@@ -201,6 +203,12 @@ def _check_type(resource_type: int, view: View) -> None:
         raise _invalid_request(f"Unknown resource type {resource_type}")
 
 
+def _check_permission(view: View, *, is_allowed: bool) -> None:
+    """Like Kafka, before what the configs of a broker say. In ZooKeeper mode the controller refuses, after it."""
+    if not is_allowed and not view.config.is_in_zookeeper_mode:
+        raise ConfigError("", error_codes.CLUSTER_AUTHORIZATION_FAILED)
+
+
 def _check_broker_name(name: str, view: View) -> None:
     if name and _node_id(name) != view.config.node_id:
         raise _invalid_request(f"Unexpected broker id, expected {view.config.node_id}, but received {name}")
@@ -215,7 +223,7 @@ def _node_id(name: str) -> int:
 
 def _check_broker_configs(name: str, configs: Mapping[str, str], view: View, *, is_allowed: bool) -> None:
     """Only a sender that may change the configs learns what the files and the present configs of a broker do not
-    allow. The controller refuses others."""
+    allow; here others are in ZooKeeper mode."""
     if is_allowed:
         dynamic.validate(configs, view.config, of_one_broker=bool(name))
     else:

@@ -163,9 +163,13 @@ def test_a_sender_without_permission_learns_nothing_of_files_and_present_configs
         resource(4, "", (SET, "num.io.threads", "1000")),
     )
     assert set(at_once(alter.settle_incremental(named, Node()))) == {0, 1}
-    assert at_once(alter.settle_incremental(named, Node(), is_allowed=False)) == {}
     malformed = request(resource(4, "1", (SET, "num.io.threads", "x")), resource(4, "2", (SET, "log.dirs", "x")))
-    assert set(at_once(alter.settle_incremental(malformed, Node(), is_allowed=False))) == {0, 1}
+    for refused in (named, malformed):
+        settled = at_once(alter.settle_incremental(refused, Node(), is_allowed=False))
+        assert [(each.code, each.message) for each in settled.values()] == [(31, "")] * 2
+    doubled = request(resource(4, "1", (SET, "num.io.threads", "1"), (SET, "num.io.threads", "2")))
+    (error,) = at_once(alter.settle_incremental(doubled, Node(), is_allowed=False)).values()
+    assert error.code == 42
 
 
 def test_loggers_of_this_program_are_shown_and_set():

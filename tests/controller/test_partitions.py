@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from controller_world import ControllerWorld
+from controller_world import ControllerWorld, topic_request
 
 from kpybroker.machines.controller.controller import ElectPreferredLeaders, ElectUncleanLeaders
 from kpybroker.machines.metadata.topic import NO_LEADER, RECOVERED, RECOVERING
@@ -250,7 +250,12 @@ def test_partitions_are_added_behind_those_that_are_there(world: ControllerWorld
                 "with previous partitions, which have 3 replica(s)."
             ),
         ),
-        (20_000, None, error_codes.UNKNOWN_SERVER_ERROR, None),
+        (
+            2**31 - 1,
+            None,
+            error_codes.POLICY_VIOLATION,
+            "Excessively large number of additional partitions per request.",
+        ),
     ],
 )
 def test_refused_increases(
@@ -259,6 +264,16 @@ def test_refused_increases(
     before = len(world.log)
     assert add(world, count, assignments) == (code, message)
     assert len(world.log) == before
+
+
+def test_too_many_partitions_for_all_topics_together_are_refused(world: ControllerWorld) -> None:
+    world.create(topic_request("other", 1), topic_request("smaller", 3))
+    counts = {"orders": 6_001, "other": 4_002, "smaller": 2, "none": 2**31 - 1}
+    topics = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts.items()]
+    request = CreatePartitionsRequest(topics=topics, timeout_ms=1_000, validate_only=True)
+    assert {result.error_code for result in world.send(request).results} == {error_codes.POLICY_VIOLATION}
+    topics[0].count = 6_000
+    assert [result.error_code for result in world.send(request).results][:2] == [error_codes.NONE, error_codes.NONE]
 
 
 def test_partitions_of_an_unknown_topic_and_of_one_named_twice(world: ControllerWorld) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kpystorage.control_batches import transaction_marker
 from kpystorage.producer_states import TransactionMarker
-from kpywire.batch import check_crc, parse_header
+from kpywire.batch import LOG_APPEND_TIME, check_crc, parse_header
 from kpywire.control_record import LEADER_CHANGE, control_batch, end_transaction, marker_batch
 from kpywire.errors import Malformed
 from kpywire.record import Record, build_batch
@@ -40,6 +40,16 @@ def test_a_marker_says_what_was_written_wherever_it_is_placed(
         producer_epoch=producer_epoch,
     )
     assert bytes(batch) == made
+
+
+def test_a_marker_has_the_type_of_timestamps_of_its_topic() -> None:
+    batch = marker_batch(
+        7, 0, 1234, commit=True, coordinator_epoch=0, producer_id=7, producer_epoch=0, log_append_time=True
+    )
+    header = parse_header(batch)
+    check_crc(batch, header)
+    assert (header.timestamp_type, header.max_timestamp) == (LOG_APPEND_TIME, 1234)
+    assert transaction_marker(header, b"..." + batch, 3) == TransactionMarker(True, 0)
 
 
 def control(key: bytes, value: bytes, headers: tuple[tuple[str, bytes | None], ...] = ()) -> bytes:

@@ -11,7 +11,14 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from kpywire.batch import CONTROL_MASK, LENGTH_END, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TRANSACTIONAL_MASK
+from kpywire.batch import (
+    CONTROL_MASK,
+    LENGTH_END,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
+)
 from kpywire.codec import decode, encode
 from kpywire.errors import Malformed
 from kpywire.messages.end_txn_marker import EndTxnMarker
@@ -86,7 +93,7 @@ def control_batch(
     )
 
 
-def marker_batch(
+def marker_batch(  # noqa: PLR0913 - the fields of a batch
     base_offset: int,
     partition_leader_epoch: int,
     timestamp_ms: int,
@@ -95,9 +102,14 @@ def marker_batch(
     coordinator_epoch: int,
     producer_id: int,
     producer_epoch: int,
+    log_append_time: bool = False,
 ) -> bytearray:
-    """The batch that ends a transaction. Between partitions it differs only in bytes that no checksum covers."""
-    batch = bytearray(_marker_batch(timestamp_ms, coordinator_epoch, producer_id, producer_epoch, commit=commit))
+    """The batch that ends a transaction. Between partitions with timestamps of one type it differs only in bytes that
+    no checksum covers."""
+    attributes = _MARKER_ATTRIBUTES | TIMESTAMP_TYPE_MASK if log_append_time else _MARKER_ATTRIBUTES
+    batch = bytearray(
+        _marker_batch(timestamp_ms, coordinator_epoch, producer_id, producer_epoch, attributes, commit=commit)
+    )
     _PLACE.pack_into(batch, 0, base_offset)
     _LEADER_EPOCH.pack_into(batch, LENGTH_END, partition_leader_epoch)
     return batch
@@ -105,11 +117,11 @@ def marker_batch(
 
 @lru_cache(256)
 def _marker_batch(
-    timestamp_ms: int, coordinator_epoch: int, producer_id: int, producer_epoch: int, *, commit: bool
+    timestamp_ms: int, coordinator_epoch: int, producer_id: int, producer_epoch: int, attributes: int, *, commit: bool
 ) -> bytes:
     kind = COMMIT if commit else ABORT
     record = _MARKER.pack(_BEFORE_KEY, VERSION, kind, _BEFORE_VALUE, VERSION, coordinator_epoch, 0)
-    return one_record_batch(record, _MARKER_ATTRIBUTES, timestamp_ms, producer_id, producer_epoch)
+    return one_record_batch(record, attributes, timestamp_ms, producer_id, producer_epoch)
 
 
 def _value(kind: int, message: object) -> bytes:

@@ -167,7 +167,9 @@ class HostedShard:
         if self._untold:
             self.tell_now()
         leader = self.replica.led()
-        offset = leader.append_marker(marker, self._scheduler.now_ms())
+        offset = leader.append_marker(
+            marker, self._scheduler.now_ms(), log_append_time=self.replica.topic.validation.log_append_time
+        )
         try:
             self.journal.mark(ProducerEpoch(marker.producer_id, marker.producer_epoch), offset, commit=marker.commit)
         except Exception:

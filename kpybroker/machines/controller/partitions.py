@@ -6,7 +6,13 @@ from typing import Any
 from kpybroker.machines.controller.allowance import Allowance
 from kpybroker.machines.controller.partition_change import Election
 from kpybroker.machines.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState, Decision, Steps
-from kpybroker.machines.controller.topics import assigned_partition, counted, partition_records, placed_partitions
+from kpybroker.machines.controller.topics import (
+    MAX_PARTITIONS_PER_REQUEST,
+    assigned_partition,
+    counted,
+    partition_records,
+    placed_partitions,
+)
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic import NO_LEADER, NO_LEADER_CHANGE, RECOVERED, RECOVERING, Partition, Topic
 from kpywire import error_codes
@@ -236,6 +242,7 @@ def create_partitions(state: ControllerState, request: ControllerRequest, now_ms
         )
         for name in duplicates
     ]
+    _check_total_growth(state, [wanted for wanted in message.topics if occurrences[wanted.name] == 1])
     quota = state.mutation_quota(request, now_ms, strict_from=STRICT_GROWTH_FROM)
     topics = [topic for name in occurrences if (topic := state.image.topics.get(name)) is not None]
     allowance = yield from Allowance(state, request.principal).count(topics)
@@ -257,6 +264,14 @@ def create_partitions(state: ControllerState, request: ControllerRequest, now_ms
     return [] if message.validate_only else records, CreatePartitionsResponse(
         throttle_time_ms=quota.throttle_ms, results=results
     )
+
+
+def _check_total_growth(state: ControllerState, growing: Sequence[CreatePartitionsTopic]) -> None:
+    """Check that the new partitions of all topics that exist are few enough."""
+    topics = state.image.topics
+    counts = ((wanted.count, topic) for wanted in growing if (topic := topics.get(wanted.name)) is not None)
+    if sum(max(0, count - len(topic.partitions)) for count, topic in counts) > MAX_PARTITIONS_PER_REQUEST:
+        raise KafkaError(error_codes.POLICY_VIOLATION, "Excessively large number of additional partitions per request.")
 
 
 def _add_partitions(

@@ -90,8 +90,7 @@ def _invalid(name: str, message: str) -> CreatableTopicResult:
 
 
 def _check_total_partitions(topics: Sequence[CreatableTopic], default_partitions: int) -> None:
-    """Check that they are few enough. Like Kafka's, the sum has 32 bits and overflows; the limit on records holds
-    anyway."""
+    """Check that they are few enough, those that could not be placed among them."""
     total = 0
     for topic in topics:
         if topic.assignments:
@@ -100,7 +99,7 @@ def _check_total_partitions(topics: Sequence[CreatableTopic], default_partitions
             total += default_partitions
         else:
             total += max(topic.num_partitions, 0)
-    if (total + 2**31) % 2**32 - 2**31 > MAX_PARTITIONS_PER_REQUEST:
+    if total > MAX_PARTITIONS_PER_REQUEST:
         raise KafkaError(error_codes.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 

@@ -373,8 +373,8 @@ class Leader(Role):
         else:
             self.advance_high_watermark()
 
-    def append_marker(self, marker: Marker, now_ms: int) -> int:
-        """End a producer's transaction here; the marker's offset.
+    def append_marker(self, marker: Marker, now_ms: int, *, log_append_time: bool = False) -> int:
+        """End a producer's transaction here; the marker's offset. ``log_append_time``: the topic's type of timestamps.
 
         Raises:
             StorageError: the producer or the coordinator is fenced, or the log's directory failed.
@@ -392,6 +392,7 @@ class Leader(Role):
             coordinator_epoch=marker.coordinator_epoch,
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
+            log_append_time=log_append_time,
         )
         self.verifications.end(marker.producer_id)
         if marker.commit and log.append_batch(batch, now_ms, offset + 1, self.epoch, now_ms):
