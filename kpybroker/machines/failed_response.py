@@ -40,6 +40,7 @@ WITH_A_MESSAGE = frozenset(
         api.READ_SHARE_GROUP_STATE_SUMMARY,
         api.REMOVE_RAFT_VOTER,
         api.UNREGISTER_BROKER,
+        api.UNREGISTER_CONTROLLER,
         api.WRITE_SHARE_GROUP_STATE,
     }
 )
@@ -56,6 +57,7 @@ WITH_A_REASON = frozenset(
         api.ELECT_LEADERS,
         api.LIST_PARTITION_REASSIGNMENTS,
         api.UNREGISTER_BROKER,
+        api.UNREGISTER_CONTROLLER,
         api.UPDATE_FEATURES,
     }
 )
