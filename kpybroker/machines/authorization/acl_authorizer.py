@@ -20,8 +20,12 @@ DENIED: Final = Rule(name="", allows=False)
 class AclAuthorizer(Authorizer):
     """The ACLs of ZooKeeper, with the super users of this node."""
 
-    def __init__(self, super_users: frozenset[Principal], *, allows_without_acl: bool) -> None:
-        super().__init__(super_users, allows_without_acl=allows_without_acl, reads_networks=False)
+    def __init__(
+        self, super_users: frozenset[Principal], *, allows_without_acl: bool, awaits_acls: bool = False
+    ) -> None:
+        super().__init__(
+            super_users, allows_without_acl=allows_without_acl, awaits_acls=awaits_acls, reads_networks=False
+        )
 
     def allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceType) -> bool:
         """Whether a principal at an address may do this with any resource of a type."""
