@@ -49,7 +49,8 @@ def altered(
         ({"ip": "10.0.0.1"}, RATE, 1.0, f"Invalid configuration key {RATE}"),
         ({"user": "u"}, "connection_creation_rate", 1.0, "Invalid configuration key connection_creation_rate"),
         ({"user": "u"}, RATE, 0.0, f"Quota {RATE} must be greater than 0"),
-        ({"user": "u"}, RATE, float("nan"), f"Quota {RATE} must be greater than 0"),
+        ({"user": "u"}, RATE, float("nan"), f"Quota {RATE} must be a finite number"),
+        ({"user": "u"}, RATE, float("inf"), f"Quota {RATE} must be a finite number"),
         ({"user": "u"}, RATE, 1.5, f"{RATE} cannot be a fractional value."),
         ({"user": "u"}, RATE, 2.0**64, f"Proposed value for {RATE} is too large for a LONG."),
         (

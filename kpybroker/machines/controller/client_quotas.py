@@ -4,7 +4,7 @@ Each entity succeeds or fails by itself; all that succeed form one batch. Unlike
 server: an ``ip`` is an address, not the name of a host.
 """
 
-from math import isnan
+from math import isfinite
 from typing import Any, Final
 
 from kpybroker.machines.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState, Steps
@@ -161,8 +161,9 @@ def _check_value(types: dict[str, str], key: str, value: float) -> None:
     kind = types.get(key)
     if kind is None:
         raise _invalid(f"Invalid configuration key {key}")
-    # Kafka accepts what is no number, and then throttles nobody.
-    if value <= 0 or isnan(value):
+    if not isfinite(value):
+        raise _invalid(f"Quota {key} must be a finite number")
+    if value <= 0:
         raise _invalid(f"Quota {key} must be greater than 0")
     if kind == DOUBLE:
         return
