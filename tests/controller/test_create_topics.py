@@ -1,14 +1,10 @@
 """CreateTopics and DeleteTopics: what is written, what is answered, and Kafka's words for what is refused."""
 
-from collections import Counter, deque
-from itertools import islice
+from collections import Counter
 
 import pytest
 from controller_world import ControllerWorld, directory_of, topic_request
 
-from kpybroker.machines.controller.state import ControllerRequest
-from kpybroker.machines.controller.topics import create_topics
-from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpywire import error_codes, uuid
 from kpywire.messages.create_topics import CreateTopicsRequest
@@ -55,22 +51,14 @@ def test_defaults_stand_for_minus_one() -> None:
     assert len(world.partition("orders").replicas) == 2
 
 
-def test_what_a_sum_that_overflows_lets_pass_is_bounded_by_what_a_batch_holds(world: ControllerWorld) -> None:
-    """The sum of partitions has 32 bits, as in Kafka. It costs no more than the largest topic there may be."""
-    huge = [topic_request(name, 2**31 - 1, 1) for name in ("one", "other")]
-    message = CreateTopicsRequest(topics=huge, timeout_ms=1_000, validate_only=False)
-    steps = create_topics(world.state, ControllerRequest(None, message, 7), 0)
-    with pytest.raises(KafkaError, match="excessively large batch") as refused:
-        deque(islice(steps, 1_000), 0)
-    assert refused.value.code == error_codes.POLICY_VIOLATION
-
-
-def test_topics_whose_sum_of_partitions_overflows_are_judged_one_by_one(world: ControllerWorld) -> None:
-    one, other, small = world.create(
+def test_topics_that_cannot_be_placed_count_towards_the_most_partitions_of_a_request(world: ControllerWorld) -> None:
+    results = world.create(
         topic_request("one", 2**31 - 1, 2), topic_request("other", 2**31 - 1, 2), topic_request("small", 1)
     )
-    assert (one.error_code, other.error_code) == (error_codes.INVALID_REPLICATION_FACTOR,) * 2
-    assert (small.error_code, list(world.image.topics)) == (error_codes.NONE, ["small"])
+    assert {(each.error_code, each.error_message) for each in results} == {
+        (error_codes.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    }
+    assert not world.image.topics
 
 
 def test_the_answer_has_the_id_and_all_configs_with_their_sources(world: ControllerWorld) -> None:
