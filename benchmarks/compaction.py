@@ -115,7 +115,9 @@ def words(rng: random.Random, size: int) -> bytes:
 def task_of(directory: Path, first_dirty_offset: int, end_offset: int) -> LogToClean:
     parsed = [parse_segment_file(each.name) for each in directory.iterdir()]
     bases = sorted(found[0] for found in parsed if found is not None and found[1] == ".log")
-    return LogToClean(str(directory), "t-0", tuple(bases[:-1]), first_dirty_offset, end_offset, {}, config())
+    return LogToClean(
+        str(directory), "t-0", tuple(bases[:-1]), first_dirty_offset, end_offset, end_offset, {}, config()
+    )
 
 
 def ours(disk: Disk, directory: Path, first_dirty_offset: int, end_offset: int) -> Cleaned:
@@ -139,6 +141,7 @@ def kafkas(cleaner: KafkaCleaner, directory: Path, first_dirty_offset: int, end_
         settings,
         first_dirty_offset=first_dirty_offset,
         first_uncleanable_offset=end_offset,
+        high_watermark=end_offset,
         now_ms=NOW_MS,
         map_bytes=MAP_BYTES,
         load_factor=LOAD_FACTOR,

@@ -11,9 +11,10 @@ import org.apache.kafka.storage.internals.utils.Throttler;
 
 /** Drives Apache Kafka's own log cleaner by commands from standard input, one a line, and answers each with one line. */
 public class CleanerOracle {
-    /** First dirty offset, first uncleanable offset, bytes of the map, its load factor, bytes of the buffers. */
+    /** First dirty offset, first uncleanable offset, bytes of the map, its load factor, bytes of the buffers, high watermark. */
     private static String clean(UnifiedLog log, String[] words) throws Exception {
         SkimpyOffsetMap map = new SkimpyOffsetMap(Integer.parseInt(words[3]));
+        log.updateHighWatermark(Long.parseLong(words[6]));
         int buffer = Integer.parseInt(words[5]);
         Throttler throttler = new Throttler(Double.MAX_VALUE, 300, "cleaner-io", "bytes", KafkaLog.TIME);
         Cleaner cleaner = new Cleaner(

@@ -53,6 +53,7 @@ class KafkaCleaner:
         *,
         first_dirty_offset: int,
         first_uncleanable_offset: int,
+        high_watermark: int,
         now_ms: int,
         map_bytes: int,
         load_factor: float,
@@ -65,7 +66,8 @@ class KafkaCleaner:
         self._tell("now", now_ms)
         self._tell("open", directory, ",".join(f"{name}={value}" for name, value in config.items()))
         producers = self._ask("last")
-        figures = self._ask("clean", first_dirty_offset, first_uncleanable_offset, map_bytes, load_factor, buffer_bytes)
+        sizes = (map_bytes, load_factor, buffer_bytes)
+        figures = self._ask("clean", first_dirty_offset, first_uncleanable_offset, *sizes, high_watermark)
         if figures.startswith("error"):
             raise RuntimeError(figures)
         self._tell("close")

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from kpybroker.machines.transactions.transaction import STATE_NAMES
 from kpywire import control_record, group_records, metadata_records, share_records, transaction_records
 from kpywire.codec import decode
 from kpywire.errors import Malformed, OfNewerVersion
@@ -105,6 +106,9 @@ def _coordinators(records: Any, record: Record) -> Decoded:
         payload = as_json(message, version)
         if records is group_records and number == group_types.GROUP_METADATA:
             _open_members(payload, message)
+        elif records is transaction_records:
+            status = message.transaction_status
+            payload["transactionStatus"] = STATE_NAMES.get(status, str(status))
     except Malformed as error:
         return Decoded(key, _unreadable(error))
     return Decoded(key, {"version": str(version), "data": payload})

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.machines.authorization import authorizer as module
+from kpybroker.machines.authorization.acl_authorizer import AclAuthorizer
 from kpybroker.machines.authorization.audit import LONGEST_NAME, MOST_LINES, log
 from kpybroker.machines.authorization.authorizer import SUPER_USER, Authorizer
 from kpybroker.machines.authorization.networks import address_of, holds
@@ -131,6 +132,15 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert sum(map(len, judge._rules.values())) <= 100
         assert len(judge._any) <= 100
     assert max(len(name) for names in judge._rules.values() for name in names) < 300
+
+
+@pytest.mark.parametrize("kind", [Authorizer, AclAuthorizer])
+def test_either_authorizer_may_be_made_before_the_acls_are_known(kind: type[Authorizer]) -> None:
+    judge = kind(frozenset(), allows_without_acl=True, awaits_acls=True)
+    with pytest.raises(AuthorizerNotReady):
+        judge.allows_any(ALICE, HOST, Operation.READ, TOPIC)
+    judge.caught_up()
+    assert judge.allows_any(ALICE, HOST, Operation.READ, TOPIC)
 
 
 def test_only_super_users_are_served_before_the_acls_are_known() -> None:

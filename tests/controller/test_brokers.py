@@ -6,6 +6,8 @@ from controller_world import CLUSTER_ID, ControllerWorld, directory_of
 from kpybroker.machines.controller.controller import Controller, FenceStaleBrokers
 from kpybroker.machines.controller.heartbeats import Session
 from kpybroker.machines.controller.state import ControllerState
+from kpybroker.machines.controller.topics import check_assignment
+from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic import NO_LEADER
 from kpywire import error_codes
 from kpywire.messages.broker_registration import Feature
@@ -272,7 +274,11 @@ def test_a_broker_whose_directories_are_all_cordoned_gets_no_new_replicas() -> N
     for number in range(5):
         world.created(f"t{number}")
         assert world.partition(f"t{number}").replicas == (2,)
+    with pytest.raises(KafkaError, match="includes broker 1, but all its log directories are cordoned") as refused:
+        check_assignment(world.state, [2, 1])
+    assert refused.value.code == error_codes.INVALID_REPLICA_ASSIGNMENT
     world.heartbeat(1, cordoned_log_dirs=[])
+    check_assignment(world.state, [2, 1])
     assert world.image.brokers[1].has_uncordoned_directory
 
 

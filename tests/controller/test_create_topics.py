@@ -51,12 +51,13 @@ def test_defaults_stand_for_minus_one() -> None:
     assert len(world.partition("orders").replicas) == 2
 
 
-def test_a_sum_of_partitions_that_no_32_bits_hold_fails_the_request_as_a_whole(world: ControllerWorld) -> None:
-    """Also when those that make it large could not be placed."""
-    created = world.create(
+def test_topics_that_cannot_be_placed_count_towards_the_most_partitions_of_a_request(world: ControllerWorld) -> None:
+    results = world.create(
         topic_request("one", 2**31 - 1, 2), topic_request("other", 2**31 - 1, 2), topic_request("small", 1)
     )
-    assert {result.error_code for result in created} == {error_codes.POLICY_VIOLATION}
+    assert {(each.error_code, each.error_message) for each in results} == {
+        (error_codes.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    }
     assert not world.image.topics
 
 

@@ -251,6 +251,12 @@ def test_partitions_are_added_behind_those_that_are_there(world: ControllerWorld
             ),
         ),
         (
+            10_002,
+            None,
+            error_codes.POLICY_VIOLATION,
+            "Excessively large number of additional partitions per request.",
+        ),
+        (
             2**31 - 1,
             None,
             error_codes.POLICY_VIOLATION,
@@ -282,6 +288,22 @@ def test_partitions_of_an_unknown_topic_and_of_one_named_twice(world: Controller
     request = CreatePartitionsRequest(topics=topics, timeout_ms=1_000, validate_only=False)
     (result,) = world.send(request).results
     assert (result.error_code, result.error_message) == (error_codes.INVALID_REQUEST, "Duplicate topic name.")
+
+
+def test_too_many_new_partitions_fail_the_request_as_a_whole(world: ControllerWorld) -> None:
+    world.created("more", {0: [1, 2, 3]})
+    world.created("small", {0: [1, 2, 3]})
+    counts = {"orders": 5_002, "more": 5_001, "small": 2, "none": 20_000}
+
+    def codes() -> list[int]:
+        topics = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts.items()]
+        request = CreatePartitionsRequest(topics=topics, timeout_ms=1_000, validate_only=True)
+        return [each.error_code for each in world.send(request).results]
+
+    assert codes() == [error_codes.POLICY_VIOLATION] * 4
+    counts["small"] = -5
+    counts["more"] = 5_000
+    assert codes() == [0, 0, error_codes.INVALID_PARTITIONS, error_codes.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 def test_validate_only_adds_nothing(world: ControllerWorld) -> None:

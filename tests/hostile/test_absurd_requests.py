@@ -146,7 +146,7 @@ ABSURDITIES: dict[str, tuple[Any, int, list[int]]] = {
             validate_only=True,
         ),
         CREATE_PARTITIONS,
-        [-1],
+        [44],
     ),
     "delete records up to -2": (delete_records(0, -2), DELETE_RECORDS, [1]),
     "delete records beyond the end": (delete_records(0, HIGHEST), DELETE_RECORDS, [1]),

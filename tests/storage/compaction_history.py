@@ -40,6 +40,8 @@ class Shape(NamedTuple):
     buffer_bytes: int = 600
     is_cleanable_amid_segments: bool = False
     """Whether a pass ends at the last stable offset exactly, or where the segment that holds it begins."""
+    is_followed_late: bool = False
+    """Whether followers have only what is in sealed segments."""
 
 
 class History:
@@ -151,7 +153,8 @@ class History:
     def task(self) -> LogToClean:
         """The task that a pass would be given now."""
         log = self.log
-        log.producers.replicated_to(log.end.offset)
+        high_watermark = log.active.base_offset if self.shape.is_followed_late else log.end.offset
+        log.producers.replicated_to(high_watermark)
         unstable = log.producers.first_unstable
         limit = min(unstable.offset if unstable else log.end.offset, log.active.base_offset)
         bases = [segment.base_offset for segment in log.segments[:-1]]
@@ -163,6 +166,7 @@ class History:
             base_offsets=tuple(base for base in bases if base < limit),
             first_dirty_offset=self.first_dirty_offset,
             first_uncleanable_offset=limit,
+            high_watermark=high_watermark,
             last_records={
                 producer_id: LastRecord(state.batches[-1].last_offset if state.batches else None, state.epoch)
                 for producer_id, state in log.producers.producers.items()
@@ -176,9 +180,9 @@ class History:
             dedupe_buffer_bytes=24 * self.shape.map_keys, load_factor=0.9, io_buffer_bytes=self.shape.buffer_bytes
         )
 
-    def compact(self) -> Cleaned:
+    def compact(self, task: LogToClean | None = None) -> Cleaned:
         """One pass, and what it made is swapped in."""
-        groups, cleaned = pass_over(self.disk, self.task(), self.cleaner, self.now_ms)
+        groups, cleaned = pass_over(self.disk, task or self.task(), self.cleaner, self.now_ms)
         for group in groups:
             swap_in(self.log, group, self.now_ms)
         self.first_dirty_offset = cleaned.end_offset

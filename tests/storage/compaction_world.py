@@ -133,7 +133,7 @@ class CompactionWorld:
         self.directory.noted()
         task = LogToClean(
             log.path, log.name, tuple(base for base in log.base_offsets if base < dirt.first_uncleanable_offset),
-            dirt.first_dirty_offset, dirt.first_uncleanable_offset, {}, CONFIG,
+            dirt.first_dirty_offset, dirt.first_uncleanable_offset, log.end.offset, {}, CONFIG,
         )  # fmt: skip
         cleaning = clean(self.disk, task, self.rng.choice([SMALL_MAP, LARGE_MAP]), self.now_ms, lambda _size: None)
         try:

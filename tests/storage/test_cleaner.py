@@ -171,7 +171,9 @@ class Small:
     def task(self) -> LogToClean:
         bases = tuple(segment.base_offset for segment in self.log.segments[:-1])
         end = self.log.active.base_offset
-        return LogToClean(self.log.path, "t-0", bases, 0, end, self.last_records, self.history.config)
+        return LogToClean(
+            self.log.path, "t-0", bases, 0, end, self.log.end.offset, self.last_records, self.history.config
+        )
 
     def compact(self, now_ms: int = NOW_MS, task: LogToClean | None = None) -> bytes:
         """A pass over all of it that is swapped in; what is left then."""
@@ -228,7 +230,7 @@ def test_the_last_batch_of_a_producer_is_kept_empty() -> None:
     assert [header.base_offset for header in headers_of(small.compact())] == [1]
 
 
-def test_the_last_batch_before_the_end_is_kept_empty() -> None:
+def test_the_batch_that_ends_at_the_high_watermark_is_kept_empty_and_no_other() -> None:
     small = Small()
     small.put((b"a", b"1"))
     small.put((None, b"1"), (None, b"2"))
@@ -237,6 +239,9 @@ def test_the_last_batch_before_the_end_is_kept_empty() -> None:
         (0, 0, 1),
         (1, 2, 0),
     ]
+    assert small.task().high_watermark == 3
+    left = small.compact(task=small.task()._replace(high_watermark=4))
+    assert [header.base_offset for header in headers_of(left)] == [0]
 
 
 def test_records_without_a_key_go_and_are_counted() -> None:

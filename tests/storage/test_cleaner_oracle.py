@@ -32,6 +32,8 @@ SHAPES = {
     "plain": Shape(transactions=0, idempotent=0, append_time=0),
     "producers": Shape(transactions=0, idempotent=0.7),
     "transactions": Shape(transactions=0.6),
+    "late followers": Shape(transactions=0.6, is_followed_late=True),
+    "few keys, late followers": Shape(keys=3, transactions=0, idempotent=0, is_followed_late=True),
     "few keys": Shape(keys=3, transactions=0.5),
     "many keys": Shape(keys=400),
     "small map": Shape(keys=60, map_keys=12),
@@ -112,6 +114,7 @@ def compare_pass(kafka: KafkaCleaner, history: History, copy: Path, where: str) 
         kafka_config(history),
         first_dirty_offset=task.first_dirty_offset,
         first_uncleanable_offset=task.first_uncleanable_offset,
+        high_watermark=task.high_watermark,
         now_ms=history.now_ms,
         map_bytes=history.cleaner.dedupe_buffer_bytes,
         load_factor=history.cleaner.load_factor,
@@ -122,7 +125,7 @@ def compare_pass(kafka: KafkaCleaner, history: History, copy: Path, where: str) 
         f"{producer_id}:{-1 if last.last_data_offset is None else last.last_data_offset}:{last.producer_epoch}"
         for producer_id, last in sorted(task.last_records.items())
     ), where
-    ours = history.compact()
+    ours = history.compact(task)
     assert told(ours) == told(theirs), where
     compare_files(Path(task.path), copy, exact=set(history.shape.codecs) == {0}, where=where)
     return ours.end_offset < task.first_uncleanable_offset

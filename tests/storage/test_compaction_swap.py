@@ -38,7 +38,7 @@ def keyed_log(count: int = 30, keys: int = 3, first: bytes = b"key 0") -> Log:
 def groups_of(log: Log) -> list[CleanedSegments]:
     """The groups that a cleaner makes of all but the active segment."""
     task = LogToClean(
-        log.path, log.name, tuple(log.base_offsets[:-1]), 0, log.active.base_offset, {}, CONFIG
+        log.path, log.name, tuple(log.base_offsets[:-1]), 0, log.active.base_offset, log.end.offset, {}, CONFIG
     )  # fmt: skip
     return list(clean(log.directory.disk, task, CleanerConfig(dedupe_buffer_bytes=1 << 16), NOW_MS, lambda _size: None))
 
@@ -231,7 +231,7 @@ def left_by(suffixes: dict[int, str], old: tuple[int, ...] = (0, 2)) -> MemoryDi
     log.flush()
     log.directory.write_checkpoint(names.RECOVERY_POINTS, log.directory.render_recovery_points())
     assert log.base_offsets == [0, 2, 4, 6]
-    task = LogToClean(log.path, log.name, (0, 2), 0, 4, {}, CONFIG)
+    task = LogToClean(log.path, log.name, (0, 2), 0, 4, log.end.offset, {}, CONFIG)
     groups = list(clean(disk, task, CleanerConfig(dedupe_buffer_bytes=1 << 16), NOW_MS, lambda _size: None))
     assert groups == [CleanedSegments((0, 2), (0,))]
     for position, kind in enumerate((names.LOG, names.OFFSET_INDEX, names.TIME_INDEX)):

@@ -196,6 +196,13 @@ def test_json_says_the_same_in_stable_keys(directory: Path) -> None:
     assert "partition.metadata" in {line["kind"] for line in lines}
 
 
+def test_the_state_of_a_transaction_has_its_name(directory: Path) -> None:
+    (line, *_) = (
+        each for each in printed("--print-data-log", directory / "__transaction_state-0") if "payload" in each
+    )
+    assert '"transactionStatus":"Ongoing"' in line
+
+
 def test_a_whole_log_directory_is_in_order(directory: Path) -> None:
     for path in [directory, *(each for each in directory.iterdir() if each.is_dir())]:
         printed("--deep-iteration", path)

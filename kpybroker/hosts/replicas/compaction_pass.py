@@ -147,7 +147,7 @@ class Pass:
     def _clean(self) -> None:
         if self.is_over:
             return
-        found, dirt = self.log, self.dirt
+        found, dirt, role = self.log, self.dirt, self.replica.role
         if found.directory.failure is not None:
             self.abort()
             return
@@ -157,6 +157,7 @@ class Pass:
             tuple(each for each in found.base_offsets[:-1] if each < dirt.first_uncleanable_offset),
             dirt.first_dirty_offset,
             dirt.first_uncleanable_offset,
+            dirt.first_uncleanable_offset if role is None else role.high_watermark.offset,
             last_records(found.producers),
             found.config,
         )

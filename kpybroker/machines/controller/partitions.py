@@ -40,7 +40,7 @@ from kpywire.messages.elect_leaders import (
 PREFERRED = 0
 UNCLEAN = 1
 ANY_EPOCH = -1
-MAX_RECORDS_PER_REQUEST = 10_000
+MAX_PARTITIONS_PER_REQUEST = 10_000
 STRICT_GROWTH_FROM = 3
 """The version of CreatePartitions from which on a quota of mutations refuses instead of only throttling (KIP-599)."""
 
@@ -242,7 +242,7 @@ def create_partitions(state: ControllerState, request: ControllerRequest, now_ms
         )
         for name in duplicates
     ]
-    _check_total_growth(state, [wanted for wanted in message.topics if occurrences[wanted.name] == 1])
+    yield from _check_total_growth(state, [each for each in message.topics if occurrences[each.name] == 1])
     quota = state.mutation_quota(request, now_ms, strict_from=STRICT_GROWTH_FROM)
     topics = [topic for name in occurrences if (topic := state.image.topics.get(name)) is not None]
     allowance = yield from Allowance(state, request.principal).count(topics)
@@ -252,10 +252,7 @@ def create_partitions(state: ControllerState, request: ControllerRequest, now_ms
         if occurrences[wanted.name] > 1:
             continue
         try:
-            room = MAX_RECORDS_PER_REQUEST - len(records)
-            records += yield from _add_partitions(
-                state, wanted, room, allowance, lambda count: quota.record(count, now_ms)
-            )
+            records += yield from _add_partitions(state, wanted, allowance, lambda count: quota.record(count, now_ms))
         except KafkaError as error:
             result = CreatePartitionsTopicResult(name=wanted.name, error_code=error.code, error_message=error.message)
         else:
@@ -266,18 +263,22 @@ def create_partitions(state: ControllerState, request: ControllerRequest, now_ms
     )
 
 
-def _check_total_growth(state: ControllerState, growing: Sequence[CreatePartitionsTopic]) -> None:
-    """Check that the new partitions of all topics that exist are few enough."""
-    topics = state.image.topics
-    counts = ((wanted.count, topic) for wanted in growing if (topic := topics.get(wanted.name)) is not None)
-    if sum(max(0, count - len(topic.partitions)) for count, topic in counts) > MAX_PARTITIONS_PER_REQUEST:
-        raise KafkaError(error_codes.POLICY_VIOLATION, "Excessively large number of additional partitions per request.")
+def _check_total_growth(state: ControllerState, topics: Sequence[CreatePartitionsTopic]) -> Generator[None, None, None]:
+    total = 0
+    for number, wanted in enumerate(topics):
+        if number % STEP == LAST_OF_STEP:
+            yield
+        topic = state.image.topics.get(wanted.name)
+        if topic is not None:
+            total += max(wanted.count - len(topic.partitions), 0)
+    if total > MAX_PARTITIONS_PER_REQUEST:
+        message = "Excessively large number of additional partitions per request."
+        raise KafkaError(error_codes.POLICY_VIOLATION, message)
 
 
 def _add_partitions(
     state: ControllerState,
     wanted: CreatePartitionsTopic,
-    room: int,
     allowance: Allowance,
     charge: Callable[[int], None],
 ) -> Generator[None, None, list[Any]]:
@@ -300,8 +301,6 @@ def _add_partitions(
             f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} "
             "assignment(s) were specified.",
         )
-    if additional > room:
-        raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
     allowance.check_growth(topic, additional)
     charge(additional)
     allowance.grew(topic, additional)

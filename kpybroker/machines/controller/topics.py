@@ -246,6 +246,9 @@ def check_assignment(state: ControllerState, replicas: Sequence[int], replicatio
         if broker_id not in state.image.brokers:
             problem = f"includes broker {broker_id}, but no such broker is registered."
             break
+        if not state.image.brokers[broker_id].has_uncordoned_directory:
+            problem = f"includes broker {broker_id}, but all its log directories are cordoned."
+            break
         if broker_id == previous:
             problem = f"includes the broker {broker_id} more than once."
             break
@@ -269,9 +272,8 @@ def _placed_partitions(state: ControllerState, topic: CreatableTopic) -> Generat
     settings = state.settings
     count = settings.default_partitions if topic.num_partitions == -1 else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
-    bounded = min(count, MAX_RECORDS_PER_REQUEST + 1)  # one too many is as good as all of them: the request fails
     try:
-        return dict(enumerate((yield from placed_partitions(state, bounded, factor))))
+        return dict(enumerate((yield from placed_partitions(state, count, factor))))
     except KafkaError as error:
         if error.code == error_codes.INVALID_REPLICATION_FACTOR:
             message = f"Unable to replicate the partition {factor} time(s): {error.message}"

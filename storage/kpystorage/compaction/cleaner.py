@@ -81,7 +81,7 @@ class Cleaning:
             self.marks,
             self.transactions,
             log.last_records,
-            log.first_uncleanable_offset,
+            log.high_watermark,
             now_ms,
             log.config.delete_retention_ms,
         )

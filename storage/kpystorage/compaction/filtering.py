@@ -47,7 +47,7 @@ class Filter:
     """A walk over segments that writes the records that stay. The counts are of everything so far."""
 
     __slots__ = (
-        "_end_offset", "_files", "_last_records", "_map", "_marks", "_new_horizon_ms", "_now_ms", "_run", "_survey",
+        "_files", "_high_watermark", "_last_records", "_map", "_marks", "_new_horizon_ms", "_now_ms", "_run", "_survey",
         "_transactions", "bytes_read", "messages_read", "messages_written",
     )  # fmt: skip
 
@@ -59,7 +59,7 @@ class Filter:
         marks: Marks,
         transactions: CleanedTransactions,
         last_records: ReadMapping[int, LastRecord],
-        end_offset: int,
+        high_watermark: int,
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
@@ -68,7 +68,7 @@ class Filter:
         self._survey = Survey(offset_map)
         self._transactions = transactions
         self._last_records = last_records
-        self._end_offset = end_offset
+        self._high_watermark = high_watermark
         self._now_ms = now_ms
         self._new_horizon_ms = now_ms + delete_retention_ms
         self._run = 0
@@ -202,7 +202,7 @@ class Filter:
 
     def _put_empty(self, data: bytes, position: "i64", following: "i64", last_offset: "i64", unread: "i64") -> bool:
         """Write only the header of a batch, if even that is needed. It has ``unread`` records."""
-        if last_offset + 1 == self._end_offset or self._last_records:
+        if last_offset + 1 == self._high_watermark or self._last_records:
             header = header_of(data, position)
             if self._stays_empty(last_offset, header):
                 self.messages_read += unread
@@ -220,7 +220,7 @@ class Filter:
                         return True
                 elif header[5] & CONTROL_MASK and header[10] == last.producer_epoch:
                     return True
-        return last_offset + 1 == self._end_offset
+        return last_offset + 1 == self._high_watermark
 
     def _keep(self, data: bytes, position: "i64", following: "i64", last_offset: "i64", count: "i64") -> bool:
         self.messages_written += count

@@ -63,6 +63,8 @@ class LogToClean(NamedTuple):
     base_offsets: tuple[int, ...]
     first_dirty_offset: int
     first_uncleanable_offset: int
+    high_watermark: int
+    """The batch that ends here stays, even if empty, so that those who read from here on find where they are."""
     last_records: dict[int, LastRecord]
     """The producers that have not expired, by id (Kafka's lastRecordsOfActiveProducers)."""
     config: LogConfig
