@@ -40,7 +40,6 @@ from kpywire.messages.elect_leaders import (
 PREFERRED = 0
 UNCLEAN = 1
 ANY_EPOCH = -1
-MAX_PARTITIONS_PER_REQUEST = 10_000
 STRICT_GROWTH_FROM = 3
 """The version of CreatePartitions from which on a quota of mutations refuses instead of only throttling (KIP-599)."""
 
