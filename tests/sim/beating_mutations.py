@@ -78,7 +78,7 @@ BEATING_MUTATIONS = [
     _beating(
         "a transaction may commit for a member of any epoch",
         EPOCHS,
-        "        error = self._check_epoch(member, generation_id, message.topics, decision)\n",
-        "        error = 0\n",
+        "        return self._check_epoch(member, generation_id, message.topics, decision)\n\n    def _check_epoch",
+        "        return error_codes.NONE\n\n    def _check_epoch",
     ),
 ]

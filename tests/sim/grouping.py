@@ -372,7 +372,8 @@ class Member:
             generation_id_or_member_epoch=generation,
             member_id=self._id,
             topics=[
-                TxnOffsetCommitRequestTopic(name=topic, partitions=partitions) for topic, partitions in by_topic.items()
+                TxnOffsetCommitRequestTopic(name=topic, topic_id=self.client.topics[topic].id, partitions=partitions)
+                for topic, partitions in by_topic.items()
             ],
         )
 

@@ -132,8 +132,8 @@ SHARING_MUTATIONS = [
     _sharing(
         "older states win where two overlap",
         BATCHES,
-        "    elif following.newness < batch.newness:\n",
-        "    elif following.newness > batch.newness:\n",
+        "*max(covering)",
+        "*min(covering)",
     ),
     _sharing(
         "a snapshot has only the last change",
@@ -164,8 +164,8 @@ SHARING_MUTATIONS = [
     _sharing(
         "a new leader of a share partition is not noted",
         COORDINATOR,
-        "    if part.leader_epoch not in (NO_EPOCH, state.newest_leader_epoch):\n",
-        "    if part.leader_epoch == NO_EPOCH - 1:\n",
+        "    if part.leader_epoch != state.newest_leader_epoch:\n",
+        "    if part.leader_epoch < 0:\n",
         nodes=3,
     ),
     _sharing(

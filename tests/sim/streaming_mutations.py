@@ -23,8 +23,8 @@ STREAMING_MUTATIONS = [
     _streaming(
         "an active task is given although a process has it",
         RECONCILE,
-        "            task in group.active_processes\n            or process_id in group.standby",
-        "            process_id in group.standby",
+        "        return task in self.group.active_processes or self._others_stand_by(task)",
+        "        return self._others_stand_by(task)",
     ),
     _streaming(
         "nobody waits until a member has given up its tasks",
@@ -59,8 +59,8 @@ STREAMING_MUTATIONS = [
     _streaming(
         "a process may have a task as a standby and active",
         RECONCILE,
-        "            group.active_processes.get(task) == process_id\n            or process_id in",
-        "            process_id in",
+        "        return is_run or process_id in group.standby_processes",
+        "        return process_id in group.standby_processes",
     ),
     _streaming(
         "a standby is given to the process that has the task",
@@ -91,8 +91,8 @@ STREAMING_MUTATIONS = [
     _streaming(
         "a streams member hears of tasks only when it joins",
         HEARTBEAT,
-        "        if joins or member.assigned != updated.assigned:\n",
-        "        if joins:\n",
+        "        if joins or has_other_tasks:\n            response.active_tasks",
+        "        if joins:\n            response.active_tasks",
     ),
     _streaming(
         "internal topics are not created",
@@ -103,13 +103,13 @@ STREAMING_MUTATIONS = [
     _streaming(
         "a transaction may commit for a streams member of any epoch",
         EPOCHS,
-        "        error = self._check_epoch(member, generation_id, message.topics, decision)\n",
-        "        error = 0\n",
+        "        return self._check_epoch(member, generation_id, message.topics, decision)\n\n    def _check_epoch",
+        "        return error_codes.NONE\n\n    def _check_epoch",
     ),
     _streaming(
         "a transaction may commit for a streams member that is gone",
         EPOCHS,
-        "            return error_codes.UNKNOWN_MEMBER_ID\n        error = self._check_epoch",
-        "            return error_codes.NONE\n        error = self._check_epoch",
+        "            return error_codes.UNKNOWN_MEMBER_ID\n        return self._check_epoch",
+        "            return error_codes.NONE\n        return self._check_epoch",
     ),
 ]

@@ -9,13 +9,14 @@ deleted topic (UpdateMetadata has removed the topic before).
 from . import kind
 from .mutation import Mutation
 
-ZOOKEEPER = "kpybroker/hosts/zookeeper/"
-CONTROLLER = ZOOKEEPER + "controller/"
-CLIENT = ZOOKEEPER + "client/client.py"
-SESSION = ZOOKEEPER + "client/session.py"
-SESSIONS = ZOOKEEPER + "broker/sessions.py"
-REGISTRATION = ZOOKEEPER + "broker/registration.py"
-REQUESTS = ZOOKEEPER + "broker/controller_requests.py"
+MACHINES = "kpybroker/machines/zookeeper/"
+HOSTS = "kpybroker/hosts/zookeeper/"
+CONTROLLER = MACHINES + "controller/"
+CLIENT = HOSTS + "client/client.py"
+SESSION = MACHINES + "client/session.py"
+SESSIONS = HOSTS + "broker/sessions.py"
+REGISTRATION = HOSTS + "broker/registration.py"
+REQUESTS = MACHINES + "broker/controller_requests.py"
 BROKERS = CONTROLLER + "brokers.py"
 DELETION = CONTROLLER + "deletion.py"
 ELECTION = CONTROLLER + "election.py"
@@ -24,7 +25,7 @@ LEADERSHIP = CONTROLLER + "leadership.py"
 REPLICAS = CONTROLLER + "replica_states.py"
 ALTER = CONTROLLER + "alter_partition.py"
 TOPICS = CONTROLLER + "topics.py"
-SENDERS = ZOOKEEPER + "controlling/senders.py"
+SENDERS = HOSTS + "controller/senders.py"
 
 
 def _zookeeper(name: str, path: str, old: str, new: str) -> Mutation:
@@ -165,7 +166,7 @@ ZOOKEEPER_MUTATIONS = [
     ),
     _zookeeper(
         "notices of configs are watched once",
-        ZOOKEEPER + "broker/notices.py",
+        HOSTS + "broker/notices.py",
         "GetChildren(self.parent, is_watched=True)",
         "GetChildren(self.parent, is_watched=self._last < 0)",
     ),

@@ -99,7 +99,9 @@ class Writer:
                 )
             )
         client: Any = self.client
-        self.writes = TopicWrites(client, Acls(is_secure=False), self.image, self._new_state, self.waiting)
+        self.writes = TopicWrites(
+            client, Acls(is_secure=False), self.image, self._new_state, self.waiting, self.scheduler.monotonic_ms
+        )
 
     def _apply(self, *records: Any) -> None:
         for record in records:
