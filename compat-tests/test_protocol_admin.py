@@ -126,12 +126,12 @@ def update(*levels: tuple[str, int, int], validate_only: bool = True) -> UpdateF
 
 
 REFUSED_UPDATES = {
-    ("metadata.version", 31, UPGRADE): "Local controller 1 only supports versions 7-30",
-    ("metadata.version", 6, SAFE_DOWNGRADE): "Local controller 1 only supports versions 7-30",
-    ("metadata.version", 0, SAFE_DOWNGRADE): "Local controller 1 only supports versions 7-30",
+    ("metadata.version", 34, UPGRADE): "Local controller 1 only supports versions 7-33",
+    ("metadata.version", 6, SAFE_DOWNGRADE): "Local controller 1 only supports versions 7-33",
+    ("metadata.version", 0, SAFE_DOWNGRADE): "Local controller 1 only supports versions 7-33",
     ("metadata.version", -1, SAFE_DOWNGRADE): "A feature version cannot be less than 0.",
-    ("metadata.version", 30, 0): "The controller does not support the given upgrade type.",
-    ("metadata.version", 30, 9): "The controller does not support the given upgrade type.",
+    ("metadata.version", 33, 0): "The controller does not support the given upgrade type.",
+    ("metadata.version", 33, 9): "The controller does not support the given upgrade type.",
     ("metadata.version", 29, UPGRADE): (
         "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
         "downgrade."
@@ -149,7 +149,7 @@ REFUSED_UPDATES = {
 @pytest.mark.parametrize("wanted", REFUSED_UPDATES, ids=str)
 def test_what_a_feature_cannot_be_is_refused(raw: RawClient, wanted: tuple[str, int, int], version: int) -> None:
     name, level, _ = wanted
-    for levels in ((wanted,), (("metadata.version", 30, UPGRADE), wanted)):
+    for levels in ((wanted,), (("metadata.version", 33, UPGRADE), wanted)):
         if levels[0] != wanted and name == "metadata.version":
             continue
         response = raw.call(update(*levels), version)
@@ -169,13 +169,13 @@ def test_metadata_are_not_lost_by_a_downgrade(raw: RawClient, version: int) -> N
         (7, UNSAFE_DOWNGRADE, "Unsafe metadata downgrade is not supported in this version."),
     ):
         response = raw.call(update(("metadata.version", level, kind)), version)
-        refusal = f"{FAILED}Unsupported metadata.version downgrade from 30 to {level}. {why}"
+        refusal = f"{FAILED}Unsupported metadata.version downgrade from 33 to {level}. {why}"
         assert (response.error_code, response.error_message) == (error_codes.INVALID_UPDATE_VERSION, refusal)
 
 
 @pytest.mark.parametrize("version", range(3))
 def test_a_feature_can_be_what_it_is(raw: RawClient, version: int) -> None:
-    request = update(("metadata.version", 30, UPGRADE), ("kraft.version", 1, UPGRADE), validate_only=False)
+    request = update(("metadata.version", 33, UPGRADE), ("kraft.version", 1, UPGRADE), validate_only=False)
     if version == 0:
         for key in request.feature_updates:
             key.allow_downgrade = True  # is not looked at

@@ -148,7 +148,7 @@ def test_features_are_those_of_the_broker(controller: RawClient, broker: RawClie
     }
     finalized = {each.name: each.max_version_level for each in one.finalized_features}
     assert finalized == {each.name: each.max_version_level for each in other.finalized_features}
-    assert (finalized["metadata.version"], finalized["kraft.version"]) == (30, 1)
+    assert (finalized["metadata.version"], finalized["kraft.version"]) == (33, 1)
 
 
 def test_configs_are_described_as_by_the_broker(controller: RawClient, broker: RawClient, topic: str) -> None:

@@ -41,6 +41,7 @@ DEFAULTS = {
     "compression.type": "producer",
     "compression.zstd.level": "3",
     "delete.retention.ms": "86400000",
+    "errors.deadletterqueue.group.enable": "false",
     "file.delete.delay.ms": "60000",
     "flush.messages": "9223372036854775807",
     "flush.ms": "9223372036854775807",
@@ -50,6 +51,7 @@ DEFAULTS = {
     "local.retention.bytes": "-2",
     "local.retention.ms": "-2",
     "max.compaction.lag.ms": "9223372036854775807",
+    "max.decompressed.message.bytes": "2147483639",
     "max.message.bytes": "1048588",
     "message.timestamp.after.max.ms": "3600000",
     "message.timestamp.before.max.ms": "9223372036854775807",
@@ -58,6 +60,8 @@ DEFAULTS = {
     "min.compaction.lag.ms": "0",
     "min.insync.replicas": "1",
     "preallocate": "false",
+    "remote.copy.lag.bytes": "-1",
+    "remote.copy.lag.ms": "0",
     "remote.log.copy.disable": "false",
     "remote.log.delete.on.disable": "false",
     "remote.storage.enable": "false",
@@ -252,21 +256,12 @@ def test_a_request_for_too_many_partitions_fails_as_a_whole(raw: RawClient) -> N
     assert {name: (result.error_code, result.error_message) for name, result in results.items()} == expected
 
 
-@pytest.mark.parametrize(
-    ("partitions", "expected"),
-    [
-        (1, (error_codes.NONE, None)),
-        (50_000, (error_codes.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")),
-    ],
-)
-def test_a_sum_of_partitions_overflows_and_each_topic_is_judged_alone(
-    raw: RawClient, partitions: int, expected: tuple[int, str | None]
-) -> None:
-    """A count that is too large for 32 bits passes the check of the sum; a batch bounds what is made."""
+@pytest.mark.parametrize("partitions", [1, 50_000])
+def test_partitions_that_cannot_be_placed_count_and_no_sum_overflows(raw: RawClient, partitions: int) -> None:
     wanted = [topic_named("huge", 2**31 - 1, 32767), topic_named("other", partitions)]
     results = created(raw, *wanted, validate_only=True)
-    assert (results["other"].error_code, results["other"].error_message) == expected
-    assert results["huge"].error_code == (expected[0] or error_codes.INVALID_REPLICATION_FACTOR)
+    expected = dict.fromkeys(("huge", "other"), TOO_MANY_PARTITIONS)
+    assert {name: (result.error_code, result.error_message) for name, result in results.items()} == expected
 
 
 Assignment = Sequence[tuple[int, Sequence[int]]]
@@ -556,7 +551,8 @@ def test_assignments_of_new_partitions_are_checked(raw: RawClient, unused_topic:
 def test_too_many_new_partitions_are_refused_at_once(raw: RawClient, unused_topic: UnusedTopic, count: int) -> None:
     topic = unused_topic()
     create(raw, topic)
-    refused = {topic: (error_codes.UNKNOWN_SERVER_ERROR, None)}
+    message = "Excessively large number of additional partitions per request."
+    refused = {topic: (error_codes.POLICY_VIOLATION, message)}
     assert outcomes(raw.call(growth((topic, count), validate_only=True), 3)) == refused
     assert outcomes(raw.call(growth((topic, 10_001), validate_only=True), 3)) == {topic: (error_codes.NONE, None)}
 

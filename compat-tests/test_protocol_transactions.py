@@ -419,7 +419,9 @@ def test_offsets_of_who_may_not(raw: RawClient, producer: Transactional, topic: 
     assert producer.commit_offsets("", topic, 7, version=version) == error_codes.INVALID_GROUP_ID
     assert producer.add_offsets(group) == NONE
     if version >= 3:
-        code = producer.commit_offsets(group, topic, 7, version=version, generation_id=1, member_id="stranger")
+        code = producer.commit_offsets(
+            group, topic, 7, version=version, generation_id_or_member_epoch=1, member_id="stranger"
+        )
         assert code == error_codes.ILLEGAL_GENERATION
     older = Transactional(raw, producer.id, producer.producer_id, producer.epoch - 1)
     assert older.commit_offsets(group, topic, 7, version=version) == OLD_FENCED
