@@ -364,7 +364,7 @@ def test_what_the_broker_serves_can_be_asked(client: Any, in_zookeeper_mode: boo
     if in_zookeeper_mode:
         assert client.api_versions()
     else:  # kafka-python knows no API that is newer than itself
-        with pytest.raises(ValueError, match="9[34] is not a valid ApiKey"):
+        with pytest.raises(ValueError, match=r"9[34] is not a valid ApiKey"):
             client.api_versions()
     features = client.describe_features()
     assert ("metadata.version" in str(features)) is not in_zookeeper_mode
