@@ -53,9 +53,10 @@ def test_workers_share_connectors_and_take_over(tmp_path: Path, bootstrap_server
         "source": {"connector.class": f"{of_files}SourceConnector", "file": str(source), "topic": topic},
         "sink": {"connector.class": f"{of_files}SinkConnector", "file": str(sink), "topics": topic},
     }
+    classes = (compile_java(JAVA / "AppInfoParser.java"),)
     with ExitStack() as both:
-        stays = both.enter_context(worker(tmp_path, bootstrap_servers, cluster))
-        with worker(tmp_path, bootstrap_servers, cluster) as leaves:
+        stays = both.enter_context(worker(tmp_path, bootstrap_servers, cluster, classes))
+        with worker(tmp_path, bootstrap_servers, cluster, classes) as leaves:
             for each in (stays, leaves):
                 eventually(partial(answers, each), "a worker that answers", 120)
             for name, config in connectors.items():

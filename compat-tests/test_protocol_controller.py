@@ -232,8 +232,8 @@ def test_kafkas_tools_talk_to_a_controller(java_tools: JavaTools, node: tuple[Br
     assert "controller" in printed("kafka-cluster", "list-endpoints")
     assert f"CONTROLLER://{HOST}:{node[1]}" in printed("kafka-metadata-quorum", "describe", "--status")
     assert "FinalizedVersionLevel: 4.4-IV2" in printed("kafka-features", "describe")
-    upgraded = printed("kafka-features", "upgrade", "--feature", "metadata.version=30")
-    assert upgraded == "metadata.version was upgraded to 30.\n"
+    upgraded = printed("kafka-features", "upgrade", "--feature", "metadata.version=33")
+    assert upgraded == "metadata.version was upgraded to 33.\n"
     broker = ("--entity-type", "brokers", "--entity-name", "1")
     changed = printed("kafka-configs", "--alter", *broker, "--add-config", "log.cleaner.backoff.ms=20000")
     assert changed == "Completed updating config for broker 1.\n"

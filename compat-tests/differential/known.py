@@ -99,14 +99,6 @@ def _beyond_a_full_answer(request: Any, difference: Difference, kafka: Any) -> b
     return bool(request.session_epoch > 0 and request.max_bytes <= 100)
 
 
-def _out_of_memory(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
-    huge = [topic for topic in request.topics if topic.num_partitions > 10**6]
-    failed = isinstance(kafka, dict) and any(
-        topic["error_code"] == error_codes.UNKNOWN_SERVER_ERROR for topic in kafka["topics"]
-    )
-    return len(huge) > 1 and failed
-
-
 def _topic_id_of_zeros(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
     failed = isinstance(kafka, dict) and kafka.get("error_code") == error_codes.UNKNOWN_SERVER_ERROR
     named = any(topic.topic_id == ZERO_UUID for topic in request.topics)
@@ -158,13 +150,6 @@ KNOWN = (
         "JoinGroup that offers one protocol twice",
         _keys(api.JOIN_GROUP),
         _one_protocol_twice,
-        ends=True,
-    ),
-    Known(
-        "partitions that take all memory",
-        "CreateTopics of topics with 2³¹-1 partitions each",
-        _keys(api.CREATE_TOPICS),
-        _out_of_memory,
         ends=True,
     ),
     Known(
