@@ -19,7 +19,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "restart-topics-10000": TWO_FILES,
     "partitions-10000": TWO_FILES,
     "spark": "the Admin of Java in Spark fails at the null that it answers for eligible leader replicas",
-    "tail-beside-cold": "its segments lie in files of other names, which the kernel is not told to forget",
+    "tail-beside-cold": "its segments lie in files of other names, which stay in the page cache",
     "tail-beside-compaction": "it does not write down how far a log is compacted",
 }
 """Beginnings of the keys of rows that it cannot serve, and why."""

@@ -56,7 +56,7 @@ start here: a listener with TLS without the variables of secrets, if the configs
 
 ## Tools
 
-They are in `/opt/kafka/bin` and on the path, with and without `.sh`. Options, output and exit codes are those of Kafka 4.3;
+They are in `/opt/kafka/bin` and on the path, with and without `.sh`. Options, output and exit codes are those of Kafka 4.4;
 words of errors are their own. Like Kafka's, the tools wait up to a minute for a cluster that is not there yet
 (`default.api.timeout.ms` of `--command-config`). `--bootstrap-server`, `--command-config`, `--help` and
 `--version` are options of all that talk to a cluster, and `--broker-list` means `--bootstrap-server`. An option that is not

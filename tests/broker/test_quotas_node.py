@@ -288,7 +288,7 @@ def test_refusals_are_kafkas(admin: RawClient) -> None:
         (42, "Proposed value for producer_byte_rate is too large for a LONG."),
         (0, None),
         (0, None),
-        (42, "Quota producer_byte_rate must be greater than 0"),
+        (42, "Quota producer_byte_rate must be a finite number"),
     ]
 
 

@@ -62,6 +62,11 @@ NOT_OF_COMPILED_CODE = (
     "tests/transactions/simulation/test_simulation_finds_defects.py",
     "tests/fetch/test_session_entries.py",
     "tests/server/test_giving_way.py",
+    "tests/groups/consumer/test_consumer_histories_against_kafka.py",
+    "tests/groups/share/test_share_histories_against_kafka.py",
+    "tests/groups/streams/test_streams_histories_against_kafka.py",
+    "tests/groups/test_against_kafka.py",
+    "tests/groups/test_versions_of_requests.py",
 )
 """These tests plant defects, or put objects of their own in the place of compiled ones, which compiled code refuses."""
 PROTOCOL_SUITES = (

@@ -286,7 +286,7 @@ class BeatingMember(Member):
             if place is None or epoch >= self._generation or not self._owners.has_another(each, self._life):
                 continue
             if self.client.rng.random() < OLD_SHARE:
-                answer = await self._ask(self._commit_request(name, identity, {place: 0}, epoch))
+                answer = await self._ask(await self._commit_request(name, identity, {place: 0}, epoch))
                 if answer.topics[0].partitions[0].error_code == error_codes.NONE:
                     what = f"for {each}, which another member has, at its old epoch {epoch}"
                     self.client.world.violated(f"{self._id} commits {what}")
@@ -298,7 +298,8 @@ class BeatingMember(Member):
             try:
                 identity = await self._producer._new_identity(name)
                 if identity is not None:
-                    request = self._commit_request(name, identity, {self.group.places[0]: 0}, self._generation)
+                    places = {self.group.places[0]: 0}
+                    request = await self._commit_request(name, identity, places, self._generation)
                     request.member_id = self._life.member_id
                     answer = await self._ask(request)
                     break

@@ -335,9 +335,9 @@ class Member:
 
     async def _commit_in_transaction(self, name: str, identity: Identity, moved: dict[Place, int]) -> None:
         """Raises NoAnswer or Refused once it is given up."""
-        request = self._commit_request(name, identity, moved, self._generation)
         for attempt in range(5):
             try:
+                request = await self._commit_request(name, identity, moved, self._generation)
                 if self.client.adds_partitions:
                     await self._add_group(name, identity)
                 answer = await self._ask(request)
@@ -351,12 +351,14 @@ class Member:
                     raise
             await self.client.pause(100)
 
-    def _commit_request(
+    async def _commit_request(
         self, name: str, identity: Identity, moved: dict[Place, int], generation: int
     ) -> TxnOffsetCommitRequest:
-        """A request that commits positions in a transaction, as a member of a generation."""
+        """A request that commits positions in a transaction, as a member of a generation. It names topics by their
+        ids. Raises NoAnswer or Refused if they are not known."""
         by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for (topic, index), offset in sorted(moved.items()):
+            await self.client.leader(topic, index)
             one = TxnOffsetCommitRequestPartition(
                 partition_index=index,
                 committed_offset=offset,

@@ -40,10 +40,10 @@ LEAST_READERS = 50
 AT_RARE_MOMENTS = {
     "add.partitions.to.txn.retry.backoff.max.ms": "kpybroker.requests.serving.transaction_verification:Verifying",
     "add.partitions.to.txn.retry.backoff.ms": "kpybroker.requests.serving.transaction_verification:Verifying",
-    "controlled.shutdown.max.retries": "kpybroker.zookeeper_node:ZooKeeperNode",
-    "controlled.shutdown.retry.backoff.ms": "kpybroker.zookeeper_node:ZooKeeperNode",
-    "kpybroker.log.dirs.group.readable": "kpybroker.node:_run",
-    "kpybroker.log.format": "kpybroker.node:_run",
+    "controlled.shutdown.max.retries": "kpybroker.node.assembly.zookeeper_source:ZooKeeperSource",
+    "controlled.shutdown.retry.backoff.ms": "kpybroker.node.assembly.zookeeper_source:ZooKeeperSource",
+    "kpybroker.log.dirs.group.readable": "kpybroker.node.node:_run",
+    "kpybroker.log.format": "kpybroker.node.node:_run",
     "replica.selector.class": "kpybroker.requests.serving.preferred_replica:chooser_of",
     "sasl.kerberos.principal.to.local.rules": "kpybroker.node.assembly.logins:gssapi",
     "ssl.allow.dn.changes": "kpybroker.config.listener_tls:check_entries",
@@ -178,6 +178,8 @@ def _keys_and_tokens() -> dict[str, str]:
     keys, tokens = "http://127.0.0.1:1/keys", "http://127.0.0.1:1/tokens"
     return {
         "sasl.oauthbearer.jwks.endpoint.url": keys,
+        "sasl.oauthbearer.allow.unverified.audience": "true",
+        "sasl.oauthbearer.allow.unverified.issuer": "true",
         token_login.TOKEN_URL: tokens,
         "sasl.login.retry.backoff.max.ms": "200",
         "kpybroker.oauthbearer.allowed.urls": f"{keys},{tokens}",

@@ -12,7 +12,7 @@ from kpybroker.client.client import Client
 from kpybroker.client.client_configs import Value
 from kpybroker.machines.errors import KafkaError
 
-KAFKA_RELEASE: Final = "4.3.1"
+KAFKA_RELEASE: Final = "4.4.0"
 """The release whose tools these stand in for."""
 API_TIMEOUT: Final = "default.api.timeout.ms"
 API_TIMEOUT_MS: Final = 60_000
