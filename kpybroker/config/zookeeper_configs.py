@@ -90,6 +90,7 @@ NO_EFFECT_IN_ZOOKEEPER_MODE: Final = {
     "metadata.log.": _NO_LOG,
     "metadata.max.": _NO_LOG,
     "sasl.mechanism.controller.protocol": _NO_QUORUM,
+    "sasl.oauthbearer.allow.unverified.": "neither audience nor issuer is demanded, as with Kafka 3.9",
     "share.coordinator.": _CLASSIC,
     "telemetry.max.bytes": _NO_TELEMETRY,
 }

@@ -70,6 +70,7 @@ QUICK = {
 PAGES = ("/metrics", "/", "/live", "/api/cluster", "/topics")
 GROUP_SETTINGS = {"consumer.session.timeout.ms": "50000", "share.session.timeout.ms": "50000"}
 GROUP_SETTINGS |= {"streams.session.timeout.ms": "50000", "share.record.lock.duration.ms": "40000"}
+GROUP_SETTINGS |= {"share.delivery.count.limit": "6", "share.partition.max.record.locks": "1000"}
 GROUP_SETTINGS |= {f"{kind}.assignment.interval.ms": "1" for kind in ("consumer", "share", "streams")}
 
 

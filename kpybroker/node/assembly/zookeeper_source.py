@@ -190,7 +190,8 @@ class ZooKeeperSource:
             built.migrating.lifecycle.stop(lambda: None if released.done() else released.set_result(None))
             await released
             return
-        most, backoff_ms = (self._config[f"controlled.shutdown.{name}"] for name in ("max.retries", "retry.backoff.ms"))
+        most = self._config["controlled.shutdown.max.retries"]
+        backoff_ms = self._config["controlled.shutdown.retry.backoff.ms"]
         await joined.registration.let_leaderships_go(partial(self._ask, built.way), most, backoff_ms)
 
     async def _ask(self, way: ZooKeeperController, request: Any) -> Any:
