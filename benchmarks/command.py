@@ -22,11 +22,12 @@ from benchmarks.raw import load
 from benchmarks.rows import QUICK_ROWS, SUITES, Effort, Row
 from benchmarks.rows.restarting import fitting_gb
 from benchmarks.rows.row import BRIEF, FULL, QUICK
-from benchmarks.sides import PROGRAMS, Kpybroker, Side, SideError, version
+from benchmarks.sides import PROGRAMS, Kpybroker, KpybrokerBefore, Side, SideError, version
 from oracle import BrokerProcessError
 
 DIRECTORY = click.Path(path_type=Path, file_okay=False)
 COMMAND = click.Path(path_type=Path, dir_okay=False, exists=True)
+CHOSEN = sorted({*PROGRAMS} - {KpybrokerBefore.program})
 QUICK_MINUTES = 5
 OUTPUT = CHECKOUT / "build" / "bench"
 
@@ -76,8 +77,8 @@ class Run(NamedTuple):
     help="Shorter rounds, and fewer where they would take longer than this; 5 if --quick.",
 )
 @click.option("--warm", "warm_s", type=click.FloatRange(0), help="Seconds to warm a JVM before the first row.")
-@click.option("--a", "a_program", type=click.Choice(list(PROGRAMS)), default="apache-kafka", show_default=True)
-@click.option("--b", "b_program", type=click.Choice(list(PROGRAMS)), default="kpybroker", show_default=True)
+@click.option("--a", "a_program", type=click.Choice(CHOSEN), default="apache-kafka", show_default=True)
+@click.option("--b", "b_program", type=click.Choice(CHOSEN), default="kpybroker", show_default=True)
 @click.option(
     "--sides",
     "further",
@@ -86,6 +87,7 @@ class Run(NamedTuple):
     help="These play in the same rounds what they can: the bare ceiling, other brokers.",
 )
 @click.option("--kpybroker", type=COMMAND, help="The kpybroker command of another environment than this one.")
+@click.option("--before", type=COMMAND, help="A is an older kpybroker: the command of the environment that has it.")
 @click.option(
     "--restart-gb",
     type=click.FloatRange(0.001),
@@ -108,6 +110,7 @@ def main(
     b_program: str,
     further: tuple[str, ...],
     kpybroker: Path | None,
+    before: Path | None,
     restart_gb: float | None,
     compacted_gb: float | None,
     output: Path | None,
@@ -135,6 +138,9 @@ def main(
         return
     if kpybroker is not None:
         Kpybroker.path = kpybroker.absolute()
+    if before is not None:
+        KpybrokerBefore.path = before.absolute()
+        a_program = KpybrokerBefore.program
     names = (a_program, b_program)
     seconds = 60 * (minutes or (QUICK_MINUTES if quick and not rounds else math.inf))
     place = output or OUTPUT / ("quick" if quick else "full")

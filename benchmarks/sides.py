@@ -59,6 +59,12 @@ class Kpybroker(BrokerProcess):
         return [*started, "--http", f"{HOST}:{self.http_port}"]
 
 
+class KpybrokerBefore(Kpybroker):
+    """An older kpybroker, of the environment that ``--before`` names."""
+
+    program = "kpybroker-before"
+
+
 def apache_kafka(directory: Path) -> BrokerProcess:
     """With the heap, collector and thread counts its distribution ships."""
     return ApacheKafka(directory=directory, jvm=SERVER_JVM, tuning=SERVER_PROPERTIES)
@@ -68,17 +74,22 @@ class SideError(RuntimeError):
     """A broker did not do what a round needs."""
 
 
-PROGRAMS: Final[dict[str, Callable[[Path], BrokerProcess]]] = {"apache-kafka": apache_kafka, "kpybroker": Kpybroker}
+PROGRAMS: Final[dict[str, Callable[[Path], BrokerProcess]]] = {
+    "apache-kafka": apache_kafka,
+    "kpybroker": Kpybroker,
+    "kpybroker-before": KpybrokerBefore,
+}
 
 
 def version(program: str) -> str:
     """The program that a key of PROGRAMS stands for now, in words. Raises SideError."""
     if program == "apache-kafka":
         return f"Apache Kafka {KAFKA_VERSION}"
+    path = KpybrokerBefore.path if program == KpybrokerBefore.program else Kpybroker.path
     try:
-        asked = subprocess.run([Kpybroker.path, "--version"], capture_output=True, text=True, check=True)
+        asked = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise SideError(f"{Kpybroker.path} does not say its version: {error}") from None
+        raise SideError(f"{path} does not say its version: {error}") from None
     return asked.stdout.strip()
 
 
