@@ -9,9 +9,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 SLOW := slow or java or spark
+SLOWEST := --durations=20 --durations-min=5
 # A busy machine may make one test late; what fails twice is a failure, and each rerun is named before the last summary.
-TESTS := $(PYTEST) tests --reruns 1
-COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 2
+TESTS := $(PYTEST) tests --reruns 1 $(SLOWEST)
+COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 2 $(SLOWEST)
 PARTS := test-slow compat-java compat-rest compat-spark
 LOGS := $(PARTS:%=build/%.log)
 # The tests of `make check`, below tests/.
