@@ -2,7 +2,7 @@
 
 pytest-timeout ends a test that hangs. It cannot end a fixture, a library in C that does not return to Python, or a
 thread that is still there when all tests are over: the process prints its stacks and the test in which the thread
-began, and ends with an error.
+began, and ends with the status of its tests.
 
 Generated inputs differ from run to run, except with ``HYPOTHESIS_PROFILE=repeatable``.
 """
@@ -29,7 +29,7 @@ FIXTURES_S = 600
 """How long the fixtures of one test may take, over its own limit."""
 ENDING_S = 120
 RERUNS = "KPYBROKER_RERUNS"
-"""The environment variable with the file that gets the names of tests that were run again."""
+"""The environment variable with the file that gets the names of tests that failed or were run again."""
 exit_status = pytest.StashKey[int]()
 began_in = pytest.StashKey[dict[threading.Thread, str]]()
 """The test behind which each thread was first seen that holds this process."""
@@ -170,9 +170,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     lines = [f"RERUN {report.nodeid}: {why(report)}" for report in terminalreporter.stats.get("rerun", [])]
     for line in lines:
         terminalreporter.write_line(line)
+    failed = [*terminalreporter.stats.get("failed", []), *terminalreporter.stats.get("error", [])]
+    remember_for_the_summary([*lines, *(f"FAILED {report.nodeid}: {why(report)}" for report in failed)])
+
+
+def remember_for_the_summary(lines: list[str]) -> None:
+    """Add lines to what `make test` prints last, about every process of the run."""
     path = os.environ.get(RERUNS)
     if path and lines:
-        with Path(path).open("a") as file:  # that of every process of a run
+        with Path(path).open("a") as file:
             file.write("".join(f"{line}\n" for line in lines))
 
 
@@ -197,7 +203,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if alive := [each for each in left if each.is_alive()]:
         known = config.stash[began_in]
         names = ", ".join(f"{each.name} (since {known.get(each, 'the end')})" for each in alive)
-        print(f"Threads are left, which would hold this process: {names}", file=sys.stderr, flush=True)
         faulthandler.dump_traceback(file=config.stash[terminal])
+        line = f"LEFT threads, which would hold this process: {names}"
+        print(line, file=sys.stderr, flush=True)
+        remember_for_the_summary([line])
         sys.stdout.flush()
-        os._exit(config.stash.get(exit_status, pytest.ExitCode.INTERNAL_ERROR) or pytest.ExitCode.TESTS_FAILED)
+        os._exit(config.stash.get(exit_status, pytest.ExitCode.INTERNAL_ERROR))

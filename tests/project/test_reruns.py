@@ -42,6 +42,21 @@ def test_a_test_that_is_run_again_is_named_before_the_summary_and_in_the_file_of
     assert reruns.read_text().splitlines() == ["RERUN of another process", named]
 
 
+def test_a_test_that_fails_is_named_in_the_file_of_the_whole_run(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text("def test_wrong():\n    raise ValueError('no')\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 60\n")
+    reruns = tmp_path / "reruns.txt"
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "test_some.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'compat-tests'}", "KPYBROKER_RERUNS": str(reruns)},
+        capture_output=True,
+        check=False,
+    )
+    assert run.returncode == pytest.ExitCode.TESTS_FAILED
+    assert reruns.read_text().splitlines() == ["FAILED test_some.py::test_wrong: ValueError: no"]
+
+
 LEAVING = """
 import threading
 import conftest
@@ -59,17 +74,20 @@ def test_after_it():
 """
 
 
-def test_a_run_that_leaves_a_thread_fails_and_names_the_test_that_began_it(tmp_path: Path) -> None:
+def test_a_run_that_leaves_a_thread_ends_and_names_the_test_that_began_it(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(LEAVING)
     (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 60\n")
+    reruns = tmp_path / "reruns.txt"
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "test_some.py"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'compat-tests'}"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'compat-tests'}", "KPYBROKER_RERUNS": str(reruns)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert "3 passed" in run.stdout
-    assert run.returncode == pytest.ExitCode.TESTS_FAILED
-    assert "Threads are left, which would hold this process: a-pool_0 (since test_some.py::test_leaving)" in run.stderr
+    assert run.returncode == pytest.ExitCode.OK
+    line = "LEFT threads, which would hold this process: a-pool_0 (since test_some.py::test_leaving)"
+    assert line in run.stderr
+    assert reruns.read_text().splitlines() == [line]
