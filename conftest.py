@@ -7,6 +7,7 @@ began, and ends with the status of its tests.
 Generated inputs differ from run to run, except with ``HYPOTHESIS_PROFILE=repeatable``.
 """
 
+import concurrent.futures.thread
 import faulthandler
 import gc
 import importlib.util
@@ -197,6 +198,10 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     gc.freeze()
     faulthandler.dump_traceback_later(ENDING_S, exit=True, file=config.stash[terminal])
+    # Pools of threads end their idle threads when the interpreter ends, which libraries rely on for theirs.
+    pools = threading.Thread(target=concurrent.futures.thread._python_exit, daemon=True)
+    pools.start()
+    pools.join(ENDING_S / 4)
     left = holding()
     for each in left:
         each.join(ENDING_S / 4 / len(left))
