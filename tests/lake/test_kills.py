@@ -95,11 +95,12 @@ def test_table_equals_topic_through_kills(request: pytest.FixtureRequest, tmp_pa
         broker.create_topic(TOPIC, 2)
         place = [repr(target), *options_of(target)]
         server = ["-b", broker.bootstrap_servers]
-        words = ["lake", "run", TOPIC, *place, "--mode", mode, "--values", "json", "--commit-rows", "90", *server]
+        form_words = ["--mode", mode, "--values", "json"]
+        words = ["lake", "run", TOPIC, *place, *form_words, "--commit-rows", "90", *server]
         for _ in range(kills):
             produced(broker, rng, log)
             reported += killed(words, rng)
-        for command in (["run", TOPIC, *place, "--once", "-q"], ["check", TOPIC, *place]):
+        for command in (["run", TOPIC, *place, *form_words, "--once", "-q"], ["check", TOPIC, *place]):
             done = CliRunner().invoke(main, ["lake", *command, *server])
             assert done.exit_code == 0, (seed, done.output)
         print(done.output)
