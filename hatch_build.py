@@ -224,6 +224,7 @@ MODULES = (
     "kpystorage.directory",
     "kpystorage.entry_file",
     "kpystorage.gathering",
+    "kpystorage.home",
     "kpystorage.leader_epochs",
     "kpystorage.log",
     "kpystorage.log_offset",
