@@ -76,7 +76,7 @@ class Parked:
     ``forget`` is called once at the end, also if the connection closes: nothing is to wake the request any more.
     """
 
-    __slots__ = ("_expire", "_forget", "_is_due", "_is_over", "_look", "_scheduler", "_timer", "pending")
+    __slots__ = ("_expire", "_forget", "_is_due", "_look", "_scheduler", "_timer", "pending")
 
     def __init__(
         self,
@@ -91,7 +91,6 @@ class Parked:
         self._expire = expire
         self._forget = forget
         self._is_due = False
-        self._is_over = False
         self.pending = Pending()
         """The answer."""
         self.pending.when_cancelled(self._end)
@@ -106,10 +105,9 @@ class Parked:
     def look_again(self) -> None:
         """Answer if there is enough by now."""
         self._is_due = False
-        if not self._is_over:
-            answer = self._look()
-            if answer is not None:
-                self._answer(answer)
+        answer = self._look()
+        if answer is not None:
+            self._answer(answer)
 
     def _time_is_over(self) -> None:
         self._answer(self._expire())
@@ -119,6 +117,11 @@ class Parked:
         self.pending.resolve(answer)
 
     def _end(self) -> None:
-        self._is_over = True
         self._timer.cancel()
-        self._forget()
+        forget = self._forget
+        self._look = self._expire = self._forget = _nothing  # they refer to the owner, which refers to this
+        forget()
+
+
+def _nothing() -> None:
+    """It is over."""
