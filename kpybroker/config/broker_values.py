@@ -227,7 +227,6 @@ class BrokerValues:
 
     def _read_limits(self) -> None:
         self.socket_request_max_bytes: int = self["socket.request.max.bytes"]
-        self.queued_max_requests: int = self["queued.max.requests"]
         self.queued_max_request_bytes: int = self["queued.max.request.bytes"]
         self.connections_max_idle_ms: int = self["connections.max.idle.ms"]
         self.max_connections: int = self["max.connections"]
@@ -240,8 +239,6 @@ class BrokerValues:
         self.offsets_commit_timeout_ms: int = self["offsets.commit.timeout.ms"]
         self.fetch_max_bytes: int = self["fetch.max.bytes"]
         self.max_fetch_sessions: int = self["max.incremental.fetch.session.cache.slots"]
-        self.max_request_partitions: int = self["max.request.partition.size.limit"]
-        self.auto_create_topics_enable: bool = self["auto.create.topics.enable"]
         self.delete_topic_enable: bool = self["delete.topic.enable"]
         self.num_partitions: int = self["num.partitions"]
         self.default_replication_factor: int = self["default.replication.factor"]

@@ -73,7 +73,6 @@ class TopicConfig:
         "segment_index_bytes",
         "segment_jitter_ms",
         "segment_ms",
-        "unclean_leader_election_enable",
         "values",
     )
 
@@ -113,7 +112,6 @@ class TopicConfig:
         self.segment_index_bytes: int = values["segment.index.bytes"]
         self.segment_jitter_ms: int = values["segment.jitter.ms"]
         self.segment_ms: int = values["segment.ms"]
-        self.unclean_leader_election_enable: bool = values["unclean.leader.election.enable"]
 
     @property
     def max_segment_ms(self) -> int:
