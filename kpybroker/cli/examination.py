@@ -286,7 +286,7 @@ def storage(client: Client) -> Iterator[Finding]:
 def configuration(client: Client, found: list[Broker], away: Collection[int]) -> Iterator[Finding]:
     """Configs without effect, and replication factors that are impossible even with the brokers that are away."""
     from kpybroker.config.authorizer_configs import ALLOWS_WITHOUT_ACL, OF_OWN_ZOOKEEPER, SUPER_USERS
-    from kpybroker.config.defaults import with_standalone_defaults
+    from kpybroker.config.broker_values import with_standalone_defaults
     from kpybroker.config.honoured import HONOURED, NEVER
     from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
 

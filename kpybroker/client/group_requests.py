@@ -34,8 +34,6 @@ DEAD = "Dead"
 EMPTY = "Empty"
 WITH_NAMES = 9
 """The last versions of OffsetFetch and OffsetCommit that name topics; later ones have their ids."""
-WITH_TYPES = 4
-"""ListGroups answers groups of every type from version 4 on, without their types."""
 
 
 class Member(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kpybroker.machines.config_def import ConfigError
 
 if TYPE_CHECKING:
-    from kpybroker.config.broker import BrokerConfig
+    from kpybroker.config.broker_values import BrokerValues
     from kpybroker.machines.sasl.jaas import Entry
     from kpybroker.machines.sasl.krb5_login import Krb5Login
     from kpybroker.security.oauth.token_login import TokenLogin
@@ -65,7 +65,7 @@ class Dialled(NamedTuple):
         return self.protocol in ("SSL", "SASL_SSL")
 
 
-def brokers(config: "BrokerConfig") -> Dialled:
+def brokers(config: "BrokerValues") -> Dialled:
     """The way to brokers. Raises ConfigError."""
     listener, protocol = config.inter_broker_listener_name, config.inter_broker_protocol
     if not _has_login(protocol):
@@ -79,7 +79,7 @@ def brokers(config: "BrokerConfig") -> Dialled:
     return Dialled(listener, protocol, _credentials(config, listener, BROKERS_MECHANISM))
 
 
-def controllers(config: "BrokerConfig") -> Dialled:
+def controllers(config: "BrokerValues") -> Dialled:
     """The way to controllers. Raises ConfigError. A node that is its whole quorum dials none."""
     listener = config.controller_listener_name
     protocol = config.listener_protocols.get(listener, "PLAINTEXT")
@@ -88,14 +88,14 @@ def controllers(config: "BrokerConfig") -> Dialled:
     return Dialled(listener, protocol, _credentials(config, listener, CONTROLLERS_MECHANISM))
 
 
-def check(config: "BrokerConfig") -> None:
+def check(config: "BrokerValues") -> None:
     """Raise ConfigError if this node could log in nowhere."""
     if config.is_broker:
         brokers(config)
     controllers(config)
 
 
-def warnings(config: "BrokerConfig") -> list[str]:
+def warnings(config: "BrokerValues") -> list[str]:
     """Sentences about settings with which a quorum of several voters cannot begin, as on Apache Kafka."""
     if not config.is_controller or len(config.quorum_voters) == 1 or config.standalone:
         return []
@@ -122,13 +122,13 @@ def _has_login(protocol: str) -> bool:
 class Asked(NamedTuple):
     """A JAAS config that is read: the configuration, the listener, and for messages the key and the reason."""
 
-    config: "BrokerConfig"
+    config: "BrokerValues"
     listener: str
     key: str
     why: str
 
 
-def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> NodeCredentials:
+def _credentials(config: "BrokerValues", listener: str, mechanism_key: str) -> NodeCredentials:
     from kpybroker.config.logins import jaas_entry, jaas_key
 
     mechanism = config[mechanism_key]

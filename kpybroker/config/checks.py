@@ -15,7 +15,7 @@ from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.endpoints import EVERY_IPV4_INTERFACE, is_host
 
 if TYPE_CHECKING:
-    from kpybroker.config.broker import BrokerConfig
+    from kpybroker.config.broker_values import BrokerValues
 
 _MIB = 1024 * 1024
 _NO_QUORUM: Final = (
@@ -51,7 +51,7 @@ def has_duplicates(text: str) -> bool:
     return len(set(names)) < len(names)
 
 
-def check(config: "BrokerConfig") -> None:
+def check(config: "BrokerValues") -> None:
     """Raise ConfigError for the first configs that do not fit together."""
     if config.node_id != config["broker.id"] and not config.is_in_zookeeper_mode:
         raise ConfigError(
@@ -85,7 +85,7 @@ def _scala_set(numbers: Iterable[int]) -> str:
     return f"Set({', '.join(map(str, numbers))})"
 
 
-def _check_log(config: "BrokerConfig") -> None:
+def _check_log(config: "BrokerValues") -> None:
     _require(config.log_roll_ms >= 1, "log.roll.ms must be greater than or equal to 1")
     _require(config.log_roll_jitter_ms >= 0, "log.roll.jitter.ms must be greater than or equal to 0")
     _require(
@@ -111,7 +111,7 @@ def _check_log(config: "BrokerConfig") -> None:
     )
 
 
-def _check_replication(config: "BrokerConfig") -> None:
+def _check_replication(config: "BrokerValues") -> None:
     wait_max_ms = config["replica.fetch.wait.max.ms"]
     _require(
         wait_max_ms <= config["replica.socket.timeout.ms"],
@@ -125,7 +125,7 @@ def _check_replication(config: "BrokerConfig") -> None:
     )
 
 
-def _check_roles(config: "BrokerConfig") -> None:
+def _check_roles(config: "BrokerValues") -> None:
     """Check the roles as ``KafkaConfig`` does for each role. A node with both roles may also stand alone, with no
     quorum named."""
     if config.is_in_zookeeper_mode:
@@ -152,7 +152,7 @@ def _check_roles(config: "BrokerConfig") -> None:
         _check_broker_alone(config)
 
 
-def _check_broker_alone(config: "BrokerConfig") -> None:
+def _check_broker_alone(config: "BrokerValues") -> None:
     _require(
         config.node_id not in config.quorum_voters,
         f"If process.roles contains just the 'broker' role, the node id {config.node_id} must not be included in the "
@@ -177,7 +177,7 @@ def _check_broker_alone(config: "BrokerConfig") -> None:
     )
 
 
-def _check_controller(config: "BrokerConfig") -> None:
+def _check_controller(config: "BrokerValues") -> None:
     _require(
         not config.quorum_voters or config.node_id in config.quorum_voters,
         f"If process.roles contains the 'controller' role, the node id {config.node_id} must be included in the set of "
@@ -196,7 +196,7 @@ def _check_controller(config: "BrokerConfig") -> None:
     )
 
 
-def _check_early_listeners(config: "BrokerConfig") -> None:
+def _check_early_listeners(config: "BrokerValues") -> None:
     """Check that each of these listeners exists."""
     names = {*(listener.name for listener in config.listeners), *config.controller_listener_names}
     for name in config["early.start.listeners"] or ():
@@ -207,7 +207,7 @@ def _check_early_listeners(config: "BrokerConfig") -> None:
         )
 
 
-def _check_advertised(config: "BrokerConfig") -> None:
+def _check_advertised(config: "BrokerValues") -> None:
     if config.is_broker:
         advertised = [listener.name for listener in config.advertised_listeners]
         names = [listener.name for listener in config.listeners]
@@ -233,7 +233,7 @@ def _check_advertised(config: "BrokerConfig") -> None:
         )
 
 
-def _check_connections(config: "BrokerConfig") -> None:
+def _check_connections(config: "BrokerValues") -> None:
     _require(
         config.queued_max_request_bytes <= 0 or config.queued_max_request_bytes >= config.socket_request_max_bytes,
         "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
@@ -254,7 +254,7 @@ def _check_connections(config: "BrokerConfig") -> None:
     )
 
 
-def _check_groups(config: "BrokerConfig") -> None:
+def _check_groups(config: "BrokerValues") -> None:
     for kind, names in _BOUNDED.items():
         prefix = f"group.{kind}."
         for name in names:

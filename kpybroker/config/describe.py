@@ -9,8 +9,9 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from kpybroker.config import dynamic, group, topic
-from kpybroker.config.broker import KNOWN, BrokerConfig
+from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.broker_configs import BROKER_CONFIGS
+from kpybroker.config.broker_values import KNOWN
 from kpybroker.config.documentation import documentation_of
 from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, GROUP_SYNONYMS
 from kpybroker.config.synonyms import broker_synonyms

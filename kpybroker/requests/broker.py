@@ -6,7 +6,7 @@ It holds no queue and decides nothing itself; `kpybroker.node.assembly` builds i
 import logging
 import os
 import random
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.coordinators.marker_writer import MarkerWriter
@@ -287,7 +287,3 @@ class Broker:
         """The broker that clients are given as the controller: any broker forwards to it (KIP-590); -1 if none is
         alive."""
         return self._rng.choice(sorted(self.alive_brokers)) if self.alive_brokers else -1
-
-    def send_to_controller(self, request: Any, reply: Any) -> None:
-        """Send a request to the active controller."""
-        self.controller.send(request, reply)

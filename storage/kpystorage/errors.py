@@ -66,12 +66,6 @@ class CorruptLog(DiskFailure):
     """Flushed data of this log is damaged. The log stays offline rather than lose it; its directory works on."""
 
 
-class InconsistentTopicId(StorageError):
-    """The log on disk belongs to another topic of the same name."""
-
-    error_code = 103
-
-
 class UnexpectedAppendOffset(StorageError):
     """Batches to append start before the log end; ``first_offset`` says where (a follower may start over there)."""
 

@@ -28,7 +28,7 @@ from kpystorage.log_offset import LogOffset
 from kpystorage.log_slice import LogSlice
 from kpystorage.lookups import EXACT, OffsetForTimestamp, Search
 from kpystorage.producer_states import EndedTransaction, ProducerStates
-from kpystorage.recovery import LoadedLog, rebuild_producers
+from kpystorage.recovery import LoadedLog, LogLoader, Shutdown
 from kpystorage.retention import expendable
 from kpystorage.segment import Segment
 from kpystorage.set_aside import set_aside, set_aside_oldest
@@ -503,7 +503,9 @@ class Log:
             self.epochs.truncate_from_end(end_offset)
             self.log_start_offset = min(self.log_start_offset, end_offset)
             self.end = LogOffset(end_offset, segment.base_offset, segment.size)
-            self.producers = rebuild_producers(self, now_ms)
+            loader = LogLoader(self.directory.disk, self.path, self.config, now_ms, self.directory.report)
+            loader.take_over(self.segments, self.snapshots, self.epochs)
+            self.producers = loader.producers_at(self.local_log_start_offset, end_offset, Shutdown.UNCLEAN)
             self.take_snapshot()
         return True
 

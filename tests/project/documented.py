@@ -12,7 +12,7 @@ from test_documented_commands import FENCE, IN_FENCE, IN_TABLE, parse, words_of
 
 from kpybroker.client.client_configs import PROPERTIES
 from kpybroker.config.authorizer_configs import OF_OWN_ZOOKEEPER
-from kpybroker.config.broker import KNOWN
+from kpybroker.config.broker_values import KNOWN
 from kpybroker.config.synonyms import base_of_listener_config
 from kpybroker.machines.scan import options as of_scans
 from kpybroker.pipeline.sink import options as of_sinks

@@ -214,14 +214,13 @@ def test_every_shipped_module_is_used() -> None:
 
 
 def test_every_handler_module_is_served() -> None:
-    """Each module is the home of a served API, is used by one, or waits for its feature."""
+    """Each module is the home of a served API, or is used by one."""
     graph = grimp.build_graph("kpybroker", cache_dir=None)
     modules = {module.rpartition(".")[2] for module in graph.find_children("kpybroker.requests.handlers")}
     used = {name for name in modules if graph.find_modules_that_directly_import(f"kpybroker.requests.handlers.{name}")}
     homes = {handlers.home_of(name) for name in handlers.SERVED}
     assert homes <= modules
-    assert modules - homes - set(handlers.NOT_ADVERTISED) - set(handlers.OF_ZOOKEEPER_CONTROLLERS) <= used
-    assert not set(handlers.NOT_ADVERTISED) & set(handlers.SERVED)
+    assert modules - homes - set(handlers.OF_ZOOKEEPER_CONTROLLERS) <= used
 
 
 @pytest.mark.parametrize("name", handlers.SERVED)

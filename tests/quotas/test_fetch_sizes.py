@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import oracle
-from kpybroker.requests.serving.reading.throttled import charged_bytes
+from kpybroker.requests.serving.reading.answer import charged_bytes
 from kpywire.codec import encode
 from kpywire.messages.fetch import (
     AbortedTransaction,

@@ -13,8 +13,8 @@ from kpystorage.directory import LogDirectory
 from kpystorage.errors import CorruptLog, StorageError
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
-from kpystorage.losses import Loss
 from kpystorage.real_disk import RealDisk
+from kpystorage.recovery import Loss
 
 CONFIG = LogConfig(index_interval_bytes=200)
 END = 10

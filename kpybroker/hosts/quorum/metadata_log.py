@@ -15,8 +15,8 @@ from kpystorage.flush import Flush
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
-from kpystorage.losses import Loss
 from kpystorage.quorum_state import QuorumState
+from kpystorage.recovery import Loss
 from kpystorage.snapshot import SnapshotId, SnapshotWriter
 from kpywire.batch import BatchHeader, batch_headers, check_crc, parse_header
 from kpywire.errors import Malformed

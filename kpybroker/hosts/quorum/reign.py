@@ -57,9 +57,6 @@ class Timings(NamedTuple):
     token_sweep_interval_ms: int = 0
 
 
-DEFAULT_TIMINGS = Timings()
-
-
 class Call:
     """A request and the function that takes its response."""
 

@@ -252,7 +252,10 @@ class GroupCoordinator:
     def _new_decision(self, event: Any, now_ms: int) -> Decision:
         shard = self.shard
         settings, topics = self._settings(), self._topics()
-        return Decision(now_ms, event.timestamp_ms, settings, topics, self._rng, shard)
+        return Decision(
+            now_ms, event.timestamp_ms, settings, topics, self._rng,
+            shard.timers, shard.stories, shard.rebalances, shard.loaded_ms,
+        )  # fmt: skip
 
     def _begin(self, decision: Decision) -> None:
         self.shard.loaded_ms = decision.now_ms

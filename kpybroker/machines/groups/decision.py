@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.machines.coordination.decision import CoordinatorDecision
-from kpybroker.machines.groups.stories import LONGEST_CHARS, Event
+from kpybroker.machines.groups.stories import LONGEST_CHARS, Event, Stories
 
 if TYPE_CHECKING:
     import random
 
     from kpybroker.machines.groups.settings import GroupSettings
-    from kpybroker.machines.groups.shard import GroupShard
-    from kpybroker.machines.groups.timers import Timer
+    from kpybroker.machines.groups.timers import Timer, Timers
     from kpybroker.machines.metadata.topic_view import TopicView
 
 
@@ -26,24 +25,27 @@ class Decision(CoordinatorDecision[Any]):
 
     __slots__ = ("loaded_ms", "rebalances", "rng", "settings", "stories", "then", "timers", "topics")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         now_ms: int,
         timestamp_ms: int,
         settings: GroupSettings,
         topics: TopicView,
         rng: random.Random,
-        shard: GroupShard,
+        timers: Timers,
+        stories: Stories,
+        rebalances: dict[str, int],
+        loaded_ms: int,
     ) -> None:
         self.now_ms = now_ms
         self.timestamp_ms = timestamp_ms
         self.settings = settings
         self.topics = topics
         self.rng = rng
-        self.timers = shard.timers
-        self.stories = shard.stories
-        self.rebalances = shard.rebalances
-        self.loaded_ms = shard.loaded_ms
+        self.timers = timers
+        self.stories = stories
+        self.rebalances = rebalances
+        self.loaded_ms = loaded_ms
         """The time when the log was loaded, on the clock of ``now_ms``."""
         self.then: Any = None
         """An event that follows when the records are committed."""

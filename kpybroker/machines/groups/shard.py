@@ -7,8 +7,8 @@ Invariant: what a record changes here depends on the records before it alone, so
 from collections.abc import Callable
 
 from kpybroker.machines.coordination.sweeps import Sweeps
+from kpybroker.machines.groups.beats import Rest
 from kpybroker.machines.groups.group import Group
-from kpybroker.machines.groups.resting import Rest
 from kpybroker.machines.groups.stories import Stories
 from kpybroker.machines.groups.timers import Timer, Timers
 

@@ -6,7 +6,7 @@ must not change the image.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
@@ -16,6 +16,15 @@ from kpybroker.machines.metadata.units import Unit
 UNITS_TOGETHER: Final = 64
 """The number of units that are published together, since each publication costs time in the subscribers too."""
 Subscriber = Callable[[MetadataImage, MetadataDelta], None]
+
+
+class Metadata(Protocol):
+    """The metadata that a node follows, from its quorum or from ZooKeeper."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    def subscribe(self, subscriber: Subscriber) -> None: ...
 
 
 class Loader:

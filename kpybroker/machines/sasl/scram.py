@@ -16,7 +16,6 @@ MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
 TOKEN_AUTH: Final = "tokenauth"
 """The extension of a client's first message that says: user and password are a delegation token (KIP-48)."""
-GS2_HEADER: Final = "n,,"
 MOST_MESSAGE_BYTES: Final = 8_192
 """The size of the largest message. A server keeps the first one of each client that begins a login."""
 _BASE64: Final = "[A-Za-z0-9+/]+={0,2}"

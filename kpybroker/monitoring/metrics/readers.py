@@ -97,7 +97,7 @@ def committed_by(group: Group) -> Iterator[Position | None]:
     """The positions that a group has committed; None is a place to pause."""
     for topic, partitions in list(group.offsets.items()):
         for number, partition in enumerate(list(partitions)):
-            committed = find_committed(group, topic, partition)
+            committed = find_committed(group.offsets, topic, partition)
             if committed is not None:
                 yield Position(group.group_id, topic, partition, committed.offset)
             if number % PER_SLICE == PER_SLICE - 1:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.loader import Metadata
 from kpybroker.node.assembly.replication import Kept
-from kpybroker.node.assembly.security import Metadata, Security
+from kpybroker.node.assembly.security import Security
 from kpybroker.node.assembly.storage import Identify, StoredNode
 from kpybroker.requests.broker import Broker
 from kpybroker.requests.controller_role import ControllerRole

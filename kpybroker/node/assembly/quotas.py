@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
-from kpybroker.node.assembly.security import Metadata
+from kpybroker.machines.metadata.loader import Metadata
 from kpybroker.requests.dispatching.dispatcher import Dispatcher
 from kpybroker.requests.server.listener import Server
 from kpybroker.runtime.io.scheduler import Scheduler

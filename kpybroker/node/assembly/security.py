@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.config import authorizer_configs
 from kpybroker.config.broker import BrokerConfig
@@ -13,6 +12,7 @@ from kpybroker.machines.authorization.authorizer import Authorizer
 from kpybroker.machines.endpoints import WITH_TLS, Listener
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.loader import Metadata
 from kpybroker.node.assembly.platform import Platform
 from kpybroker.requests.dispatching.dispatcher import Dispatcher
 from kpybroker.requests.server.channel import OpenChannel, plain_channel
@@ -29,15 +29,6 @@ log = logging.getLogger("kpybroker.authorizer")
 ACLS_WITHOUT_EFFECT: Final = (
     "The cluster has ACLs, and they have no effect on this node: it has no authorizer (authorizer.class.name)"
 )
-
-
-class Metadata(Protocol):
-    """The metadata that a node follows, from its quorum or from ZooKeeper."""
-
-    @property
-    def image(self) -> MetadataImage: ...
-
-    def subscribe(self, subscriber: Callable[[MetadataImage, MetadataDelta], None]) -> None: ...
 
 
 class Subject(NamedTuple):

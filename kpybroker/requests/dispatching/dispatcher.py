@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from kpybroker.machines.errors import AuthorizerNotReady
 from kpybroker.requests.dispatching.forgetting import forgotten
 from kpybroker.requests.dispatching.newcomers import Newcomers
-from kpybroker.requests.dispatching.repeated import NO_REQUESTS, Repeated
+from kpybroker.requests.dispatching.repeated import HEADER, NO_REQUESTS, KnownCall, Repeated, kind_of
 from kpybroker.requests.dispatching.replies import encode, encode_in_steps, encode_late, encode_late_in_steps
-from kpybroker.requests.dispatching.served import HEADER, Intercept, KnownCall, Served, kind_of, serve
+from kpybroker.requests.dispatching.served import Intercept, Served, serve
 from kpybroker.requests.dispatching.traits import ANSWERED_ALIKE, MOST_OBJECT_BYTES, REPEATED, TRAITS
 from kpybroker.requests.server.connection import Connection
 from kpybroker.requests.server.outbox import Reply

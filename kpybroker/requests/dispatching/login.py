@@ -63,10 +63,10 @@ _VERSIONS: Final = {api.SASL_HANDSHAKE: (0, 1), api.SASL_AUTHENTICATE: (0, 2)}
 class LoginCounts:
     """The logins of a listener, counted."""
 
-    __slots__ = ("expired", "failed", "reauthenticated", "succeeded")
+    __slots__ = ("expired", "failed", "succeeded")
 
     def __init__(self) -> None:
-        self.succeeded = self.failed = self.reauthenticated = 0
+        self.succeeded = self.failed = 0
         self.expired = 0
         """The connections that were closed because their client did not authenticate again in time."""
 
@@ -270,8 +270,6 @@ class LoggingIn:
                 stage.counts.succeeded += 1
                 connection.server.newcomers.admit(connection)
                 _end_time_limit(connection)
-            else:
-                stage.counts.reauthenticated += 1
             if not login.has_session:
                 connection.dispatch = stage.dispatcher
         return self._answer(connection, answer, None if answer.is_silent else reply_of(answer))

@@ -16,7 +16,7 @@ connection is muted for that time. If two quotas are violated, the longer time c
 from collections.abc import Callable, Generator
 from copy import copy
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kpybroker.machines.quotas.client_quotas import (
     CONSUMER_BYTE_RATE,
@@ -38,7 +38,6 @@ from kpywire.produce_hints import HintedAnswers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kpybroker.requests.dispatching.dispatcher import Dispatcher
     from kpybroker.runtime.io.scheduler import Scheduler
 
 EXEMPT: Final = frozenset(
@@ -51,10 +50,17 @@ DecodeInSteps = Callable[[memoryview, int], Generator[None, None, tuple[Any, int
 NO_LIMIT_BYTES: Final = float(2**31 - 1)
 
 
+class Staged(Protocol):
+    """A dispatcher, as its stage sees it."""
+
+    stage: "Throttling | None"
+    served: "dict[tuple[int, int], Served]"
+
+
 class Throttling:
     """The stage of one dispatcher."""
 
-    def __init__(self, dispatcher: "Dispatcher", scheduler: "Scheduler", windows: Windows = DEFAULT_WINDOWS) -> None:
+    def __init__(self, dispatcher: Staged, scheduler: "Scheduler", windows: Windows = DEFAULT_WINDOWS) -> None:
         self.quotas = quotas = ClientQuotas()
         self.produce = Throttle(PRODUCER_BYTE_RATE, quotas, windows)
         self.fetch = Throttle(CONSUMER_BYTE_RATE, quotas, windows)

@@ -21,12 +21,10 @@ from kpybroker.machines.partition.role import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.requests.serving import unopened_logs
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.permissions import may_on_cluster
+from kpybroker.requests.serving.reading.answer import Answer, Ledger, Policy
 from kpybroker.requests.serving.reading.client import ClientRead
-from kpybroker.requests.serving.reading.policy import Policy
 from kpybroker.requests.serving.reading.reader import Reader
-from kpybroker.requests.serving.reading.remembered import RememberedAnswer
 from kpybroker.requests.serving.reading.replica import ReplicaRead
-from kpybroker.requests.serving.reading.session_answer import SessionAnswer
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.calls.steps import STEP_ELEMENTS
@@ -50,7 +48,7 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     if request.topics and type(request.topics[0]) is PackedTopic and request.session_epoch == FINAL_EPOCH:
         remembered = _remembered(broker, request, call) if replica_id < 0 else None
         if remembered is not None:
-            return _read_remembered(broker, request, call, remembered)
+            return _read_remembered(broker, request, call, *remembered)
     sessions, now_ms = broker.fetch_sessions, broker.scheduler.monotonic_ms()
     uses_ids, is_follower = version >= TOPIC_IDS_FROM, replica_id >= 0
     if request.session_epoch in FULL:
@@ -73,7 +71,7 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
         if not incremental:
             sessions.end(session)
         return _failed(request, version)
-    reader = Reader(broker, request, policy, SessionAnswer(sessions, session, incremental=incremental), call)
+    reader = Reader(broker, request, policy, Answer(sessions, session, incremental=incremental), call)
     if incremental:
         return reader.read(session.changed)
     _note_reader(session, call, is_follower=is_follower)
@@ -104,7 +102,7 @@ def _read_in_steps(
         sessions.end(session)
         return _failed(request, version)
     _note_reader(session, call, is_follower=is_follower)
-    reader = Reader(broker, request, policy, SessionAnswer(sessions, session, incremental=False), call)
+    reader = Reader(broker, request, policy, Answer(sessions, session, incremental=False), call)
     yield
     entries = session.entries.values()
     all_entries = iter(list(entries))
@@ -116,13 +114,14 @@ def _read_in_steps(
 
 
 def _read_remembered(
-    broker: Context, request: FetchRequest, call: Call, answer: RememberedAnswer
+    broker: Context, request: FetchRequest, call: Call, session: Session, ledger: Ledger
 ) -> FetchResponse | Pending:
     """Read what changed since the connection's last request, in the order of this one."""
-    reader, changed = Reader(broker, request, ClientRead(broker, request, call), answer, call), answer.session.changed
+    answer, changed = Answer(broker.fetch_sessions, session, ledger=ledger), session.changed
+    reader = Reader(broker, request, ClientRead(broker, request, call), answer, call)
     if len(changed) > unopened_logs.FEW:
-        return _when_opened(broker, call, changed, lambda: reader.read(answer.in_order(changed)))
-    return reader.read(answer.in_order(changed) if changed else ())
+        return _when_opened(broker, call, changed, lambda: reader.read(ledger.in_order(changed)))
+    return reader.read(ledger.in_order(changed) if changed else ())
 
 
 def _when_opened(
@@ -136,9 +135,9 @@ def _when_opened(
     return response
 
 
-def _remembered(broker: Context, request: FetchRequest, call: Call) -> RememberedAnswer | None:
-    """The answer to a large request without a session, which remembers what its connection has read before. None if
-    that cannot be remembered."""
+def _remembered(broker: Context, request: FetchRequest, call: Call) -> tuple[Session, Ledger] | None:
+    """The ledger of a large request without a session, with what its connection has read before. None if that cannot
+    be remembered."""
     if request.session_id != NO_SESSION or request.isolation_level not in ISOLATION_LEVELS:
         return None
     client, version = call.client, call.api_version
@@ -156,7 +155,7 @@ def _remembered(broker: Context, request: FetchRequest, call: Call) -> Remembere
     assert client.reading is not None
     few = len(remembered.session.entries) <= MOST_NOTED
     client.reading.entries = list(remembered.session.entries.values()) if few else ()
-    return RememberedAnswer(remembered.session, topics, version)
+    return remembered.session, Ledger(topics, version)
 
 
 def _note_reader(session: Session, call: Call, *, is_follower: bool) -> None:

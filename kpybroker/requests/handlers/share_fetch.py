@@ -15,11 +15,11 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share.acquiring import Wish
 from kpybroker.machines.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Partition, SessionKey
 from kpybroker.requests.serving import leader_hints
-from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.leader_hints import Node, current_leader, node_endpoints
 from kpybroker.requests.serving.permissions import may
 from kpybroker.requests.serving.share.acknowledgements import RENEWS_FROM, Acknowledging, Outcomes
 from kpybroker.requests.serving.share.protocol import is_member_id, serves_share_groups
+from kpybroker.requests.serving.share.share_leader import ShareContext
 from kpybroker.requests.serving.share.waiting import Answer, Bounds, ShareRead, refused
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.gathered import gathered
@@ -38,12 +38,12 @@ RECORD_LIMIT = 1
 """The acquire mode in which ``max_records`` is strict."""
 
 
-def handle(broker: Context, request: ShareFetchRequest, call: Call) -> Any:
+def handle(broker: ShareContext, request: ShareFetchRequest, call: Call) -> Any:
     """Take acknowledgements, then read the partitions of the session."""
     return at_once(handle_in_steps(broker, request, call))
 
 
-def handle_in_steps(broker: Context, request: ShareFetchRequest, call: Call) -> Generator[None, None, Any]:
+def handle_in_steps(broker: ShareContext, request: ShareFetchRequest, call: Call) -> Generator[None, None, Any]:
     """Like `handle`, for a large request."""
     if not serves_share_groups(broker):
         return _failed(error_codes.UNSUPPORTED_VERSION)
@@ -77,7 +77,9 @@ def handle_in_steps(broker: Context, request: ShareFetchRequest, call: Call) -> 
     return gathered([found, taken], answer)
 
 
-def _proceed(broker: Context, request: ShareFetchRequest, call: Call, key: SessionKey) -> tuple[list[Partition], Any]:
+def _proceed(
+    broker: ShareContext, request: ShareFetchRequest, call: Call, key: SessionKey
+) -> tuple[list[Partition], Any]:
     """The partitions that the session reads now, and the session if it has ended."""
     sessions, epoch = broker.share_leader.sessions, request.share_session_epoch
     asked = [(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions]
@@ -98,7 +100,7 @@ def _acknowledges(topic: Any) -> bool:
 
 
 def _read(
-    broker: Context, request: ShareFetchRequest, call: Call, group_id: str, partitions: Iterable[Partition]
+    broker: ShareContext, request: ShareFetchRequest, call: Call, group_id: str, partitions: Iterable[Partition]
 ) -> Generator[None, None, Any]:
     """Read these partitions. Return the answers by partition, or a `Pending` of them."""
     errors: Answer = {}
@@ -125,7 +127,7 @@ def _read(
 
 
 def _response(
-    broker: Context, call: Call, group_id: str, found: Answer, taken: Outcomes, *, keeps_empty: bool
+    broker: ShareContext, call: Call, group_id: str, found: Answer, taken: Outcomes, *, keeps_empty: bool
 ) -> ShareFetchResponse:
     nodes: dict[int, Node] = {}
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
@@ -164,7 +166,7 @@ def _failed(code: int) -> ShareFetchResponse:
     )
 
 
-def _later(broker: Context, response: ShareFetchResponse, delay_ms: int) -> Pending:
+def _later(broker: ShareContext, response: ShareFetchResponse, delay_ms: int) -> Pending:
     """A response after a delay, so that its client does not ask again at once."""
     pending = Pending()
     timer = broker.scheduler.call_later(max(delay_ms, 0), pending.resolve, response)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kpybroker.hosts.labour.labour import Labour
     from kpybroker.machines.raft.local_state import LocalState
     from kpybroker.machines.telemetry.receiver import Receiver
-    from kpybroker.requests.serving.share.share_leader import ShareLeader
 
 
 class Controller(Protocol):
@@ -85,8 +84,6 @@ class Context(Protocol):
     wants_client_metrics: bool
     telemetry: "Receiver"
     """The receiver of client metrics, made when it is first used."""
-    share_leader: "ShareLeader"
-    """The share partitions that this node leads, made when it is first used."""
     nodes: Nodes
     """The other brokers."""
     alive_brokers: Container[int]

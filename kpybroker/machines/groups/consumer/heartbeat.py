@@ -7,7 +7,7 @@ wrong with a request alone is refused before it comes here (``GroupCoordinatorSe
 from collections.abc import Callable
 from typing import Any
 
-from kpybroker.machines.groups.beats import BEATING_OFTEN, at_rest_ms
+from kpybroker.machines.groups.beats import BEATING_OFTEN, Beat, at_rest_ms
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup, is_away
 from kpybroker.machines.groups.consumer.leave import leave_for_a_while
 from kpybroker.machines.groups.consumer.member import (
@@ -35,7 +35,7 @@ from kpybroker.machines.groups.decision import Decision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.record import Record
-from kpybroker.machines.groups.resting import Beat, keep_answer
+from kpybroker.machines.groups.resting import keep_answer
 from kpybroker.machines.groups.settings import GroupSettings
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import JOINED, LEFT

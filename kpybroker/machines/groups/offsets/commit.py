@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from kpybroker.machines.coordination.decision import Alike
 from kpybroker.machines.groups.decision import Decision
 from kpybroker.machines.groups.events import GroupRequest
-from kpybroker.machines.groups.offsets.commit_record import CommitRecord
+from kpybroker.machines.groups.offsets.commit_record import expiry_ms, java_length, position_record
 from kpybroker.machines.groups.offsets.committed import NO_TIMESTAMP
-from kpybroker.machines.groups.record import Record
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.journal import ProducerEpoch
 from kpywire import error_codes
-from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -29,7 +27,6 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kpywire.uuid import ZERO_UUID
-from kpywire.varint import as_int64
 
 if TYPE_CHECKING:
     from kpybroker.machines.groups.offsets.large_commit import LargeCommit
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
 _NOT_FOUND_VERSION: Final = 9
 _NEWER_ERRORS_VERSION: Final = 6
 """The first version of TxnOffsetCommit whose clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH."""
-_EXPIRING_VALUE_VERSION: Final = 1
 _FEW_PARTITIONS: Final = 16
 _REMEMBERED_RESPONSES: Final = 512
 
@@ -128,40 +124,6 @@ def _write(
     return tuple(codes)
 
 
-def expiry_ms(message: Any, timestamp_ms: int) -> int:
-    """The time at which the committed offsets expire, if the client chose it, which was possible before version 5."""
-    retention_ms = message.retention_time_ms
-    return NO_TIMESTAMP if retention_ms == -1 else as_int64(timestamp_ms + retention_ms)
-
-
-def position_record(
-    group_id: str, topic: Any, partition: Any, timestamp_ms: int, expire_timestamp_ms: int, topic_id: bytes
-) -> CommitRecord | Record:
-    """The record of one partition's position: in version 4, or in version 1 if the client chose when it expires."""
-    metadata = partition.committed_metadata or ""
-    if expire_timestamp_ms == NO_TIMESTAMP:
-        return CommitRecord(
-            group_id,
-            topic.name,
-            partition.partition_index,
-            partition.committed_offset,
-            partition.committed_leader_epoch,
-            metadata,
-            timestamp_ms,
-            topic_id,
-        )
-    key = OffsetCommitKey(group=group_id, topic=topic.name, partition=partition.partition_index)
-    value = OffsetCommitValue(
-        offset=partition.committed_offset,
-        leader_epoch=partition.committed_leader_epoch,
-        metadata=metadata,
-        commit_timestamp=timestamp_ms,
-        expire_timestamp=expire_timestamp_ms,
-        topic_id=topic_id,
-    )
-    return Record(key, value, _EXPIRING_VALUE_VERSION)
-
-
 def _same_code(topics: Sequence[Any], error_code: int) -> Answers:
     return tuple([(topic.name, topic.topic_id, _same_codes(topic, error_code)) for topic in topics])
 
@@ -241,8 +203,3 @@ def _check_transactional(shard: GroupShard, request: GroupRequest, decision: Dec
     if error and request.api_version < _NEWER_ERRORS_VERSION:
         return error_codes.ILLEGAL_GENERATION
     return error
-
-
-def java_length(text: str) -> int:
-    """The length of a text as Java counts it: in UTF-16 units."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2

@@ -3,7 +3,6 @@
 from struct import Struct
 from typing import Final, NamedTuple
 
-from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.record import Record
 from kpywire.group_records.offset_commit import OffsetCommitKey
 
@@ -48,9 +47,9 @@ def unpack(packed: bytes) -> Committed:
     return Committed(offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id, record_offset)
 
 
-def find_committed(group: Group, topic: str, partition: int) -> Committed | None:
-    """The committed offset of a partition."""
-    partitions = group.offsets.get(topic)
+def find_committed(offsets: dict[str, dict[int, bytes]], topic: str, partition: int) -> Committed | None:
+    """The committed offset of a partition, out of those of its group."""
+    partitions = offsets.get(topic)
     packed = None if partitions is None else partitions.get(partition)
     return None if packed is None else unpack(packed)
 

@@ -7,8 +7,7 @@ commit. They are written as one batch, with the same bytes. The answer to a larg
 from collections.abc import Generator
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.groups.offsets.commit import expiry_ms, java_length, position_record
-from kpybroker.machines.groups.offsets.commit_record import CommitRecord
+from kpybroker.machines.groups.offsets.commit_record import CommitRecord, expiry_ms, java_length, position_record
 from kpybroker.machines.groups.offsets.committed import NO_TIMESTAMP
 from kpybroker.machines.groups.record import Record
 from kpybroker.machines.journal import Prepared

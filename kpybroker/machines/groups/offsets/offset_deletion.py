@@ -45,7 +45,8 @@ def delete_offsets(shard: GroupShard, request: GroupRequest, decision: Decision)
             decision.records += [
                 commit_tombstone(group.group_id, topic.name, partition)
                 for partition in partitions
-                if find_committed(group, topic.name, partition) is not None or (topic.name, partition) in group.pending
+                if find_committed(group.offsets, topic.name, partition) is not None
+                or (topic.name, partition) in group.pending
             ]
         topics.append(
             OffsetDeleteResponseTopic(
@@ -122,12 +123,12 @@ def positions(group: Group) -> Iterator[tuple[str, int]]:
         for partition in partitions:
             yield topic, partition
     for topic, partition in group.pending:
-        if find_committed(group, topic, partition) is None:
+        if find_committed(group.offsets, topic, partition) is None:
             yield topic, partition
 
 
 def _is_older(group: Group, topic: str, partition: int, before_offset: int) -> bool:
-    committed = find_committed(group, topic, partition)
+    committed = find_committed(group.offsets, topic, partition)
     if committed is not None:
         return committed.record_offset < before_offset
     pending = group.pending.get((topic, partition), {})

@@ -72,7 +72,7 @@ def take_marker(shard: GroupShard, producer_id: int, *, commit: bool) -> None:
         if not by_producer:
             del group.pending[topic, partition]
         if commit:
-            before = find_committed(group, topic, partition)
+            before = find_committed(group.offsets, topic, partition)
             if before is None or before.record_offset < unpack(packed).record_offset:
                 group.offsets.setdefault(intern(topic), {})[partition] = packed
 

@@ -10,14 +10,14 @@ state is not initialised are named in the answer (`Initialize`).
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kpybroker.machines.groups.beats import BEATING_OFTEN, at_rest_ms
+from kpybroker.machines.groups.beats import BEATING_OFTEN, Beat, at_rest_ms
 from kpybroker.machines.groups.consumer.member import JOINING_EPOCH, NOTHING, STABLE
 from kpybroker.machines.groups.consumer.refused import Refused, tell_refusal
 from kpybroker.machines.groups.consumer.target import MemberTarget, is_same
 from kpybroker.machines.groups.decision import Decision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.record import Record
-from kpybroker.machines.groups.resting import Beat, keep_answer
+from kpybroker.machines.groups.resting import keep_answer
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.share.events import Initialize
 from kpybroker.machines.groups.share.leave import fence

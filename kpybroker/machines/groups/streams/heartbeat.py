@@ -7,12 +7,13 @@ wrong with a request alone is refused before it comes here (``GroupCoordinatorSe
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
+from kpybroker.machines.groups.beats import Beat
 from kpybroker.machines.groups.consumer.refused import Refused, tell_refusal
 from kpybroker.machines.groups.consumer.timeouts import SESSION
 from kpybroker.machines.groups.decision import Decision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.record import Record
-from kpybroker.machines.groups.resting import Beat, keep_answer
+from kpybroker.machines.groups.resting import keep_answer
 from kpybroker.machines.groups.settings import GroupSettings
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import JOINED, LEFT

@@ -5,7 +5,6 @@ from typing import Final, NamedTuple
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.contents import Fields, encode
 
-ISR_CHANGE_PREFIX: Final = "isr_change_"
 LOG_DIR_EVENT_PREFIX: Final = "log_dir_event_"
 LOG_DIR_FAILED: Final = 1
 """The only event of log directories (``LogDirEventNotificationZNode.LogDirFailureEvent``)."""

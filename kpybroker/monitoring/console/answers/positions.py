@@ -73,7 +73,7 @@ async def spots_of(group: Group, owners: Mapping[Spot, str]) -> AsyncIterator[tu
         if position is not None:
             yield (position.topic, position.partition), position.offset
     async for spot in paced(sorted(owners)):
-        if find_committed(group, *spot) is None:
+        if find_committed(group.offsets, *spot) is None:
             yield spot, None
 
 
@@ -141,7 +141,7 @@ async def position_rows(
         if len(rows) >= MOST_POSITIONS:
             left_out += 1
             continue
-        committed, fetched, leader = find_committed(group, *spot), fetches.get(spot), leader_of(node, *spot)
+        committed, fetched, leader = find_committed(group.offsets, *spot), fetches.get(spot), leader_of(node, *spot)
         lag = lag_at(node, (group.group_id, spot), offset, now_ms, times)
         rows.append(
             PositionRow(

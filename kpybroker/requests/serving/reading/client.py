@@ -3,7 +3,6 @@
 Consumers may read from followers (KIP-392), and are sent to a better one where the broker chooses.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from kpybroker.machines.authorization.resources import Operation, ResourceType
@@ -13,29 +12,28 @@ from kpybroker.machines.partition.role import READ_COMMITTED, Role
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.permissions import may
 from kpybroker.requests.serving.preferred_replica import NO_PREFERENCE, chooser_of
-from kpybroker.requests.serving.reading.answer_budget import AnswerBudget, copied
-from kpybroker.requests.serving.reading.lookup import divergence
+from kpybroker.requests.serving.reading.answer import AnswerBudget, Policy, copied
 from kpybroker.runtime.calls.call import Call
 from kpystorage.log_slice import LogSlice
 from kpywire import error_codes
-from kpywire.messages.fetch import AbortedTransaction, FetchRequest, PartitionData
+from kpywire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchRequest, PartitionData
 
 FOLLOWERS_FROM: Final = 11
 """From this version on consumers may read from followers (KIP-392)."""
 SMALL_SLICE_BYTES: Final = 16 * 1024
 
 
-class ClientRead:
+class ClientRead(Policy):
     """A client's read."""
 
     __slots__ = (
         "_broker", "_call", "_choose", "_committed_only", "_counters", "_from_followers", "_is_guarded", "_is_negative",
-        "_is_shut_out", "is_replica",
+        "_is_shut_out",
     )  # fmt: skip
 
     def __init__(self, broker: Context, request: FetchRequest, call: Call, *, is_shut_out: bool = False) -> None:
         """``is_shut_out``: nothing may be read, since the sender claims to be a replica and may not."""
-        self.is_replica = False
+        super().__init__(is_replica=False)
         self._broker = broker
         self._call = call
         self._is_guarded = broker.authorizer is not None
@@ -45,9 +43,6 @@ class ClientRead:
         self._committed_only = request.isolation_level == READ_COMMITTED
         self._is_negative = request.max_bytes < 0
         self._choose = chooser_of(broker, request, call) if request.rack_id else None
-
-    def note(self, entries: Iterable[Entry]) -> None:
-        """Note nothing: a client's position is its own business."""
 
     def read(self, entry: Entry, replica: Watched, budget: AnswerBudget) -> PartitionData:
         """Read one partition. Raises KafkaError, StorageError."""
@@ -73,9 +68,9 @@ class ClientRead:
                 answer.preferred_read_replica = preferred
                 return answer
         if entry.last_fetched_epoch >= 0:
-            diverging = divergence(role, entry)
+            diverging = role.divergence(entry.last_fetched_epoch, entry.fetch_offset)
             if diverging is not None:
-                answer.diverging_epoch = diverging
+                answer.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
                 return answer
         end = stable if self._committed_only else high_watermark
         if entry.fetch_offset == end.offset:

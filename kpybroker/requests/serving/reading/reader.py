@@ -15,14 +15,9 @@ from kpybroker.machines.fetch.session import Entry
 from kpybroker.requests.serving import leader_hints
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.leader_hints import current_leader
-from kpybroker.requests.serving.reading.answer_budget import AnswerBudget
-from kpybroker.requests.serving.reading.lookup import find_replica
-from kpybroker.requests.serving.reading.policy import Policy
-from kpybroker.requests.serving.reading.remembered import RememberedAnswer
-from kpybroker.requests.serving.reading.session_answer import SessionAnswer, must_not_wait
-from kpybroker.requests.serving.reading.throttled import ThrottledAnswer
+from kpybroker.requests.serving.reading.answer import Answer, AnswerBudget, Policy, must_not_wait
 from kpybroker.runtime.calls.call import Call, FetchThrottle
-from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.calls.pending import Parked, Pending
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, PartitionData
@@ -35,9 +30,6 @@ UNKNOWN: Final = frozenset(
 STEP_ENTRIES: Final = 8
 """The number of partitions that are read in one step of a request for many."""
 
-Answer = SessionAnswer | RememberedAnswer | ThrottledAnswer
-"""The form in which it is answered."""
-
 
 class Reader:
     """One Fetch request, until it is answered."""
@@ -45,14 +37,12 @@ class Reader:
     __slots__ = (
         "_epoch",
         "_parked",
-        "_timer",
         "answer",
         "broker",
         "listener_name",
         "max_bytes",
         "max_wait_ms",
         "min_bytes",
-        "pending",
         "policy",
         "session",
         "version",
@@ -61,7 +51,7 @@ class Reader:
     def __init__(self, broker: Context, request: FetchRequest, policy: Policy, answer: Answer, call: Call) -> None:
         self.broker = broker
         self.policy = policy
-        self.answer: Answer = answer
+        self.answer = answer
         self.session = answer.session
         self.version = call.api_version
         self.listener_name = call.listener_name
@@ -69,7 +59,7 @@ class Reader:
         self.max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self._epoch = self.session.epoch
-        self._parked = False
+        self._parked: Parked | None = None
         if call.throttle is not None and not policy.is_replica:
             self._throttle(call, call.throttle)
 
@@ -77,7 +67,7 @@ class Reader:
         """Obey the quotas of the client: an answer is small enough for them, and empty if they are violated."""
         self.max_bytes = int(min(self.max_bytes, throttle.most_fetched_bytes(call)))
         self.min_bytes = min(self.min_bytes, self.max_bytes)
-        self.answer = ThrottledAnswer(self.answer, self.broker.fetch_sessions, call, throttle)
+        self.answer.obey(throttle, call)
 
     # Answering
 
@@ -129,8 +119,8 @@ class Reader:
             try:
                 replica = entry.replica
                 if replica is None or replica.gone:
-                    replica = find_replica(self.broker, entry)
-                if session.lasts or self._parked:
+                    replica = self.broker.replicas.find_for(entry)
+                if session.lasts or self._parked is not None:
                     entry.watch()
                 of_partition = policy.read(entry, replica, budget)
             except (KafkaError, StorageError) as error:
@@ -184,7 +174,7 @@ class Reader:
             partition_index=entry.index,
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=[] if code in UNKNOWN and not self._parked else None,
+            aborted_transactions=[] if code in UNKNOWN and self._parked is None else None,
             records=b"",
         )
         if code in leader_hints.AFTER_FETCH and self.version >= leader_hints.FETCH_FROM:
@@ -201,29 +191,25 @@ class Reader:
     # Waiting
 
     def park(self) -> Pending:
-        """Wait for more data. The partitions wake the session, and the session wakes this reader."""
+        """Wait for more data. The partitions wake the session, and the session wakes this request."""
         self._let_go()
-        self._parked = True
-        self.pending = Pending()
-        self.pending.when_cancelled(self._forget)
-        self._timer = self.broker.scheduler.call_later(self.max_wait_ms, self._expire)
+        scheduler = self.broker.scheduler
+        self._parked = parked = Parked(scheduler, self.max_wait_ms, self._look_again, self._expire, self._forget)
         if not self.session.lasts:
             for entry in self.session.entries.values():
                 entry.watch()
-        self.session.wake = self._wake
-        return self.pending
+        self.session.wake = parked.wake
+        return parked.pending
 
-    def _wake(self) -> None:
-        self.broker.scheduler.call_soon(self._look_again)
-
-    def _look_again(self) -> None:
-        if self.pending.resolved or self.session.epoch != self._epoch:
-            return
+    def _look_again(self) -> FetchResponse | None:
+        if self.session.epoch != self._epoch:
+            return None
         if self._collect_changed():
-            self._resolve(self.answer.response(self.policy))
-        else:
-            self._let_go()
-            self.session.wake = self._wake
+            return self.answer.response(self.policy)
+        self._let_go()
+        assert self._parked is not None
+        self.session.wake = self._parked.wake
+        return None
 
     def _let_go(self) -> None:
         """Drop records that are too few to be answered, so that they keep no file open. They are read again later."""
@@ -231,21 +217,15 @@ class Reader:
             if answer.records:
                 answer.records, entry.held_back = b"", True
 
-    def _expire(self) -> None:
+    def _expire(self) -> FetchResponse:
         if self.session.epoch != self._epoch:
             # The client has given up on this request and gone on in its session.
             code = error_codes.INVALID_FETCH_SESSION_EPOCH
-            self._resolve(FetchResponse(throttle_time_ms=0, error_code=code, responses=[]))
-            return
+            return FetchResponse(throttle_time_ms=0, error_code=code, responses=[])
         self._collect_changed()
-        self._resolve(self.answer.response(self.policy))
-
-    def _resolve(self, response: FetchResponse) -> None:
-        self._forget()
-        self.pending.resolve(response)
+        return self.answer.response(self.policy)
 
     def _forget(self) -> None:
-        self._timer.cancel()
         session = self.session
         if session.epoch == self._epoch:
             session.wake = None

@@ -17,24 +17,23 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.fetch.session import Entry, Session, Watched
 from kpybroker.machines.partition.leader import Leader
 from kpybroker.requests.serving.context import Context
-from kpybroker.requests.serving.reading.answer_budget import AnswerBudget, copied
-from kpybroker.requests.serving.reading.lookup import divergence, find_replica
+from kpybroker.requests.serving.reading.answer import AnswerBudget, Policy, copied
 from kpybroker.runtime.calls.call import Call
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.fetch import REPLICA_STATE_FROM
-from kpywire.messages.fetch import FetchRequest, PartitionData
+from kpywire.messages.fetch import EpochEndOffset, FetchRequest, PartitionData
 
 UNKNOWN_EPOCH: Final = -1
 
 
-class ReplicaRead:
+class ReplicaRead(Policy):
     """A follower's read."""
 
-    __slots__ = ("_broker", "_counters", "_noted_ms", "_replica_epoch", "_replica_id", "_session", "is_replica")
+    __slots__ = ("_broker", "_counters", "_noted_ms", "_replica_epoch", "_replica_id", "_session")
 
     def __init__(self, broker: Context, request: FetchRequest, session: Session, replica_id: int, call: Call) -> None:
-        self.is_replica = True
+        super().__init__(is_replica=True)
         self._broker = broker
         self._session = session
         self._counters = call.counters
@@ -60,7 +59,7 @@ class ReplicaRead:
         try:
             replica = entry.replica
             if replica is None or replica.gone:
-                replica = find_replica(self._broker, entry)
+                replica = self._broker.replicas.find_for(entry)
             assert isinstance(replica, Replica)
             self._note_in(replica, _leader_for(replica, entry), entry, now_ms)
         except DiskFailure as failure:
@@ -72,7 +71,10 @@ class ReplicaRead:
     def _note_in(self, replica: Replica, leader: Leader, entry: Entry, now_ms: float) -> None:
         knows_epoch = entry.leader_epoch >= 0
         follower = leader.check_follower(self._replica_id, self._replica_epoch, knows_epoch=knows_epoch)
-        if entry.last_fetched_epoch >= 0 and divergence(leader, entry) is not None:
+        if (
+            entry.last_fetched_epoch >= 0
+            and leader.divergence(entry.last_fetched_epoch, entry.fetch_offset) is not None
+        ):
             entry.rest()
             return
         if not leader.log.log_start_offset <= entry.fetch_offset <= leader.log.end.offset:
@@ -111,9 +113,9 @@ class ReplicaRead:
             records=b"",
         )
         if entry.last_fetched_epoch >= 0:
-            diverging = divergence(leader, entry)
+            diverging = leader.divergence(entry.last_fetched_epoch, entry.fetch_offset)
             if diverging is not None:
-                answer.diverging_epoch = diverging
+                answer.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
                 return answer
         if entry.sent_log_start_offset >= 0 and entry.sent_log_start_offset != log.log_start_offset:
             budget.is_urgent = True

@@ -8,7 +8,7 @@ Invariant: a change counts for members when it is stored. A share partition that
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.errors import KafkaError
@@ -16,17 +16,16 @@ from kpybroker.machines.share import acknowledging
 from kpybroker.machines.share.acknowledging import Acknowledgement
 from kpybroker.machines.share.partition import Change, ImpossibleState, SharePartition, StateWrite, StoredBatch
 from kpybroker.machines.share_coordinator.key import SharePartitionKey
+from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.share import states
-from kpybroker.requests.serving.share.settings import start_offset
+from kpybroker.requests.serving.share.metrics import ShareMetrics
+from kpybroker.requests.serving.share.settings import ReadingSettings, start_offset
 from kpybroker.requests.serving.time_lookup import when_found
+from kpybroker.runtime.calls.pending import Parked
 from kpybroker.runtime.io.scheduler import Timer
 from kpywire import error_codes
 from kpywire.messages import read_share_group_state, write_share_group_state
 from kpywire.time_search import Search
-
-if TYPE_CHECKING:
-    from kpybroker.requests.serving.share.share_leader import ShareLeader
-    from kpybroker.requests.serving.share.waiting import ShareRead
 
 Stored = Callable[[int, str | None], object]
 """A callback for an error code and its message: a change is stored, or could not be."""
@@ -48,6 +47,19 @@ _ENDING: Final = frozenset(
 """The errors after which a share partition ends, to be loaded again."""
 
 
+class Leader(Protocol):
+    """The node's share partitions, as one of them sees them (`kpybroker.requests.serving.share.share_leader`)."""
+
+    broker: Context
+    metrics: ShareMetrics
+
+    def settings_of(self, group_id: str) -> ReadingSettings:
+        """The settings of a group."""
+
+    def drop(self, led: "LedSharePartition", error: KafkaError) -> None:
+        """Give up a share partition for this reason."""
+
+
 class LedSharePartition:
     """One group at one led partition."""
 
@@ -65,7 +77,7 @@ class LedSharePartition:
         "waiting",
     )
 
-    def __init__(self, leader: "ShareLeader", key: SharePartitionKey, replica: Replica) -> None:
+    def __init__(self, leader: Leader, key: SharePartitionKey, replica: Replica) -> None:
         self._leader = leader
         self.key = key
         self.replica = replica
@@ -74,7 +86,7 @@ class LedSharePartition:
         self.is_loaded = False
         self.end: KafkaError | None = None
         """The reason why it has ended."""
-        self.waiting: dict[ShareRead, None] = {}
+        self.waiting: dict[Parked, None] = {}
         self.lock_timeouts = 0
         """Records whose acquisition locks have ended."""
         self.load_started_ms = leader.broker.scheduler.monotonic_ms()

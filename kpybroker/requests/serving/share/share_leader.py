@@ -5,6 +5,7 @@ when this node stops leading the partition.
 """
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share.sessions import Partition, SessionKey, ShareSession, ShareSessions
@@ -105,3 +106,10 @@ class ShareLeader:
     def _drop_all(self, some: Iterable[LedSharePartition]) -> None:
         for led in some:
             self.drop(led, KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER))
+
+
+class ShareContext(Context, Protocol):
+    """The broker, as handlers of share groups see it."""
+
+    share_leader: ShareLeader
+    """The share partitions that this node leads, made when it is first used."""

@@ -18,8 +18,7 @@ from kpybroker.machines.share.sessions import Partition
 from kpybroker.requests.serving.share.batches import log_batches, part_with, read_batches, transactional_batches
 from kpybroker.requests.serving.share.led import LedSharePartition
 from kpybroker.requests.serving.share.share_leader import ShareLeader
-from kpybroker.runtime.calls.pending import Pending
-from kpybroker.runtime.io.scheduler import Timer
+from kpybroker.runtime.calls.pending import Parked
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log_slice import LogSlice
 from kpywire import error_codes
@@ -55,14 +54,12 @@ class ShareRead:
         "_bounds",
         "_errors",
         "_group_id",
-        "_is_due",
         "_isolation",
         "_leader",
         "_led",
-        "_pending",
+        "_parked",
         "_reads",
         "_since_ms",
-        "_timer",
         "_wish",
     )
 
@@ -75,10 +72,8 @@ class ShareRead:
         self._bounds = bounds
         self._led: dict[Partition, LedSharePartition] = {}
         self._errors: Answer = {}
-        self._pending: Pending | None = None
-        self._timer: Timer | None = None
         self._answered: Callable[[Answer], Any]
-        self._is_due = False
+        self._parked: Parked
         self._isolation: int
         self._acquirable = 0
         """How many partitions there were to acquire records from at the last look."""
@@ -98,44 +93,26 @@ class ShareRead:
         if found is not None:
             return answered(found)
         self._answered = answered
-        self._pending = Pending()
-        self._pending.when_cancelled(self._forget)
-        self._timer = self._leader.broker.scheduler.call_later(self._bounds.max_wait_ms, self._expire)
+        self._parked = parked = Parked(
+            self._leader.broker.scheduler, self._bounds.max_wait_ms, self._look, self._expire, self._forget
+        )
         for led in self._led.values():
-            led.waiting[self] = None
-        return self._pending
+            led.waiting[parked] = None
+        return parked.pending
 
     # Waiting
 
-    def wake(self) -> None:
-        """Look again soon: one of the partitions has changed."""
-        if not self._is_due:
-            self._is_due = True
-            self._leader.broker.scheduler.call_soon(self._look_again)
+    def _look(self) -> Any | None:
+        found = self._collect(is_last=False)
+        return None if found is None else self._answered(found)
 
-    def _look_again(self) -> None:
-        self._is_due = False
-        if self._pending is not None:
-            found = self._collect(is_last=False)
-            if found is not None:
-                self._resolve(found)
-
-    def _expire(self) -> None:
+    def _expire(self) -> Any:
         self._leader.metrics.expired += 1
-        self._resolve(self._collect(is_last=True) or {})
-
-    def _resolve(self, found: Answer) -> None:
-        pending = self._pending
-        self._forget()
-        if pending is not None:
-            pending.resolve(self._answered(found))
+        return self._answered(self._collect(is_last=True) or {})
 
     def _forget(self) -> None:
-        self._pending = None
-        if self._timer is not None:
-            self._timer.cancel()
         for led in self._led.values():
-            led.waiting.pop(self, None)
+            led.waiting.pop(self._parked, None)
 
     # Reading
 
