@@ -24,7 +24,7 @@ class Decision(CoordinatorDecision[Any]):
     """The records, some of them perhaps prepared, and the replies of one decision, with all that it depends on in
     addition to the groups."""
 
-    __slots__ = ("loaded_ms", "rebalances", "rng", "settings", "stories", "then", "timers", "topics")
+    __slots__ = ("counts", "loaded_ms", "rng", "settings", "stories", "then", "timers", "topics")
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Decision(CoordinatorDecision[Any]):
         self.rng = rng
         self.timers = shard.timers
         self.stories = shard.stories
-        self.rebalances = shard.rebalances
+        self.counts = shard.counts
         self.loaded_ms = shard.loaded_ms
         """The time when the log was loaded, on the clock of ``now_ms``."""
         self.then: Any = None
@@ -58,10 +58,6 @@ class Decision(CoordinatorDecision[Any]):
                 member_id=member.member_id, client_id=member.client_id, client_host=member.client_host
             )
         self.stories.tell(group_id, event)
-
-    def count_rebalance(self, kind: str) -> None:
-        """Count a rebalance of a group of a kind, as Kafka's metrics do."""
-        self.rebalances[kind] = self.rebalances.get(kind, 0) + 1
 
     def set_timer(self, timer: Timer, delay_ms: int) -> None:
         """Set a timer to fire after this time."""

@@ -76,7 +76,7 @@ def rebalances_of(broker: "Broker") -> Mapping[str, int]:
     """The rebalances by kind of group since the node has started; they are counted for all its shards together."""
     for shard in broker.groups.shards.values():
         if isinstance(shard.machine, GroupCoordinator):
-            return shard.machine.shard.rebalances
+            return shard.machine.shard.counts.rebalances
     return {}
 
 
