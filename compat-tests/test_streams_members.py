@@ -20,6 +20,7 @@ from kpybroker.client.client import Client
 from kpybroker.client.topology_descriptions import topology_nodes
 from kpybroker.machines.errors import KafkaError
 from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
+from streams_requests import IN_MEMORY_PLUGIN
 from test_streams import PARTITIONS, instance
 from topics import create_topic
 from waiting import eventually
@@ -27,14 +28,13 @@ from waiting import eventually
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
 APPLICATION: Final = "account-totals"
-PLUGIN: Final = "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
 SETTINGS: Final = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "group.streams.initial.rebalance.delay.ms": "0",
     "group.streams.min.heartbeat.interval.ms": "500",
     "group.streams.heartbeat.interval.ms": "1000",
-    "group.streams.topology.description.plugin.class": PLUGIN,
+    "group.streams.topology.description.plugin.class": IN_MEMORY_PLUGIN,
 }
 SUBTOPOLOGIES: Final = {"0", "1"}
 

@@ -11,7 +11,7 @@ from topologies import subtopology, topology
 
 from kpybroker.machines.groups import described_topology
 from kpybroker.machines.groups.asking import FIRST_DELAY_MS, LONGEST_DELAY_MS, Asking
-from kpybroker.machines.groups.counts import NOT_SHOWN, REFUSED, SHOWN, STORED
+from kpybroker.machines.groups.counts import DELETED, NOT_SHOWN, REFUSED, SHOWN, STORED
 from kpybroker.machines.groups.described_topology import DescribedTopologyValue
 from kpybroker.machines.groups.events import DeleteGroup, DescribeStreamsGroup, DescriptionOf, StoreDescription
 from kpybroker.machines.groups.streams import descriptions
@@ -158,6 +158,7 @@ def test_a_description_ends_with_its_group() -> None:
     application.push()
     application.beat(epoch=-1)
     assert world.send(DeleteGroup("g"), 3).error == error_codes.NONE
+    assert application.outcomes() == {STORED: 1, DELETED: 1}
     for _ in range(2):
         assert application.shown() is None
         assert world.coordinator.shard.description_bytes == 0
