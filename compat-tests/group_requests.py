@@ -39,7 +39,7 @@ from kpywire.messages.streams_group_heartbeat import Topology
 from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from raw_client import RawClient, UpTo
 from raw_requests import UNKNOWN_ID
-from streams_requests import source_of, streaming
+from streams_requests import describing, source_of, streaming
 
 SESSION_MS = 10_000
 REBALANCE_MS = 3_000
@@ -417,6 +417,7 @@ def plausible_group(version: int, topic: str) -> dict[int, Any]:
         api.STREAMS_GROUP_HEARTBEAT: streaming(
             "plausible-streams", "m", 0, topology=Topology(epoch=0, subtopologies=[source_of("0", topic)])
         ),
+        api.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: describing("plausible-streams", "m"),
         api.STREAMS_GROUP_DESCRIBE: StreamsGroupDescribeRequest(
             group_ids=["plausible-streams"], include_authorized_operations=False
         ),

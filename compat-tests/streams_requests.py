@@ -9,8 +9,18 @@ from kpywire.messages.streams_group_heartbeat import (
     Subtopology,
     TopicInfo,
 )
+from kpywire.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    TopologyDescription,
+    TopologyDescriptionGlobalStore,
+    TopologyDescriptionNode,
+    TopologyDescriptionSubtopology,
+)
 
 REBALANCE_MS = 10_000
+IN_MEMORY_PLUGIN = "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
+"""The plug-in for descriptions of topologies that Kafka ships. Without it, a Kafka keeps none."""
+SOURCE, PROCESSOR, SINK = 1, 2, 3
 Tasks = Mapping[str, Sequence[int]]
 
 
@@ -54,6 +64,36 @@ def streaming(
         member_epoch=epoch,
         endpoint_information_epoch=fields.pop("endpoint_information_epoch", 0),
         **fields,
+    )
+
+
+def node(name: str, node_type: int, *successors: str, **fields: Any) -> TopologyDescriptionNode:
+    """A node of a topology."""
+    lists: dict[str, Any] = {"source_topics": [], "stores": [], **fields}
+    return TopologyDescriptionNode(name=name, node_type=node_type, successors=list(successors), **lists)
+
+
+def describing(
+    group: str,
+    member_id: str,
+    epoch: int = 0,
+    *,
+    nodes: Sequence[TopologyDescriptionNode] | None = None,
+    stores: Sequence[tuple[TopologyDescriptionNode, TopologyDescriptionNode]] = (),
+) -> StreamsGroupTopologyDescriptionUpdateRequest:
+    """The description of a topology with one subtopology: a source, a processor and a sink if nothing else is named."""
+    usual = (
+        node("source", SOURCE, "sum", source_topics=["lines"]),
+        node("sum", PROCESSOR, "sink", stores=["totals"]),
+        node("sink", SINK, sink_topic="sums"),
+    )
+    nodes = usual if nodes is None else nodes
+    description = TopologyDescription(
+        subtopologies=[TopologyDescriptionSubtopology(subtopology_id="0", nodes=list(nodes))],
+        global_stores=[TopologyDescriptionGlobalStore(source=each, processor=other) for each, other in stores],
+    )
+    return StreamsGroupTopologyDescriptionUpdateRequest(
+        group_id=group, member_id=member_id, topology_epoch=epoch, topology_description=description
     )
 
 

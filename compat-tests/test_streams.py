@@ -102,12 +102,13 @@ class Totals:
 class Instance:
     """One instance of the application in a JVM of its own."""
 
-    def __init__(self, directory: Path, bootstrap_servers: str, protocol: str) -> None:
+    def __init__(self, directory: Path, bootstrap_servers: str, protocol: str, *settings: str) -> None:
         self.output = directory / "output.log"
         jars = copied(HERE / "streams_pom.xml", BUILD / f"streams-{KAFKA_VERSION}", f"-Dkafka.version={KAFKA_VERSION}")
         classes = compile_java(HERE / "java" / "AccountTotals.java", jars / "*")
         self._command = ["java", *SMALL_JVM, LOGGING, "-cp", classpath(classes, jars / "*"), "AccountTotals"]
         self._command += [bootstrap_servers, "account-totals", str(directory / "state"), "payments", "totals", protocol]
+        self._command += settings
         directory.mkdir()
         self.start()
 
@@ -133,8 +134,9 @@ class Instance:
 
 
 @contextmanager
-def instance(directory: Path, bootstrap_servers: str, protocol: str = "classic") -> Iterator[Instance]:
-    started = Instance(directory, bootstrap_servers, protocol)
+def instance(directory: Path, bootstrap_servers: str, protocol: str = "classic", *settings: str) -> Iterator[Instance]:
+    """``settings`` of the application are ``name=value``."""
+    started = Instance(directory, bootstrap_servers, protocol, *settings)
     try:
         yield started
     except BaseException:

@@ -23,6 +23,7 @@ from oracle import RECEIVER, SMALL_JVM, ApacheKafka, BrokerProcess
 from oracle.broker import SMALL_PROPERTIES
 from raw_client import RawClient, connect
 from share_requests import SOME_ID, reading_state
+from streams_requests import IN_MEMORY_PLUGIN
 from targets import KpyBroker
 from waiting import eventually
 
@@ -37,6 +38,7 @@ ALIKE = {
     "group.streams.max.size": "4",
     "group.streams.assignment.interval.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.topology.description.plugin.class": IN_MEMORY_PLUGIN,
     "num.partitions": "2",
     **RECEIVER,
 }

@@ -10,11 +10,13 @@ from kpybroker.client.lag import Lag
 from kpybroker.client.rebalance import blockers, explained
 from kpybroker.client.resets import Reset
 from kpybroker.client.streams_applications import NOT_READY, MemberTasks
+from kpybroker.client.topology_descriptions import TopologyNode
 
 NOTHING = "-"
 OFFSETS = ("TOPIC", "PARTITION", "COMMITTED", "LOG END", "LAG", "BEHIND", "MEMBER", "HOST")
 MEMBERS = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
 TASKS = ("MEMBER", "PROCESS", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY", "WAITS FOR")
+NODES = ("SUBTOPOLOGY", "NODE", "KIND", "TOPICS", "STORES", "SUCCESSORS")
 MEMBERS_WITH_EPOCHS = (*MEMBERS[:-1], "PROTOCOL", "EPOCH", "PARTITIONS", "TARGET")
 RESETS = ("GROUP", "TOPIC", "PARTITION", "COMMITTED", "NEW OFFSET", "NOTE")
 
@@ -115,6 +117,21 @@ def members_text(group: Group) -> str:
     if not rows:
         return "No members."
     return columns(MEMBERS if group.epoch is None else MEMBERS_WITH_EPOCHS, rows)
+
+
+def topology_text(nodes: Collection[TopologyNode] | str | None) -> str:
+    """A line for each node of a topology, or why there is none."""
+    if nodes is None:
+        return "It is no group of the streams protocol, so nothing describes a topology."
+    if isinstance(nodes, str):
+        return f"There is nothing to show: {nodes}."
+    rows = [(*each[:3], *(" ".join(names) or NOTHING for names in each[3:])) for each in nodes]
+    return columns(NODES, rows) if rows else "The topology has no nodes."
+
+
+def topology_dicts(nodes: Collection[TopologyNode] | str) -> list[dict[str, Any]] | None:
+    """The nodes of a topology for programs; None if it is not known."""
+    return None if isinstance(nodes, str) else [each._asdict() for each in nodes]
 
 
 def _tasks(tasks: MemberTasks) -> tuple[str, str, str]:

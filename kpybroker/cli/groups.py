@@ -16,6 +16,7 @@ from kpybroker.client.client import Client, Spot
 from kpybroker.client.group_requests import Group
 from kpybroker.client.lag import Lag, measure
 from kpybroker.client.rebalance import blockers
+from kpybroker.client.topology_descriptions import topology_nodes
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.leave_group import MemberIdentity
@@ -76,6 +77,7 @@ def list_(states: tuple[str, ...], types: tuple[str, ...], as_json: bool, server
 )
 @click.option("--members", "view", flag_value="members", help="Show members with their partitions.")
 @click.option("--state", "view", flag_value="state", help="Show only state, assignor and coordinator.")
+@click.option("--topology", "view", flag_value="topology", help="Show the nodes of a Kafka Streams topology.")
 @json_output
 @bootstrap_server
 def describe(
@@ -89,13 +91,17 @@ def describe(
             group = group_requests.describe(client, name)
             since_ms = halted_since(client, group) if blockers(group) else {}
             now_ms = time.time_ns() // 1_000_000
+            nodes = topology_nodes(client, name) if view == "topology" and group.application is not None else None
             if view == "offsets" or as_json:
                 lags, metadata = _progress(client, group)
-                dictionaries.append(group_view.as_dict(group, lags, metadata, now_ms, since_ms))
+                described = {} if nodes is None else {"topology": group_view.topology_dicts(nodes)}
+                dictionaries.append(group_view.as_dict(group, lags, metadata, now_ms, since_ms) | described)
                 offsets = group_view.offsets_text(group, lags, now_ms)
                 texts.append(f"{_heading(client, group, lags, since_ms, now_ms)}\n{offsets}")
             elif view == "members":
                 texts.append(f"{_heading(client, group, None, since_ms, now_ms)}\n{group_view.members_text(group)}")
+            elif view == "topology":
+                texts.append(f"{_heading(client, group, None, since_ms, now_ms)}\n{group_view.topology_text(nodes)}")
             else:
                 texts.append(_heading(client, group, None, since_ms, now_ms))
     if as_json:

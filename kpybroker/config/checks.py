@@ -25,6 +25,8 @@ _NO_QUORUM: Final = (
 _ASSIGNOR_PACKAGE: Final = "org.apache.kafka.coordinator.group.assignor."
 STICKY_TASKS: Final = "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor"
 """Kafka's class of the assignor ``sticky``."""
+_IN_MEMORY_PLUGIN: Final = "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
+"""The plug-in for descriptions of topologies that Kafka ships. They are kept here without it too."""
 _ASSIGNORS: Final = {
     "consumer": ("uniform", "range", _ASSIGNOR_PACKAGE + "UniformAssignor", _ASSIGNOR_PACKAGE + "RangeAssignor"),
     "share": ("simple", _ASSIGNOR_PACKAGE + "SimpleAssignor"),
@@ -274,7 +276,7 @@ def _check_groups(config: "BrokerValues") -> None:
     _must(not has_duplicates(config.static.get(tags, "")), f"{tags} must not contain duplicate tag keys.")
     plugin = "group.streams.topology.description.plugin.class"
     _must(
-        not config[plugin],
+        config[plugin] in (None, "", _IN_MEMORY_PLUGIN),
         f"Invalid value {config[plugin]} for configuration {plugin}: Class {config[plugin]} could not be found.",
     )
     sessions, members = "group.share.max.share.sessions", "group.share.max.size"

@@ -102,6 +102,7 @@ HONOURED: Final = frozenset(
         "group.streams.min.session.timeout.ms",
         "group.streams.num.standby.replicas",
         "group.streams.session.timeout.ms",
+        "group.streams.topology.description.plugin.class",
         "initial.broker.registration.timeout.ms",
         "inter.broker.listener.name",
         "leader.replication.throttled.rate",

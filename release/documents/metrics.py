@@ -194,6 +194,7 @@ SECTIONS: Final = (
             lag.CONSUMER_GROUPS,
             lag.SHARE_GROUPS,
             lag.REBALANCES,
+            lag.DESCRIPTIONS,
             lag.STREAMS_GROUPS,
             lag.MEMBERS,
             lag.GENERATIONS,

@@ -61,7 +61,8 @@ class ConsumerTwins:
 
     def __init__(self, kafka: KafkaShard, **settings: Any) -> None:
         self.kafka = kafka
-        self.ours = GroupWorld(initial_rebalance_delay_ms=0, max_size=1_000, **settings)
+        without_plugin = {"streams_description_max_bytes": 0}
+        self.ours = GroupWorld(initial_rebalance_delay_ms=0, max_size=1_000, **without_plugin, **settings)
         self.ids = IdsOfKafka()
         self.ours.rng = self.ids  # type: ignore[assignment]
         self.ours.restart()

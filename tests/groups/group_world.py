@@ -16,7 +16,7 @@ from kpybroker.machines.groups.events import (
     TimersDue,
 )
 from kpybroker.machines.groups.offsets.commit_record import CommitRecord
-from kpybroker.machines.groups.record import FORMAT, Record
+from kpybroker.machines.groups.record import Record, decode
 from kpybroker.machines.groups.settings import GroupSettings
 from kpybroker.machines.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
 from kpybroker.machines.metadata.topic import Topic
@@ -487,9 +487,9 @@ def as_messages(record: Record | CommitRecord) -> Record:
 
 def reread(record: Record) -> Record:
     """A record from its bytes."""
-    key_bytes, value_bytes = record.encoded()
-    key = FORMAT.decode_key(key_bytes)
-    return Record(key, None if value_bytes is None else FORMAT.decode_value(key.KEY, value_bytes), record.value_version)
+    decoded = decode(*record.encoded())
+    assert decoded is not None
+    return decoded
 
 
 def _raise(failed: DecisionFailed) -> None:

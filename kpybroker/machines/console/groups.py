@@ -139,6 +139,19 @@ class StoryRow:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A node in the topology of a streams group."""
+
+    subtopology: str
+    name: str
+    kind: str
+    topics: tuple[str, ...]
+    """The topics that a source reads, or a sink writes to, as far as the viewer may see them."""
+    stores: tuple[str, ...]
+    successors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupPage:
     """One group."""
 
@@ -155,6 +168,11 @@ class GroupPage:
     positions: tuple[PositionRow, ...]
     positions_left_out: int
     shares: tuple[ShareRow, ...]
+    topology: tuple[NodeRow, ...]
+    """The nodes of the topology of a streams group, where a member has described it."""
+    topology_absence: str
+    """Why there are none."""
+    topology_left_out: int
     lag: int | None
     """The sum of what is known; None where nothing is."""
     unknown: int

@@ -27,15 +27,18 @@ from kpybroker.machines.groups.consumer.regexes import ResolveRegexes, resolve_r
 from kpybroker.machines.groups.consumer.replay import KEYS as CONSUMER_KEYS
 from kpybroker.machines.groups.consumer.replay import take_consumer_group
 from kpybroker.machines.groups.consumer.timeouts import begin_timeouts
+from kpybroker.machines.groups.counts import Counts
 from kpybroker.machines.groups.decision import Decision
 from kpybroker.machines.groups.events import (
     DeleteGroup,
     DescribeConsumerGroup,
     DescribeGroup,
     DescribeStreamsGroup,
+    DescriptionOf,
     ExpireOffsets,
     GroupRequest,
     ListGroups,
+    StoreDescription,
     TimersDue,
 )
 from kpybroker.machines.groups.mixed import dispatch
@@ -58,6 +61,7 @@ from kpybroker.machines.groups.share.replay import KEYS as SHARE_KEYS
 from kpybroker.machines.groups.share.replay import take_share_group
 from kpybroker.machines.groups.share.share_group import ShareGroup
 from kpybroker.machines.groups.share.timeouts import begin_sessions as begin_share_sessions
+from kpybroker.machines.groups.streams import descriptions
 from kpybroker.machines.groups.streams import heartbeat as streams_heartbeat
 from kpybroker.machines.groups.streams.describe import describe_streams_group
 from kpybroker.machines.groups.streams.replay import KEYS as STREAMS_KEYS
@@ -106,6 +110,7 @@ _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpo
     DescribeGroup: describe.describe_group,
     DescribeShareGroup: describe_share_group,
     DescribeStreamsGroup: describe_streams_group,
+    DescriptionOf: descriptions.description_of,
     HeartbeatRequest: dispatch.heartbeat,
     InitializedPartitions: share_offsets.initialized_partitions,
     JoinGroupRequest: dispatch.join_group,
@@ -117,6 +122,7 @@ _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpo
     OffsetsDeleted: share_offsets.offsets_deleted,
     ShareGroupHeartbeatRequest: share_heartbeat.share_group_heartbeat,
     StatesInitialized: share_offsets.states_initialized,
+    StoreDescription: descriptions.store_description,
     StreamsGroupHeartbeatRequest: streams_heartbeat.streams_group_heartbeat,
     SyncGroupRequest: dispatch.sync_group,
     TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
@@ -132,6 +138,7 @@ _REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
     OffsetCommitRequest: commit.refuse_commit,
     OffsetDeleteRequest: offset_deletion.refuse_offset_deletion,
     ShareGroupHeartbeatRequest: share_heartbeat.refuse_heartbeat,
+    StoreDescription: descriptions.refuse_description,
     StreamsGroupHeartbeatRequest: streams_heartbeat.refuse_heartbeat,
     TxnOffsetCommitRequest: commit.refuse_transactional_commit,
 }
@@ -156,13 +163,13 @@ class GroupCoordinator:
         settings: Callable[[], GroupSettings],
         topics: Callable[[], TopicView],
         rng: random.Random,
-        rebalances: dict[str, int] | None = None,
+        counts: Counts | None = None,
         members_of_node: Callable[[], int] | None = None,
     ) -> None:
         """``settings`` and ``topics`` are read for every decision; ``rng`` makes the ids of members, which should be
-        hard to guess. ``rebalances`` counts rebalances by kind of group, and ``members_of_node`` the members (as
-        `members` does), for all coordinators of a node."""
-        self.shard = GroupShard(downgrade, {} if rebalances is None else rebalances, members_of_node or self.members)
+        hard to guess. ``counts`` and ``members_of_node``, which counts the members as `members` does, are for all
+        coordinators of a node."""
+        self.shard = GroupShard(downgrade, counts or Counts(), members_of_node or self.members)
         self._settings = settings
         self._topics = topics
         self._rng = rng
@@ -254,7 +261,7 @@ class GroupCoordinator:
         settings, topics = self._settings(), self._topics()
         return Decision(
             now_ms, event.timestamp_ms, settings, topics, self._rng,
-            shard.timers, shard.stories, shard.rebalances, shard.loaded_ms,
+            shard.timers, shard.stories, shard.counts, shard.loaded_ms,
         )  # fmt: skip
 
     def _begin(self, decision: Decision) -> None:

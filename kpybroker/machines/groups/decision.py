@@ -10,6 +10,7 @@ from kpybroker.machines.groups.stories import LONGEST_CHARS, Event, Stories
 if TYPE_CHECKING:
     import random
 
+    from kpybroker.machines.groups.counts import Counts
     from kpybroker.machines.groups.settings import GroupSettings
     from kpybroker.machines.groups.timers import Timer, Timers
     from kpybroker.machines.metadata.topic_view import TopicView
@@ -23,7 +24,7 @@ class Decision(CoordinatorDecision[Any]):
     """The records, some of them perhaps prepared, and the replies of one decision, with all that it depends on in
     addition to the groups."""
 
-    __slots__ = ("loaded_ms", "rebalances", "rng", "settings", "stories", "then", "timers", "topics")
+    __slots__ = ("counts", "loaded_ms", "rng", "settings", "stories", "then", "timers", "topics")
 
     def __init__(  # noqa: PLR0913
         self,
@@ -34,7 +35,7 @@ class Decision(CoordinatorDecision[Any]):
         rng: random.Random,
         timers: Timers,
         stories: Stories,
-        rebalances: dict[str, int],
+        counts: Counts,
         loaded_ms: int,
     ) -> None:
         self.now_ms = now_ms
@@ -44,7 +45,7 @@ class Decision(CoordinatorDecision[Any]):
         self.rng = rng
         self.timers = timers
         self.stories = stories
-        self.rebalances = rebalances
+        self.counts = counts
         self.loaded_ms = loaded_ms
         """The time when the log was loaded, on the clock of ``now_ms``."""
         self.then: Any = None
@@ -60,10 +61,6 @@ class Decision(CoordinatorDecision[Any]):
                 member_id=member.member_id, client_id=member.client_id, client_host=member.client_host
             )
         self.stories.tell(group_id, event)
-
-    def count_rebalance(self, kind: str) -> None:
-        """Count a rebalance of a group of a kind, as Kafka's metrics do."""
-        self.rebalances[kind] = self.rebalances.get(kind, 0) + 1
 
     def set_timer(self, timer: Timer, delay_ms: int) -> None:
         """Set a timer to fire after this time."""

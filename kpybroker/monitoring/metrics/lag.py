@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups.classic.classic_group import CLASSIC_TYPE
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER
+from kpybroker.machines.groups.counts import DELETED, NOT_SHOWN, REFUSED, SHOWN, STORED
 from kpybroker.machines.groups.share.share_group import SHARE
 from kpybroker.machines.groups.streams.streams_group import NOT_READY, STREAMS
 from kpybroker.machines.partition.leader import Leader
@@ -24,10 +25,10 @@ from kpybroker.monitoring.metrics.readers import (
     Position,
     Readers,
     committed_by,
+    counts_of,
     facts_of,
     groups_of,
     names_of,
-    rebalances_of,
 )
 from kpybroker.monitoring.metrics.table import (
     COUNTER,
@@ -151,7 +152,7 @@ SHARE_GROUPS = _coordinated("share_group_count", "Share groups in a state", "sta
 STREAMS_GROUPS = _coordinated("streams_group_count", "Groups of the streams protocol in a state", "state")
 
 
-def _rebalances(name: str, about: str) -> Measure:
+def _counted(name: str, about: str) -> Measure:
     return kafka(
         COUNTER,
         f"kafka_server_groupcoordinatormetrics_{name}",
@@ -164,10 +165,23 @@ def _rebalances(name: str, about: str) -> Measure:
 REBALANCES = Table(
     (),
     (
-        _rebalances("group_completed_rebalance_count", "Rebalances of classic groups that were completed"),
-        _rebalances("consumer_group_rebalance_count", "Rebalances of groups of the consumer protocol"),
-        _rebalances("share_group_rebalance_count", "Rebalances of share groups"),
-        _rebalances("streams_group_rebalance_count", "Rebalances of streams groups"),
+        _counted("group_completed_rebalance_count", "Rebalances of classic groups that were completed"),
+        _counted("consumer_group_rebalance_count", "Rebalances of groups of the consumer protocol"),
+        _counted("share_group_rebalance_count", "Rebalances of share groups"),
+        _counted("streams_group_rebalance_count", "Rebalances of streams groups"),
+    ),
+)
+
+_DESCRIPTION = "streams_group_topology_description"
+DESCRIBED: Final = (STORED, REFUSED, SHOWN, NOT_SHOWN, DELETED)
+DESCRIPTIONS = Table(
+    (),
+    (
+        _counted(f"{_DESCRIPTION}_set_success_count", "Descriptions of topologies that were kept"),
+        _counted(f"{_DESCRIPTION}_set_error_count", "Descriptions of topologies that were refused"),
+        _counted(f"{_DESCRIPTION}_get_success_count", "Descriptions of topologies that were looked up"),
+        _counted(f"{_DESCRIPTION}_get_error_count", "Descriptions of topologies that an answer had no room for"),
+        _counted(f"{_DESCRIPTION}_delete_success_count", "Descriptions of topologies that DeleteGroups ended"),
     ),
 )
 
@@ -233,8 +247,11 @@ class LagTables:
         yield CONSUMER_GROUPS.with_rows([Row((state.lower(),), (states[state],)) for state in CONSUMER_STATES])
         states = Counter(each.state for each in facts if each.kind == SHARE)
         yield SHARE_GROUPS.with_rows([Row((state.lower(),), (states[state],)) for state in SHARE_STATES])
-        rebalances = rebalances_of(self.broker)
+        counts = counts_of(self.broker)
+        rebalances = counts.rebalances
         yield REBALANCES.with_rows([Row((), [rebalances.get(kind, 0) for kind in kinds_of])])
+        outcomes = [counts.descriptions.get(outcome, 0) for outcome in DESCRIBED]
+        yield DESCRIPTIONS.with_rows([Row((), outcomes)])
         states = Counter(each.state for each in facts if each.kind == STREAMS)
         yield STREAMS_GROUPS.with_rows([Row((tag,), (states[state],)) for state, tag in STREAMS_STATES.items()])
 

@@ -8,7 +8,7 @@ group, is not listed: what a member was sent does not say what its group has pro
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,6 +16,7 @@ from kpybroker.machines.fetch.session import Entry
 from kpybroker.machines.groups.classic.classic_group import CLASSIC_TYPE, ClassicGroup
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
 from kpybroker.machines.groups.coordinator import GroupCoordinator
+from kpybroker.machines.groups.counts import Counts
 from kpybroker.machines.groups.group import EMPTY, Group
 from kpybroker.machines.groups.offsets.committed import find_committed
 from kpybroker.machines.groups.share.share_group import SHARE, ShareGroup
@@ -72,12 +73,12 @@ def groups_of(broker: "Broker") -> Iterator[Group]:
             yield from list(machine.shard.groups.values())
 
 
-def rebalances_of(broker: "Broker") -> Mapping[str, int]:
-    """The rebalances by kind of group since the node has started; they are counted for all its shards together."""
+def counts_of(broker: "Broker") -> Counts:
+    """What was counted since the node has started, for all its shards together."""
     for shard in broker.groups.shards.values():
         if isinstance(shard.machine, GroupCoordinator):
-            return shard.machine.shard.rebalances
-    return {}
+            return shard.machine.shard.counts
+    return Counts()
 
 
 def facts_of(group: Group) -> GroupFacts:

@@ -26,8 +26,8 @@ _SEVERAL_KEYS_FROM = 4
 
 
 def member(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
-    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, StreamsGroupHeartbeat, ShareFetch, ShareAcknowledge and
-    AlterShareGroupOffsets: READ on the group. The handlers ask for the topics."""
+    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, StreamsGroupHeartbeat, StreamsGroupTopologyDescriptionUpdate,
+    ShareFetch, ShareAcknowledge and AlterShareGroupOffsets: READ on the group. The handlers ask for the topics."""
     if may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
         return None
     return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)

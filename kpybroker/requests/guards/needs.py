@@ -45,6 +45,7 @@ AT_BROKER: Final[dict[int, Need]] = {
     api.CONSUMER_GROUP_HEARTBEAT: "groups:consumer_group_heartbeat",
     api.CONSUMER_GROUP_DESCRIBE: "groups:described_by_topics",
     api.STREAMS_GROUP_HEARTBEAT: "groups:member",
+    api.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: "groups:member",
     api.STREAMS_GROUP_DESCRIBE: "groups:described_by_topics",
     api.SHARE_GROUP_HEARTBEAT: "groups:consumer_group_heartbeat",
     api.SHARE_GROUP_DESCRIBE: "groups:described_by_topics",

@@ -1,8 +1,8 @@
 """DeleteGroups (42), versions 0-3: delete groups without members, and their committed offsets (KIP-229).
 
 - The delivery states of a share group are deleted before it (KIP-932); if that fails, its error is the answer.
-- v3: an error message for each group. Kafka fills it if the plug-in of topology descriptions fails, and there is none
-  here (KIP-1331).
+- v3: an error message for each group. Kafka fills it if its plug-in cannot delete the description of a topology
+  (GROUP_DELETION_FAILED, KIP-1331). Here the description ends with the group's records, so it is never filled.
 - Each group is answered once, in the order of the request. A group with members is NON_EMPTY_GROUP, an unknown one
   GROUP_ID_NOT_FOUND. The empty group id is treated like any other.
 """

@@ -4,7 +4,7 @@
 - A topology with invalid or internal topics is STREAMS_INVALID_TOPOLOGY; its topics need DESCRIBE.
 - What Kafka 4.4 does not support, or what cannot be right, is INVALID_REQUEST with Kafka's words.
 - v1: the recovery lag that is acceptable, and the status of members without the client tags that standby tasks are
-  spread over. The broker asks for no topology description, since it has no plug-in for them (KIP-1331).
+  spread over. One member is asked for the description of the topology, if none is kept (KIP-1331).
 - Internal topics that are missing are created in the name of the client, which needs CREATE. The answer does not wait
   for them; refusals are in the status of later answers.
 """

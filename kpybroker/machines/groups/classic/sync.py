@@ -76,7 +76,7 @@ def _assign(group: ClassicGroup, request: GroupRequest, decision: Decision) -> N
     assignments = {each.member_id: each.assignment for each in request.message.assignments}
     group.decided_at_ms = decision.timestamp_ms
     decision.records.append(group_record(group, assignments))
-    decision.count_rebalance(CLASSIC_TYPE)
+    decision.counts.count_rebalance(CLASSIC_TYPE)
     leader = group.members[request.message.member_id]
     tickets = [(leader, request.ticket)]
     if leader.awaiting_sync is not None:

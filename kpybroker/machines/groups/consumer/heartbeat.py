@@ -367,7 +367,7 @@ def next_epoch(
     if bumps or metadata_hash != group.metadata_hash:
         epoch += 1
         records.append(epoch_record(group.group_id, epoch, metadata_hash))
-        decision.count_rebalance(CONSUMER)
+        decision.counts.count_rebalance(CONSUMER)
     group.checked_version = topics.version
     if group.has_partition_metadata:
         records.append(partition_metadata_tombstone(group.group_id))

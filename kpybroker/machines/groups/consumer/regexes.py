@@ -105,7 +105,7 @@ def resolve_regexes(shard: GroupShard, event: ResolveRegexes, decision: Decision
     metadata_hash = topics.group_hash(subscriptions.topics)
     if is_changed or metadata_hash != group.metadata_hash:
         decision.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
-        decision.count_rebalance(CONSUMER)
+        decision.counts.count_rebalance(CONSUMER)
         group.checked_version = topics.version
 
 

@@ -57,8 +57,8 @@ def join(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decisio
         response = _join(shard, group, request, decision)
     except Refused as refused:
         response = join_error(request.api_version, refused.error_code)
-    except Malformed:
-        response = join_error(request.api_version, error_codes.UNKNOWN_SERVER_ERROR)
+    except Malformed:  # Kafka's answer to an embedded subscription that ends too early
+        response = join_error(request.api_version, error_codes.INCONSISTENT_GROUP_PROTOCOL)
     decision.reply(request.ticket, response)
 
 

@@ -202,7 +202,7 @@ def _next_epoch(
         if bumps:
             epoch += 1
             records.append(epoch_record(group.group_id, epoch, metadata_hash))
-            decision.count_rebalance(SHARE)
+            decision.counts.count_rebalance(SHARE)
         group.checked_version = decision.topics.version
     return epoch, by_name, bumps
 

@@ -18,6 +18,7 @@ from kpybroker.machines.groups.settings import GroupSettings
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import JOINED, LEFT
 from kpybroker.machines.groups.streams.configured import ConfiguredTopology, InternalTopic, configure
+from kpybroker.machines.groups.streams.descriptions import asks_for_description
 from kpybroker.machines.groups.streams.endpoints import endpoints_of
 from kpybroker.machines.groups.streams.member import AWAY_EPOCH, JOINING_EPOCH, Address, StreamsMember
 from kpybroker.machines.groups.streams.reconcile import next_step
@@ -54,6 +55,8 @@ ASSIGNMENT_DELAYED: Final = 5
 MISSING_CLIENT_TAGS: Final = 6
 """The statuses of a group that are not about its topics (Kafka: ``StreamsGroupHeartbeatResponse.Status``)."""
 
+DESCRIPTIONS_FROM: Final = 1
+"""The first version whose clients can be asked for the description of a topology."""
 TAGS_FROM: Final = 1
 """The first version whose clients know the status of missing tags."""
 _DELAYED = "Assignment delayed due to the configured {}."
@@ -242,8 +245,10 @@ class _Heartbeat:
             self._note(SHUTDOWN_APPLICATION, text)
         self._note_missing_tags(updated, configs)
         response.status = self.statuses
+        response.topology_description_required = self._asks_for_description(topology)
         self.decision.records += self.records
-        if not (joins or self.statuses or configured.missing) and self._only_beats():
+        is_asked = response.topology_description_required
+        if not (joins or is_asked or self.statuses or configured.missing) and self._only_beats():
             session = (SESSION, self.group_id, updated.member_id)
             beat = Beat(session, settings.streams_session_timeout_ms, settings.streams_heartbeat_interval_ms)
             keep_answer(self.shard, message, response, beat, self.decision)
@@ -274,6 +279,14 @@ class _Heartbeat:
                 f"Missing required client tags for rack-aware standby assignment: [{', '.join(missing)}]. "
                 "Configure them via 'client.tag.<tagKey>' in your Streams config.",
             )
+
+    def _asks_for_description(self, topology: Topology) -> bool:
+        """Whether the client is asked to describe its topology. One with an older topology cannot."""
+        if self.request.api_version < DESCRIPTIONS_FROM or any(
+            each.status_code == STALE_TOPOLOGY for each in self.statuses
+        ):
+            return False
+        return asks_for_description(self.shard, self.group, topology, self.decision)
 
     def _only_beats(self) -> bool:
         """Whether the heartbeat says only that its member is alive, and asks for nothing."""
@@ -408,7 +421,7 @@ class _Heartbeat:
         epoch = group.epoch + 1
         descriptions = group.descriptions
         self.records.append(epoch_record(self.group_id, epoch, metadata_hash, validated, configs, descriptions))
-        self.decision.count_rebalance(STREAMS)
+        self.decision.counts.count_rebalance(STREAMS)
         group.note_checked(topics, epoch)
         return configured, epoch, configs
 

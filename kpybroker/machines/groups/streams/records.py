@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kpybroker.machines.groups.consumer.java_order import string_key
+from kpybroker.machines.groups.described_topology import DescribedTopologyValue
 from kpybroker.machines.groups.record import Record
 from kpybroker.machines.groups.streams.member import StreamsMember
 from kpybroker.machines.groups.streams.tasks import ActiveTasks, TargetTasks, Tasks
@@ -32,12 +33,12 @@ from kpywire.group_records.streams_group_target_assignment_metadata import (
     StreamsGroupTargetAssignmentMetadataKey,
     StreamsGroupTargetAssignmentMetadataValue,
 )
-from kpywire.group_records.streams_group_topology import StreamsGroupTopologyKey, StreamsGroupTopologyValue
+from kpywire.group_records.streams_group_topology import StreamsGroupTopologyKey
 
 
 class Descriptions(NamedTuple):
     """The epochs of the topologies whose descriptions a plug-in of Kafka stored, and refused (KIP-1331); -1 for none.
-    There is no plug-in here, so they stay as they are."""
+    They stay as they are: descriptions are kept elsewhere here (`kpybroker.machines.groups.streams.descriptions`)."""
 
     stored_epoch: int = -1
     failed_epoch: int = -1
@@ -115,7 +116,7 @@ def current_record(group_id: str, member: StreamsMember) -> Record:
     return Record(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def topology_record(group_id: str, value: StreamsGroupTopologyValue) -> Record:
+def topology_record(group_id: str, value: DescribedTopologyValue) -> Record:
     """Record 23: the topology of a group."""
     return Record(StreamsGroupTopologyKey(group_id=group_id), value)
 

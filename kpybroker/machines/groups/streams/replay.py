@@ -8,6 +8,7 @@ from typing import Any
 
 from kpybroker.machines.groups.group import NOBODY, Group
 from kpybroker.machines.groups.shard import GroupShard
+from kpybroker.machines.groups.streams.descriptions import forget_asking
 from kpybroker.machines.groups.streams.member import LEAVING_EPOCH, Address, StreamsMember
 from kpybroker.machines.groups.streams.records import Descriptions
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup
@@ -136,10 +137,14 @@ def take_streams_group(shard: GroupShard, key: Any, value: Any | None) -> None:
         streams = group.membership = StreamsGroup(key.group_id)
     if value is None and type(key) is StreamsGroupMetadataKey:
         forget_delay(shard, key.group_id)
+        forget_asking(shard, key.group_id)
+        shard.description_bytes -= streams.description_bytes
         if group is not None:
             _end(shard, group)
         return
+    before = streams.description_bytes
     _TAKES[type(key)](streams, key, value)
+    shard.description_bytes += streams.description_bytes - before
 
 
 def _end(shard: GroupShard, group: Group) -> None:

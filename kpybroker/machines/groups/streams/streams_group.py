@@ -132,6 +132,11 @@ class StreamsGroup(EpochMembers):
         """Note that the group has the hash of these topics from this epoch on."""
         self._checked = topics.version, epoch
 
+    @property
+    def description_bytes(self) -> int:
+        """The size of the description of its topology."""
+        return 0 if self.topology is None or self.topology.description is None else len(self.topology.description)
+
     def set_configured(self, configured: ConfiguredTopology) -> None:
         """Note the topology as the topics allow it."""
         self.configured = configured

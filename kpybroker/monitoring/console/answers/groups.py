@@ -27,7 +27,7 @@ from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.machines.groups.coordinator import GroupCoordinator
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.share.share_group import SHARE, ShareGroup
-from kpybroker.machines.groups.streams.streams_group import StreamsGroup
+from kpybroker.machines.groups.streams.streams_group import STREAMS, StreamsGroup
 from kpybroker.machines.partition.leader import Leader
 from kpybroker.monitoring.console.answers.kinds import share_facts, share_rows, streams_facts
 from kpybroker.monitoring.console.answers.members import members_of, silence_of
@@ -38,6 +38,7 @@ from kpybroker.monitoring.console.answers.positions import (
     total_of,
     watched_spots,
 )
+from kpybroker.monitoring.console.answers.topologies import NO_TOPOLOGY, shown_topology
 from kpybroker.monitoring.console.answers.transactions import transactional_id_of
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -161,6 +162,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         facts = await _facts(node, viewer, state, (members, positions), events)
         facts = replace(facts, still_s=watched.still_s, pace=watched.pace, is_partial=bool(left_out or hidden))
         found_of_kind = stuck.verdict_on(facts)
+    topology = await shown_topology(node, viewer, name) if kind == STREAMS else NO_TOPOLOGY
     is_stuck, verdict = found_of_kind
     pace = watched.pace
     return GroupPage(
@@ -176,6 +178,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         positions,
         left_out,
         shares,
+        *topology,
         lag,
         led.unknown + left_out,
         lag_s,
@@ -229,7 +232,7 @@ def _summary(group: Group) -> tuple[str, str, int | None, str]:
     if isinstance(membership, ConsumerGroup):
         return "consumer", membership.state, membership.epoch, ""
     if isinstance(membership, StreamsGroup):
-        return "streams", membership.state, membership.epoch, ""
+        return STREAMS, membership.state, membership.epoch, ""
     if isinstance(membership, ShareGroup):
         return SHARE, membership.state, membership.epoch, ""
     return "offsets only", "Empty", None, ""
