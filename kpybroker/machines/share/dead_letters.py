@@ -7,8 +7,8 @@ Not here: producing and retrying (`kpybroker.requests.serving.share.dead_letter_
 """
 
 from collections.abc import Sequence
-from random import Random
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from kpywire.batch import HEADER_BYTES, NO_LEADER_EPOCH
 from kpywire.record import Header, encode_record, plain_batch_of
@@ -114,6 +114,7 @@ class Packing:
         return plain_batch_of(b"".join(self._section), self.count, 0, NO_LEADER_EPOCH, now_ms)
 
 
-def pause_ms(attempts: int, rng: Random) -> float:
-    """The pause after a number of attempts that failed."""
-    return min((FIRST_PAUSE_MS << attempts - 1) * rng.uniform(1 - JITTER, 1 + JITTER), LONGEST_PAUSE_MS)
+def pause_ms(attempts: int, origin: Origin) -> float:
+    """The pause after a number of attempts that failed: it doubles, and partitions differ by up to 20 % either way."""
+    spread = 2 * crc32(f"{origin} {attempts}".encode()) / 0xFFFF_FFFF - 1
+    return min((FIRST_PAUSE_MS << attempts - 1) * (1 + JITTER * spread), LONGEST_PAUSE_MS)

@@ -14,7 +14,6 @@ ends before. For each partition of a dead-letter topic there is one batch under 
 import logging
 from collections import deque
 from collections.abc import Callable, Generator
-from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
@@ -93,7 +92,6 @@ class DeadLetterWriter:
     def __init__(self, leader: "ShareLeader") -> None:
         self._leader = leader
         self._broker = leader.broker
-        self._rng = Random(leader.broker.node_id)
         self._queues: dict[Place, _Queue] = {}
         self._refused: dict[str, int] = {}
         """The error codes of topics that could not be made."""
@@ -258,7 +256,7 @@ class DeadLetterWriter:
         if writing.attempts >= ATTEMPTS:
             self._give_up(writing, reason)
             return
-        self._broker.scheduler.call_later(pause_ms(writing.attempts, self._rng), self._begin, writing)
+        self._broker.scheduler.call_later(pause_ms(writing.attempts, writing.origin), self._begin, writing)
 
     def _give_up(self, writing: _Writing, reason: str) -> None:
         if writing.led.end is not None:

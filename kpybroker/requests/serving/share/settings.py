@@ -42,7 +42,7 @@ class GroupSettings:
         level = image.features.get(SHARE_VERSION, 0)
         if known is not None and known[0] == overrides and known[1] is config and known[2] == level:
             return known[3]
-        settings = _settings(overrides, config, level)
+        settings = settings_of(group_id, image, config)
         self._known[group_id] = (dict(overrides), config, level, settings)  # the image changes its configs in place
         return settings
 
@@ -51,7 +51,9 @@ class GroupSettings:
         self._known.pop(group_id, None)
 
 
-def _settings(overrides: Any, config: BrokerConfig, level: int) -> ReadingSettings:
+def settings_of(group_id: str, image: MetadataImage, config: BrokerConfig) -> ReadingSettings:
+    """The settings of one group, computed."""
+    overrides = image.configs_of(GROUP_RESOURCE, group_id)
     values: Any = effective(overrides, config)
     dead_letter_topic = str(values["errors.deadletterqueue.topic.name"])
 
@@ -64,7 +66,7 @@ def _settings(overrides: Any, config: BrokerConfig, level: int) -> ReadingSettin
             number("share.partition.max.record.locks"),
             number("share.record.lock.duration.ms"),
             bool(values["share.renew.acknowledge.enable"]),
-            level >= DEAD_LETTERS and dead_letter_topic != "",
+            image.features.get(SHARE_VERSION, 0) >= DEAD_LETTERS and dead_letter_topic != "",
         ),
         READ_COMMITTED if values["share.isolation.level"] == "read_committed" else READ_UNCOMMITTED,
         str(values["share.auto.offset.reset"]),
