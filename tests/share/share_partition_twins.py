@@ -153,7 +153,8 @@ class Twins:
         ours = sorted(",".join(map(str, each)) for write in self.ours.written for each in write.batches)
         assert ours == batches, "\n".join(self.steps[-STEPS_SHOWN:])
         self.ours.written.clear()
-        self.ours.writes.extendleft([None] * (len(theirs) - 1))
+        if theirs:
+            self.ours.writes.extendleft([self.ours.writes[-1]._replace(dead_letters=[])] * (len(theirs) - 1))
         letters = []
         while self.ours.writes:
             letters += self.tell("stored", 1)

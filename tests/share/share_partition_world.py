@@ -29,8 +29,8 @@ class SharePartitionWorld:
         self.partition = SharePartition(7, settings)
         self.log = log
         self.now_ms = 0
-        self.writes: deque[Change | Expiry | None] = deque()
-        """The writes that have not ended; None for one of records that are archived."""
+        self.writes: deque[Change | Expiry] = deque()
+        """The writes that have not ended; that of archived records is like one of ended locks."""
         self.written: list[StateWrite] = []
         self.dead_letters: deque[DeadLetters] = deque()
         """The dead letters that are not settled."""
@@ -75,13 +75,13 @@ class SharePartitionWorld:
             self._letter(self.partition.settle(change.started, is_stored=is_stored))
             return
         self.partition.move_start()
-        if change is not None:
-            self._letter(change.dead_letters)
+        self._letter(change.dead_letters)
 
     def settle_dead_letters(self) -> None:
         """The oldest dead letters were written, or given up."""
-        self.writes.append(None)
-        self.written.append(self.partition.archive(self.dead_letters.popleft()))
+        write = self.partition.archive(self.dead_letters.popleft())
+        self.writes.append(Expiry(write, []))
+        self.written.append(write)
 
     def wait(self, now_ms: int) -> None:
         self.now_ms = now_ms
