@@ -32,7 +32,7 @@ NEWEST = {
     "kraft.version": 1,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
-    "share.version": 1,
+    "share.version": 2,
     "streams.version": 1,
 }
 NOT_TOLD_YET = "because not all of the voters support it"

@@ -76,7 +76,7 @@ def test_the_feature_is_finalised_and_its_requests_are_advertised(broker: Broker
     with connect(broker.bootstrap_servers) as client:
         answer = client.call(ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 4)
     finalized = {each.name: each.max_version_level for each in answer.finalized_features}
-    assert finalized["share.version"] == 1
+    assert finalized["share.version"] == 2
     keys = {each.api_key for each in answer.api_keys}
     assert keys >= {api.SHARE_GROUP_HEARTBEAT, api.SHARE_FETCH, api.SHARE_ACKNOWLEDGE, api.DELETE_SHARE_GROUP_OFFSETS}
 

@@ -28,7 +28,7 @@ NEW, NOBODY = 77, 99
 FAR = 1 << 40
 FEATURES = {
     "metadata.version": (7, 30), "kraft.version": (0, 1), "transaction.version": (0, 2), "group.version": (0, 1),
-    "eligible.leader.replicas.version": (0, 1), "share.version": (0, 1), "streams.version": (0, 1),
+    "eligible.leader.replicas.version": (0, 1), "share.version": (0, 2), "streams.version": (0, 1),
 }  # fmt: skip
 DIRECTORY, OTHER_DIRECTORY = bytes(range(50, 66)), bytes(range(70, 86))
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import click
 
@@ -10,8 +11,8 @@ from kpybroker.cli.group_resets import partitions_of, reset_offsets, scope_of
 from kpybroker.cli.group_times import halted_since
 from kpybroker.cli.options import REFUSED, bootstrap_server, connected, json_output, wanted_groups
 from kpybroker.cli.progress import Progress
-from kpybroker.cli.tables import columns, show_json
-from kpybroker.client import group_requests, share_group_requests
+from kpybroker.cli.tables import columns, plural, printable, show_json
+from kpybroker.client import dead_letters, group_requests, share_group_requests
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.group_requests import Group
 from kpybroker.client.lag import Lag, measure
@@ -95,6 +96,7 @@ def describe(
             if view == "offsets" or as_json:
                 lags, metadata = _progress(client, group)
                 described = {} if nodes is None else {"topology": group_view.topology_dicts(nodes)}
+                described |= _dead_letters(client, group)
                 dictionaries.append(group_view.as_dict(group, lags, metadata, now_ms, since_ms) | described)
                 offsets = group_view.offsets_text(group, lags, now_ms)
                 texts.append(f"{_heading(client, group, lags, since_ms, now_ms)}\n{offsets}")
@@ -117,6 +119,10 @@ def _heading(
 ) -> str:
     """The heading of a group; of a streams group with a line about its topology."""
     heading = group_view.heading(group, lags, since_ms, now_ms)
+    found = _dead_letters(client, group).get("dead_letters")
+    if found is not None:
+        count = plural(found["records"], "record")
+        heading = f"{heading}\n  dead letters: {count} in {printable(found['topic'])}"
     application = group.application
     if application is None:
         return heading
@@ -124,6 +130,14 @@ def _heading(
     found = client.topics(names) if names else []
     partitions = {each.name or "": len(each.partitions) for each in found if each.error_code == error_codes.NONE}
     return f"{heading}\n  {group_view.application_text(group, partitions)}"
+
+
+def _dead_letters(client: Client, group: Group) -> dict[str, Any]:
+    """The dead-letter topic of a share group, for programs."""
+    if group.kind != share_group_requests.SHARE:
+        return {}
+    found = dead_letters.kept(client, group.name)
+    return {"dead_letters": None if found is None else found._asdict()}
 
 
 def _with_progress(names: list[str]) -> Iterator[str]:

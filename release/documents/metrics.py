@@ -179,7 +179,15 @@ SECTIONS: Final = (
     ("Clients' own metrics", (telemetry.RECEIVER, telemetry.OVER_CLIENTS)),
     (
         "Share groups",
-        (shares.SESSIONS, shares.LOADS, shares.ACKNOWLEDGEMENTS, shares.READS, shares.READ_QUANTILES, shares.IN_FLIGHT),
+        (
+            shares.SESSIONS,
+            shares.LOADS,
+            shares.ACKNOWLEDGEMENTS,
+            shares.READS,
+            shares.READ_QUANTILES,
+            shares.DEAD_LETTERS,
+            shares.IN_FLIGHT,
+        ),
     ),
     ("Quotas", (quotas.PRODUCE, quotas.FETCH, quotas.REQUEST, quotas.DELAYED)),
     ("Damage", (damage.DAMAGED,)),

@@ -14,7 +14,7 @@ AT_4_3 = {"metadata.version": 30, "share.version": 1, "transaction.version": 2, 
 
 
 def test_a_release_stands_for_the_levels_that_are_higher_or_lower() -> None:
-    assert wanted_levels(AT_4_3, "4.4", (), lower=False) == {"metadata.version": 33}
+    assert wanted_levels(AT_4_3, "4.4", (), lower=False) == {"metadata.version": 33, "share.version": 2}
     assert wanted_levels(AT_4_3, "4.3", (), lower=False) == {}
     lowered = wanted_levels(AT_4_3, "3.9", (), lower=True)
     assert lowered == {"metadata.version": 21, "share.version": 0, "transaction.version": 0}
@@ -22,7 +22,8 @@ def test_a_release_stands_for_the_levels_that_are_higher_or_lower() -> None:
 
 def test_single_levels_are_taken_as_they_are() -> None:
     assert wanted_levels(AT_4_3, None, ("later.version=1",), lower=False) == {"later.version": 1}
-    assert wanted_levels(AT_4_3, "4.4", ("metadata.version=31",), lower=False) == {"metadata.version": 31}
+    taken = {"metadata.version": 31, "share.version": 2}
+    assert wanted_levels(AT_4_3, "4.4", ("metadata.version=31",), lower=False) == taken
 
 
 @pytest.mark.parametrize(
@@ -66,3 +67,5 @@ def test_a_live_cluster_is_raised_and_not_lowered_where_that_would_lose_metadata
     assert "it might delete metadata information" in refused
     assert run(server, "downgrade", "-f", "share.version=0") == "share.version is 0 now\n"
     assert run(server, "upgrade", "-f", "share.version=1") == "share.version is 1 now\n"
+    assert run(server, "upgrade", "-f", "share.version=2") == "share.version is 2 now\n"
+    assert run(server, "downgrade", "-f", "share.version=1") == "share.version is 1 now\n"

@@ -48,7 +48,6 @@ def test_levels_of_metadata_version_are_kafkas(facts: Rows) -> None:
 def test_the_features_and_their_levels_are_kafkas(facts: Rows) -> None:
     kafkas = {name: (int(lowest), int(highest)) for name, lowest, highest in facts["feature"]}
     ours = {name: tuple(levels) for name, levels in features.SUPPORTED.items()}
-    ours[features.SHARE_VERSION] = 0, ours[features.SHARE_VERSION][1] + 1  # 2, dead-letter topics, is not there yet
     del ours[metadata_version.FEATURE_NAME]
     assert ours == kafkas
 
@@ -57,8 +56,6 @@ def test_the_features_and_their_levels_are_kafkas(facts: Rows) -> None:
 def test_the_default_levels_of_features_are_kafkas(facts: Rows) -> None:
     kafkas = {(name, int(level)): int(default) for level, name, default in facts["default"] if name in SUPPORTED}
     assert {name for name, _ in kafkas} == {*SUPPORTED} - {metadata_version.FEATURE_NAME}
-    highest = SUPPORTED[features.SHARE_VERSION].highest  # 2, dead-letter topics, is not there yet
-    kafkas |= {at: min(level, highest) for at, level in kafkas.items() if at[0] == features.SHARE_VERSION}
     assert {at: features.default_level(*at) for at in kafkas} == kafkas
 
 

@@ -76,7 +76,7 @@ def begun_with(level: int) -> list[FeatureLevelRecord]:
         FeatureLevelRecord(name="metadata.version", feature_level=level),
         FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
         FeatureLevelRecord(name="group.version", feature_level=1),
-        FeatureLevelRecord(name="share.version", feature_level=1),
+        FeatureLevelRecord(name="share.version", feature_level=2 if level >= 31 else 1),
         FeatureLevelRecord(name="streams.version", feature_level=1),
         FeatureLevelRecord(name="transaction.version", feature_level=2),
     ]

@@ -35,7 +35,7 @@ def test_a_new_node_formats_leads_and_finalises_its_features() -> None:
         "metadata.version": 33,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
-        "share.version": 1,
+        "share.version": 2,
         "streams.version": 1,
         "transaction.version": 2,
     }

@@ -98,7 +98,7 @@ def test_ours_goes_on_where_kafka_stopped(swapped: Swapped) -> None:
         "metadata.version": 33,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
-        "share.version": 1,
+        "share.version": 2,
         "streams.version": 1,
         "transaction.version": 2,
     }

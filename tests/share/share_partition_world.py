@@ -8,7 +8,15 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share import acknowledging, acquiring, archiving
 from kpybroker.machines.share.acknowledging import Acknowledgement
 from kpybroker.machines.share.acquiring import Acquired, LogBatch, Wish
-from kpybroker.machines.share.partition import Change, Settings, SharePartition, StateWrite, StoredBatch
+from kpybroker.machines.share.partition import (
+    Change,
+    DeadLetters,
+    Expiry,
+    Settings,
+    SharePartition,
+    StateWrite,
+    StoredBatch,
+)
 from kpybroker.machines.share.record_state import RecordState
 
 MEMBERS = ("m", "n")
@@ -21,11 +29,19 @@ class SharePartitionWorld:
         self.partition = SharePartition(7, settings)
         self.log = log
         self.now_ms = 0
-        self.writes: deque[tuple[StateWrite, Change | None]] = deque()
+        self.writes: deque[Change | Expiry] = deque()
+        """The writes that have not ended; that of archived records is like one of ended locks."""
         self.written: list[StateWrite] = []
+        self.dead_letters: deque[DeadLetters] = deque()
+        """The dead letters that are not settled."""
+        self.lettered: list[DeadLetters] = []
 
     def load(self, start_offset: int, stored: Sequence[StoredBatch]) -> None:
-        self.partition.load(start_offset, 1, stored)
+        self._letter(self.partition.load(start_offset, 1, stored))
+
+    def _letter(self, dead_letters: Sequence[DeadLetters]) -> None:
+        self.dead_letters += dead_letters
+        self.lettered += dead_letters
 
     def acquire(self, wish: Wish, most_batches: int = 3) -> tuple[int, list[LogBatch], list[Acquired]]:
         """Read and acquire: where the read began, what it found, what the member got."""
@@ -49,23 +65,30 @@ class SharePartitionWorld:
 
     def _write(self, change: Change | None) -> None:
         if change is not None:
-            self.writes.append((change.write, change))
+            self.writes.append(change)
             self.written.append(change.write)
 
     def store(self, *, is_stored: bool) -> None:
         """The oldest write ends."""
-        _, change = self.writes.popleft()
-        if change is not None:
-            self.partition.settle(change.started, is_stored=is_stored)
-        elif is_stored:
-            self.partition.move_start()
+        change = self.writes.popleft()
+        if isinstance(change, Change):
+            self._letter(self.partition.settle(change.started, is_stored=is_stored))
+            return
+        self.partition.move_start()
+        self._letter(change.dead_letters)
+
+    def settle_dead_letters(self) -> None:
+        """The oldest dead letters were written, or given up."""
+        write = self.partition.archive(self.dead_letters.popleft())
+        self.writes.append(Expiry(write, []))
+        self.written.append(write)
 
     def wait(self, now_ms: int) -> None:
         self.now_ms = now_ms
-        write = self.partition.expire(now_ms)
-        if write is not None:
-            self.writes.append((write, None))
-            self.written.append(write)
+        expiry = self.partition.expire(now_ms)
+        if expiry is not None:
+            self.writes.append(expiry)
+            self.written.append(expiry.write)
 
     def log_starts_at(self, offset: int) -> None:
         archiving.log_starts_at(self.partition, offset)

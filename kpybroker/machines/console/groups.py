@@ -107,6 +107,20 @@ class ShareRow:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadLettersRow:
+    """The dead-letter topic of a share group, and what this node wrote there for the group since it started."""
+
+    topic: str
+    exists: bool
+    written: int
+    """The records that were written; one that was written twice counts twice."""
+    under_way: int
+    """The records that wait to be written, in the partitions that this node leads."""
+    given_up: int
+    """The records that were archived without a dead letter."""
+
+
+@dataclass(frozen=True, slots=True)
 class PositionRow:
     """A partition for which the group has committed a position, or that one of its members has."""
 
@@ -173,6 +187,8 @@ class GroupPage:
     topology_absence: str
     """Why there are none."""
     topology_left_out: int
+    dead_letters: DeadLettersRow | None
+    """None if the group has no dead-letter topic, or the viewer may not see it."""
     lag: int | None
     """The sum of what is known; None where nothing is."""
     unknown: int

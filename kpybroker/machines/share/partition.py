@@ -7,16 +7,30 @@ It begins by `load` with the stored state. `acquiring`, `acknowledging` and `arc
 states is stored by the owner: `StateWrite` has what to store, `settle` reports how that ended.
 
 Invariants: no record is acquired by two members; none is delivered more often than the limit; what a group is done with
-is not delivered again; `start_offset` never moves back; batches do not overlap.
+is not delivered again; `start_offset` never moves back, and moves over an archiving record only where the log has lost
+it; batches do not overlap.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from kpybroker.machines.share.in_flight import InFlightBatch
-from kpybroker.machines.share.record_state import ACQUIRED, ARCHIVED, AVAILABLE, NOBODY, TERMINAL, RecordState
+from kpybroker.machines.share.in_flight import InFlightBatch, Range
+from kpybroker.machines.share.record_state import (
+    ACQUIRED,
+    ARCHIVED,
+    ARCHIVING,
+    AVAILABLE,
+    NOBODY,
+    TERMINAL,
+    Limit,
+    RecordState,
+)
+
+REJECTED: Final = "Offset rejected by client."
+COUNTED_OUT: Final = "Offset delivery count exceeded the threshold."
+"""The reasons of dead letters, in Kafka's words (``ShareGroupDLQManager``)."""
 
 
 class Settings(NamedTuple):
@@ -30,6 +44,13 @@ class Settings(NamedTuple):
     """``share.record.lock.duration.ms``."""
     may_renew: bool = True
     """``share.renew.acknowledge.enable``."""
+    dead_letters: bool = False
+    """Whether the group has a dead-letter topic (``errors.deadletterqueue.topic.name``)."""
+
+    @property
+    def limit(self) -> Limit:
+        """The limit of deliveries, and the state after it."""
+        return Limit(self.delivery_limit, ARCHIVING if self.dead_letters else ARCHIVED)
 
 
 class StoredBatch(NamedTuple):
@@ -51,11 +72,37 @@ class StateWrite(NamedTuple):
     batches: Sequence[StoredBatch]
 
 
+class Started(NamedTuple):
+    """A part of a change."""
+
+    stored: StoredBatch
+    state: RecordState
+    to: int
+    """The state that was wanted: a record that is AVAILABLE again may be counted out instead."""
+
+
 class Change(NamedTuple):
     """A change that was started, to be stored and then settled."""
 
     write: StateWrite
-    started: Sequence[tuple[StoredBatch, RecordState]]
+    started: Sequence[Started]
+
+
+class DeadLetters(NamedTuple):
+    """Records that are archiving: their dead letters are to be written, then they are archived."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+    reason: str
+    state: RecordState
+
+
+class Expiry(NamedTuple):
+    """Records whose locks have ended: what is to be stored, and the dead letters that are to be written after it."""
+
+    write: StateWrite
+    dead_letters: Sequence[DeadLetters]
 
 
 class ImpossibleState(Exception):
@@ -83,31 +130,39 @@ class SharePartition:
 
     # Loading
 
-    def load(self, start_offset: int, state_epoch: int, batches: Sequence[StoredBatch]) -> None:
+    def load(self, start_offset: int, state_epoch: int, batches: Sequence[StoredBatch]) -> list[DeadLetters]:
         """Take over the stored state. ``start_offset`` was already chosen, if none was stored.
+
+        Returns the dead letters that another leader had not settled: they are to be written, perhaps again.
 
         Raises:
             ImpossibleState: the state contradicts itself.
         """
         self.start_offset, self.state_epoch = start_offset, state_epoch
         gap_start, previous = None, start_offset - 1
+        unsettled: list[DeadLetters] = []
         for first, last, state, count in batches:
             if first < start_offset or last < first:
                 raise ImpossibleState(f"records {first} to {last} with the start offset {start_offset}")
             if gap_start is None and first > previous + 1:
                 gap_start = previous + 1
             previous = last
-            self.add(InFlightBatch(first, last, RecordState(state, count, NOBODY)))
+            batch_state = RecordState(state, count, NOBODY)
+            self.add(InFlightBatch(first, last, batch_state))
             if state in TERMINAL:
                 self.delivery_complete_count += last - first + 1
+            elif state == ARCHIVING:
+                reason = COUNTED_OUT if count >= self.settings.delivery_limit else REJECTED
+                unsettled.append(DeadLetters(first, last, count, reason, batch_state))
         if not batches:
             self.end_offset = start_offset
-            return
+            return unsettled
         self.finds_next_offset = True
         self.end_offset = batches[-1].last_offset
         if gap_start is not None:
             self._gap_start, self._gap_end = gap_start, self.end_offset
         self.move_start()
+        return unsettled
 
     # Batches
 
@@ -262,18 +317,17 @@ class SharePartition:
         """The state that is to be stored after a change."""
         return StateWrite(self.state_epoch, self.leader_epoch, self.start_offset, self.delivery_complete_count, batches)
 
-    def start(
-        self, first_offset: int, last_offset: int, state: RecordState, to: int
-    ) -> tuple[StoredBatch, RecordState]:
+    def start(self, first_offset: int, last_offset: int, state: RecordState, to: int) -> Started:
         """Start a change of records to another state."""
-        state.start(to, self.settings.delivery_limit)
+        state.start(to, self.settings.limit)
         if state.is_terminal:
             self.count_completed(first_offset, last_offset)
-        return StoredBatch(first_offset, last_offset, state.state, state.delivery_count), state
+        return Started(StoredBatch(first_offset, last_offset, state.state, state.delivery_count), state, to)
 
-    def settle(self, started: Sequence[tuple[StoredBatch, RecordState]], *, is_stored: bool) -> None:
-        """Complete a change that was stored, or roll it back."""
-        for stored, state in started:
+    def settle(self, started: Sequence[Started], *, is_stored: bool) -> list[DeadLetters]:
+        """Complete a change that was stored, or roll it back. Returns the dead letters that are to be written."""
+        dead_letters: list[DeadLetters] = []
+        for stored, state, to in started:
             if is_stored:
                 state.complete()
             else:
@@ -282,8 +336,28 @@ class SharePartition:
                     self.delivery_complete_count -= self.in_flight_of(stored.first_offset, stored.last_offset)
             if state.state == AVAILABLE:
                 self.finds_next_offset = True
+            elif state.state == ARCHIVING:
+                reason = REJECTED if is_stored and to == ARCHIVING else COUNTED_OUT
+                first, last, _, count = stored
+                dead_letters.append(DeadLetters(first, last, count, reason, state))
         if is_stored:
             self.move_start()
+        return dead_letters
+
+    # Dead letters
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether there are records whose dead letters are not settled."""
+        return any(state.state == ARCHIVING for batch in self for _, _, state in batch.all_ranges)
+
+    def archive(self, settled: DeadLetters) -> StateWrite:
+        """Be done with records whose dead letters were written, or given up. When this is stored, or could not be,
+        `move_start` is called."""
+        first, last, count, _, state = settled
+        state.archive()
+        self.count_completed(first, last)
+        return self.write_of([StoredBatch(first, last, ARCHIVED, count)])
 
     # Locks
 
@@ -297,24 +371,27 @@ class SharePartition:
         """The time when `expire` has to be called; None if nothing is locked. It may be early."""
         return self._locks[0][0] if self._locks else None
 
-    def expire(self, now_ms: int) -> StateWrite | None:
+    def expire(self, now_ms: int) -> Expiry | None:
         """Take back records whose locks have ended. It takes effect at once; what is to be stored is returned.
 
         When that is stored, `move_start` is called. If it cannot be stored, nothing is rolled back.
         """
         stored: list[StoredBatch] = []
+        dead_letters: list[DeadLetters] = []
         while self._locks and self._locks[0][0] <= now_ms:
             _, first_offset, last_offset = heappop(self._locks)
             floor = self.floor(first_offset)
             if floor is None:
                 continue
             for batch in self.between(floor.first_offset, last_offset):
-                self._expire_batch(batch, (first_offset, last_offset), now_ms, stored)
-        return self.write_of(stored) if stored else None
+                for first, last, state in self._expired(batch, (first_offset, last_offset), now_ms):
+                    stored.append(StoredBatch(first, last, state.state, state.delivery_count))
+                    if state.state == ARCHIVING:
+                        dead_letters.append(DeadLetters(first, last, state.delivery_count, COUNTED_OUT, state))
+        return Expiry(self.write_of(stored), dead_letters) if stored else None
 
-    def _expire_batch(
-        self, batch: InFlightBatch, locked: tuple[int, int], now_ms: int, stored: list[StoredBatch]
-    ) -> None:
+    def _expired(self, batch: InFlightBatch, locked: tuple[int, int], now_ms: int) -> Iterator[Range]:
+        """Take back the records of a batch whose locks have ended, and return them."""
         whole = batch.whole
         if whole is not None and whole.state == ACQUIRED and batch.holds_start(self.start_offset):
             batch.split()
@@ -326,10 +403,10 @@ class SharePartition:
                 continue
             if state.state != ACQUIRED:
                 continue
-            state.leave(ARCHIVED if last < self.start_offset else AVAILABLE, self.settings.delivery_limit)
+            state.leave(ARCHIVED if last < self.start_offset else AVAILABLE, self.settings.limit)
             state.unlock()
-            stored.append(StoredBatch(first, last, state.state, state.delivery_count))
             if state.is_terminal:
                 self.count_completed(first, last)
-            else:
+            elif state.state == AVAILABLE:
                 self.finds_next_offset = True
+            yield first, last, state

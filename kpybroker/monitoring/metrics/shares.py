@@ -113,6 +113,38 @@ ACKNOWLEDGEMENTS = Table(
         ),
     ),
 )
+DEAD_LETTERS = Table(
+    ("group",),
+    (
+        kafka(
+            COUNTER,
+            "kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total",
+            "Records that were written to the dead-letter topic of a group; one that was written twice counts twice",
+            "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueRecordCount",
+            confluent="kafka_server_sharegroupmetrics_deadletterqueuerecordcount",
+        ),
+        kafka(
+            COUNTER,
+            "kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests_total",
+            "Ranges of records that were produced to it, each attempt",
+            "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueTotalProduceRequestsPerSec",
+            confluent="kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequestspersec",
+        ),
+        kafka(
+            COUNTER,
+            "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total",
+            "Ranges of records that could not be produced, after all attempts",
+            "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueFailedProduceRequestsPerSec",
+            confluent="kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequestspersec",
+        ),
+        known_by(
+            NATIVE,
+            COUNTER,
+            "kpybroker_share_dead_letters_given_up_total",
+            "Records that were archived without a dead letter, since its topic does not allow it or cannot be written",
+        ),
+    ),
+)
 IN_FLIGHT = Table(
     ("group", "topic", "partition"),
     (
@@ -174,6 +206,12 @@ class ShareTables:
             [Row((name,), (count,)) for name, count in list(zip(TYPES, counted.acknowledged, strict=True))[1:]]
         )
         yield from self._reads(counted.groups)
+        rows = []
+        for number, (group_id, letters) in enumerate(list(counted.dead_letters.items()), 1):
+            rows.append(Row((group_id,), (letters.written, letters.produced, letters.failed, letters.given_up)))
+            if number % GROUPS_PER_PIECE == 0:
+                yield None
+        yield DEAD_LETTERS.with_rows(rows)
         rows = []
         for number, led in enumerate(list(leader.led.values())):
             partition = led.partition

@@ -29,7 +29,7 @@ from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.share.share_group import SHARE, ShareGroup
 from kpybroker.machines.groups.streams.streams_group import STREAMS, StreamsGroup
 from kpybroker.machines.partition.leader import Leader
-from kpybroker.monitoring.console.answers.kinds import share_facts, share_rows, streams_facts
+from kpybroker.monitoring.console.answers.kinds import dead_letters_row, share_facts, share_rows, streams_facts
 from kpybroker.monitoring.console.answers.members import members_of, silence_of
 from kpybroker.monitoring.console.answers.positions import (
     lag_of_group,
@@ -179,6 +179,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         left_out,
         shares,
         *topology,
+        await dead_letters_row(node, viewer, name) if kind == SHARE else None,
         lag,
         led.unknown + left_out,
         lag_s,

@@ -14,7 +14,14 @@ from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share import acknowledging
 from kpybroker.machines.share.acknowledging import Acknowledgement
-from kpybroker.machines.share.partition import Change, ImpossibleState, SharePartition, StateWrite, StoredBatch
+from kpybroker.machines.share.partition import (
+    Change,
+    DeadLetters,
+    ImpossibleState,
+    SharePartition,
+    StateWrite,
+    StoredBatch,
+)
 from kpybroker.machines.share_coordinator.key import SharePartitionKey
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.share import states
@@ -65,6 +72,7 @@ class LedSharePartition:
 
     __slots__ = (
         "_leader",
+        "_lingers",
         "_timer",
         "_timer_at_ms",
         "end",
@@ -90,6 +98,8 @@ class LedSharePartition:
         self.lock_timeouts = 0
         """Records whose acquisition locks have ended."""
         self.load_started_ms = leader.broker.scheduler.monotonic_ms()
+        self._lingers = False
+        """Whether it stays only for its dead letters."""
         self._timer: Timer | None = None
         self._timer_at_ms = 0.0
         replica.commit_waits[self] = None
@@ -128,7 +138,8 @@ class LedSharePartition:
                 StoredBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
                 for each in result.state_batches
             ]
-            self.partition.load(start, result.state_epoch, batches)
+            self.refresh()
+            unsettled = self.partition.load(start, result.state_epoch, batches)
         except KafkaError as error:
             self._leader.drop(self, error)
         except ImpossibleState as error:
@@ -138,6 +149,7 @@ class LedSharePartition:
             self.is_loaded = True
             self._leader.metrics.loaded(self._leader.broker.scheduler.monotonic_ms() - self.load_started_ms)
             self.wake()
+            self._write_dead_letters(unsettled)
 
     def check(self) -> None:
         """Look at the partition, which has changed: more is committed, or this node does not lead it any more."""
@@ -176,6 +188,7 @@ class LedSharePartition:
 
     def release(self, member_id: str) -> None:
         """Take back all records that a member has."""
+        self.refresh()
         self._store(acknowledging.release(self.partition, member_id), _nobody_waits)
 
     def _store(self, change: Change | None, stored: Stored) -> None:
@@ -186,9 +199,10 @@ class LedSharePartition:
 
         def answered(result: Any) -> None:
             code = _MEMBERS_SEE.get(result.error_code, error_codes.UNKNOWN_SERVER_ERROR)
-            partition.settle(started, is_stored=code == error_codes.NONE)
+            dead_letters = partition.settle(started, is_stored=code == error_codes.NONE)
             self._written(code, result.error_message)
             stored(code, result.error_message)
+            self._write_dead_letters(dead_letters)
 
         self._write(change.write, answered)
 
@@ -216,8 +230,31 @@ class LedSharePartition:
             return
         if code in _ENDING:
             self._leader.drop(self, KafkaError(code, text))
-        else:
-            self.wake()
+            return
+        self.wake()
+        if self._lingers:
+            self._leader.rest(self)
+
+    # Dead letters
+
+    def linger(self, *, for_dead_letters: bool) -> None:
+        """Stay: for dead letters that are not settled, or since its group has sessions again."""
+        self._lingers = for_dead_letters
+
+    def _write_dead_letters(self, dead_letters: Sequence[DeadLetters]) -> None:
+        if self.end is None:
+            for each in dead_letters:
+                self._leader.dead_letters.write(self, each, partial(self._settled, each))
+
+    def _settled(self, dead_letters: DeadLetters) -> None:
+        """Archive records whose dead letters are written or given up."""
+        self._write(self.partition.archive(dead_letters), self._archived)
+
+    def _archived(self, result: Any) -> None:
+        """Go on: records that are archived stay so, stored or not, as those whose locks have ended."""
+        self.partition.move_start()
+        code = _MEMBERS_SEE.get(result.error_code, error_codes.UNKNOWN_SERVER_ERROR)
+        self._written(code, result.error_message)
 
     # Locks
 
@@ -244,16 +281,15 @@ class LedSharePartition:
         self._timer = None
         if self.end is not None:
             return
-        partition = self.partition
-        write = partition.expire(self.now_ms())
-        if write is not None:
+        self.refresh()
+        expiry = self.partition.expire(self.now_ms())
+        if expiry is not None:
+            write, dead_letters = expiry
             self.lock_timeouts += sum(each.last_offset - each.first_offset + 1 for each in write.batches)
 
             def answered(result: Any) -> None:
-                code = _MEMBERS_SEE.get(result.error_code, error_codes.UNKNOWN_SERVER_ERROR)
-                if code == error_codes.NONE:
-                    partition.move_start()
-                self._written(code, result.error_message)
+                self._archived(result)
+                self._write_dead_letters(dead_letters)
 
             self._write(write, answered)
             self.wake()
