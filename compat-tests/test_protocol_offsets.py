@@ -1,6 +1,7 @@
 """Offsets on the wire: ListOffsets, OffsetForLeaderEpoch and DeleteRecords, as Apache Kafka answers them."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -19,8 +20,23 @@ from kpywire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kpywire.record import Record, build_batch
 from raw_client import RawClient, UpTo, connect
-from raw_requests import append, batch_of, create, metadata_of, now_ms, offset_at, produce, wait_until_led
+from raw_requests import (
+    SET,
+    TOPIC,
+    append,
+    batch_of,
+    create,
+    described,
+    incremental_alteration,
+    metadata_of,
+    now_ms,
+    offset_at,
+    produce,
+    wait_until_led,
+)
+from waiting import eventually
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 KNOWN_FROM = {
@@ -91,6 +107,28 @@ def test_a_time_is_found_inside_a_batch_of_any_codec(raw: RawClient, topic: str,
         101: (-1, -1),
     }
     assert offset_at(raw, topic, MAX_TIMESTAMP) == (0, BASE_MS + 100, 2, 0)
+
+
+@pytest.mark.parametrize("codec", range(5), ids=["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_search_ends_at_a_record_that_is_too_large_when_inflated(raw: RawClient, topic: str, codec: int) -> None:
+    """`max.decompressed.message.bytes` bounds what is searched, not only what is produced, and nothing that comes
+    behind the record that is found."""
+    sizes = (1, 5000, 1)
+    records = [Record(timestamp=BASE_MS + at, value=bytes(size)) for at, size in enumerate(sizes)]
+    assert produce(raw, topic, build_batch(records, codec=codec)).error_code == error_codes.NONE
+    alteration = incremental_alteration((TOPIC, topic, [("max.decompressed.message.bytes", SET, "1000")]))
+    assert raw.call(alteration, 1).responses[0].error_code == error_codes.NONE
+    set_to = partial(described, raw, TOPIC, topic)
+    eventually(lambda: set_to()["max.decompressed.message.bytes"].value == "1000", "the bound")
+    refused = (error_codes.INVALID_RECORD, -1, -1, -1)
+    expected = {BASE_MS + at: (0, BASE_MS + at, at, 0) for at in range(3)}
+    if codec:
+        expected |= {BASE_MS + 1: refused, BASE_MS + 2: refused, MAX_TIMESTAMP: refused}
+    else:
+        expected[MAX_TIMESTAMP] = (0, BASE_MS + 2, 2, 0)
+    expected[BASE_MS + 3] = NOTHING
+    assert {at: offset_at(raw, topic, at) for at in expected} == expected
+    assert offset_at(raw, topic, LATEST)[2] == 3
 
 
 def test_the_first_record_that_is_late_enough_is_found_whatever_the_order_of_times(raw: RawClient, topic: str) -> None:

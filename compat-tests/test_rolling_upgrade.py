@@ -1,6 +1,6 @@
 """A cluster of an earlier version becomes one of this version, node by node, while clients go on (`make upgrade`)."""
 
-import shutil
+import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,21 +8,22 @@ from typing import cast
 
 import pytest
 
-from clusters import Cluster
+from clusters import Cluster, KpyNode
 from failover.faults import wait_for_in_sync
 from failover.run import TOPIC, read_all
 from failover.verdict import judge
 from kpybroker import __version__
+from kpybroker.machines.metadata.metadata_version import LATEST
 from kpywire import error_codes
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from oracle import BrokerProcessError
 from raw_client import RawClient
 from upgrade_load import Load, committed_numbers, create_topics
-from upgrading import FIRST, VERSIONS, NoSuchVersion, VersionedNode, finalized, nodes_of, sources_of
+from upgrading import FIRST, OF_KAFKA_4_3, VERSIONS, NoSuchVersion, VersionedNode, finalized, nodes_of, sources_of
 from waiting import eventually
 
 pytestmark = pytest.mark.slow
-UPGRADE, SAFE_DOWNGRADE = 1, 2
+UPGRADE = 1
 MOMENT_S = 0.5
 
 
@@ -43,15 +44,33 @@ def earlier(target: str, version: str, tmp_path: Path) -> Path:
         pytest.skip(str(reason))
 
 
-def update(node: VersionedNode, how: int = UPGRADE, **levels: int) -> tuple[int, str | None]:
+def update(node: VersionedNode, **levels: int) -> tuple[int, str | None]:
     """UpdateFeatures, with underscores for dots: error code and message."""
     updates = [
-        FeatureUpdateKey(feature=name.replace("_", "."), max_version_level=level, upgrade_type=how)
+        FeatureUpdateKey(feature=name.replace("_", "."), max_version_level=level, upgrade_type=UPGRADE)
         for name, level in levels.items()
     ]
     with RawClient(node.port) as client:
         answer = client.call(UpdateFeaturesRequest(timeout_ms=30_000, feature_updates=updates), 2)
     return answer.error_code, answer.error_message
+
+
+def change(node: VersionedNode, how: str, level: int) -> "subprocess.CompletedProcess[str]":
+    """Raise or lower ``metadata.version`` by the command of this version."""
+    words = ("cluster", how, "--feature", f"metadata.version={level}", "--bootstrap-server", node.bootstrap_servers)
+    return subprocess.run([str(KpyNode.path), *words], capture_output=True, text=True, check=False)
+
+
+def move_to(node: VersionedNode, sources: Path | None) -> None:
+    """Let another version have the directories of a node; None is the checkout's."""
+    node.stop()
+    node.sources = sources
+    node.start()
+
+
+def levels(cluster: Cluster) -> set[int]:
+    """The levels of ``metadata.version`` that the nodes tell."""
+    return {finalized(each.port)["metadata.version"] for each in nodes(cluster)}
 
 
 def nodes(cluster: Cluster) -> list[VersionedNode]:
@@ -61,9 +80,7 @@ def nodes(cluster: Cluster) -> list[VersionedNode]:
 def restart(cluster: Cluster, restarted: Iterable[VersionedNode], sources: Path | None) -> None:
     """One node after the other: controlled shutdown, and the other version on the same directories."""
     for node in restarted:
-        node.stop()
-        node.sources = sources
-        node.start()
+        move_to(node, sources)
         wait_for_in_sync(cluster, TOPIC, len(cluster.nodes))
 
 
@@ -85,10 +102,8 @@ def test_a_cluster_of_an_earlier_version_is_upgraded_and_nobody_notices(
             restart(cluster, nodes(cluster), None)
             assert first.version == __version__
             assert finalized(first.port)["metadata.version"] == 21
-            assert update(first, metadata_version=30, transaction_version=2)[0] == error_codes.NONE
-            eventually(
-                lambda: all(finalized(each.port)["metadata.version"] == 30 for each in nodes(cluster)), "the level"
-            )
+            assert update(first, metadata_version=LATEST, transaction_version=2)[0] == error_codes.NONE
+            eventually(lambda: levels(cluster) == {LATEST}, "the level")
             restart(cluster, [first], None)
             time.sleep(MOMENT_S)
         finally:
@@ -101,33 +116,31 @@ def test_a_cluster_of_an_earlier_version_is_upgraded_and_nobody_notices(
             assert committed_numbers(cluster.access, partition) == load.transactions.committed
 
 
+@pytest.mark.parametrize("version", [OF_KAFKA_4_3])
 def test_a_level_waits_for_the_last_node_that_does_not_know_it_and_then_keeps_it_out(
     earlier: Path, tmp_path: Path
 ) -> None:
-    """The earlier version knows all levels of this one; its sources are made to know one less."""
-    older = tmp_path / "older"
-    shutil.copytree(earlier, older)
-    levels = older / "kpybroker" / "metadata" / "metadata_version.py"
-    text = levels.read_text()
-    levels.write_text(text.replace("LATEST = VERSIONS[-1].level", "LATEST = VERSIONS[-2].level"))
-    assert levels.read_text() != text
-    with Cluster(nodes_of(older, "--release-version", "4.2"), tmp_path / "cluster", size=2) as cluster:
+    """Levels are raised and lowered by the command. 31 may be lowered to 30: no record changes between them."""
+    with Cluster(nodes_of(earlier, "--release-version", "4.3"), tmp_path / "cluster", size=2) as cluster:
         one, other = nodes(cluster)
-        one.stop()
-        one.sources = None
-        one.start()
-        code, message = update(one, metadata_version=30)
-        assert code == error_codes.INVALID_UPDATE_VERSION
-        assert "2 only supports versions 7-29" in (message or "")
-        other.stop()
-        other.sources = None
-        other.start()
-        eventually(lambda: update(one, metadata_version=30)[0] == error_codes.NONE, "the level")
-        code, message = update(one, SAFE_DOWNGRADE, metadata_version=29)
-        assert code == error_codes.INVALID_UPDATE_VERSION
-        assert "Unsupported metadata.version downgrade from 30 to 29." in (message or "")
-        eventually(lambda: finalized(other.port).get("metadata.version") == 30, "the level")
-        other.stop()
-        other.sources = older
-        with pytest.raises(BrokerProcessError, match=r"does not have these finalised features: metadata\.version=30"):
-            other.start()
+        assert levels(cluster) == {30}
+        move_to(one, None)
+        for level in (31, 33):
+            refused = change(one, "upgrade", level)
+            assert refused.returncode != 0
+            assert "2 only supports versions 7-30" in refused.stderr
+        move_to(other, None)
+        eventually(lambda: change(one, "upgrade", 31).returncode == 0, "the level")
+        eventually(lambda: levels(cluster) == {31}, "the level")
+        assert change(one, "downgrade", 30).returncode == 0
+        eventually(lambda: levels(cluster) == {30}, "the level")
+        move_to(other, earlier)
+        move_to(other, None)
+        eventually(lambda: change(one, "upgrade", 33).returncode == 0, "the level")
+        for level in (32, 30):
+            refused = change(one, "downgrade", level)
+            assert refused.returncode != 0
+            assert f"Unsupported metadata.version downgrade from 33 to {level}." in refused.stderr
+        eventually(lambda: levels(cluster) == {33}, "the level")
+        with pytest.raises(BrokerProcessError, match=r"does not have these finalised features: metadata\.version=33"):
+            move_to(other, earlier)

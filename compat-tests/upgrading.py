@@ -16,12 +16,13 @@ from raw_client import RawClient
 ROOT: Final = Path(__file__).parents[1]
 VERSIONS: Final[Mapping[str, str]] = {
     "0.1.0": "53d201a5c05cd28deba4ab11111b9f3c991216a0",
-    "0.2.0-security": "221e8d98d0a15c49b0e7eed0c551a572f01746a4",
     "0.2.0-groups": "5f9cbbd9f71f316ff1358ffa1681a78c2b5fdb15",
+    "0.2.0-kafka-4.3": "e56fcea63935d234e721aff2e887ec86b04ab5d3",
 }
-"""The commits of the last three versions. Until there are three releases, states between them count: those that first
-wrote new kinds of records, here ACLs, users, quotas and tokens, and then groups of the newer protocols."""
+"""The commits of the last three versions. Until there are three releases, states between them count: the one that first
+wrote groups of the newer protocols, and the last one with the levels of Kafka 4.3."""
 FIRST: Final = "0.1.0"
+OF_KAFKA_4_3: Final = "0.2.0-kafka-4.3"
 SOURCES: Final = ("kpybroker", "wire", "storage")
 
 

@@ -142,6 +142,7 @@ class TopicConfig:
             segment_jitter_ms=self.segment_jitter_ms,
             segment_index_bytes=self.segment_index_bytes,
             index_interval_bytes=self.index_interval_bytes,
+            max_decompressed_message_bytes=self.max_decompressed_message_bytes,
             preallocate=self.preallocate,
             retention_bytes=self.retention_bytes,
             retention_ms=self.retention_ms,

@@ -66,6 +66,12 @@ class CorruptLog(DiskFailure):
     """Flushed data of this log is damaged. The log stays offline rather than lose it; its directory works on."""
 
 
+class InvalidRecord(StorageError):
+    """A stored record that the configuration of its topic does not allow any more (INVALID_RECORD)."""
+
+    error_code = 87
+
+
 class UnexpectedAppendOffset(StorageError):
     """Batches to append start before the log end; ``first_offset`` says where (a follower may start over there)."""
 

@@ -414,12 +414,18 @@ class Log:
     def offset_for_timestamp(self, timestamp: int, search: Search = EXACT) -> OffsetForTimestamp | None:
         """The first record from the local log start on that is not older than ``timestamp``; None if all are older."""
         with self.directory.failing():
-            return lookups.offset_for_timestamp(self.segments, timestamp, self.local_log_start_offset, search)
+            return lookups.offset_for_timestamp(
+                self.segments,
+                timestamp,
+                self.local_log_start_offset,
+                search,
+                self.config.max_decompressed_message_bytes,
+            )
 
     def max_timestamp_offset(self, search: Search = EXACT) -> OffsetForTimestamp | None:
         """The first record with the largest timestamp of all; None in an empty log."""
         with self.directory.failing():
-            return lookups.max_timestamp_offset(self.segments, search)
+            return lookups.max_timestamp_offset(self.segments, search, self.config.max_decompressed_message_bytes)
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in ``offset .. end_offset``."""

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from kpystorage.segment import Segment
 from kpystorage.transaction_index import AbortedTransaction
 from kpywire import time_search
+from kpywire.walk import ANY_SIZE
 
 Search = time_search.Search
 EXACT: Final[Search] = time_search.first_not_older
@@ -21,19 +22,26 @@ class OffsetForTimestamp(NamedTuple):
 
 
 def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp: int, local_log_start_offset: int, search: Search = EXACT
+    segments: Sequence[Segment],
+    timestamp: int,
+    local_log_start_offset: int,
+    search: Search = EXACT,
+    most_record_bytes: int = ANY_SIZE,
 ) -> OffsetForTimestamp | None:
     """The first record at or behind ``local_log_start_offset`` that is not older than ``timestamp``."""
     for segment in segments:
         if segment.largest_timestamp >= timestamp:
-            found = segment.find_timestamp(timestamp, local_log_start_offset, search)
+            found = segment.find_timestamp(timestamp, local_log_start_offset, search, most_record_bytes)
             return OffsetForTimestamp(*found) if found else None
     return None
 
 
-def max_timestamp_offset(segments: Sequence[Segment], search: Search = EXACT) -> OffsetForTimestamp | None:
+def max_timestamp_offset(
+    segments: Sequence[Segment], search: Search = EXACT, most_record_bytes: int = ANY_SIZE
+) -> OffsetForTimestamp | None:
     """The first record with the largest timestamp of all."""
-    found = max(segments, key=lambda segment: segment.max_timestamp.timestamp).find_max_timestamp(search)
+    latest = max(segments, key=lambda segment: segment.max_timestamp.timestamp)
+    found = latest.find_max_timestamp(search, most_record_bytes)
     return OffsetForTimestamp(*found) if found else None
 
 

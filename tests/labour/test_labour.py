@@ -13,6 +13,7 @@ from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.io.scheduler import LoopScheduler, ManualScheduler
 from kpybroker.runtime.io.worker import WorkerDied
 from kpywire.record import Record, build_batch
+from kpywire.walk import ANY_SIZE
 
 BATCH = build_batch([Record(timestamp=7, value=b"x")])
 FOUND = Located((7, 0))
@@ -44,7 +45,7 @@ def scheduler(monkeypatch: pytest.MonkeyPatch) -> ManualScheduler:
 
 
 def search(number: int, size: int = 1) -> Search:
-    return Search(bytes(size), number, 0)
+    return Search(bytes(size), number, 0, ANY_SIZE)
 
 
 def answered(pending: Pending) -> Any:
@@ -151,7 +152,7 @@ def test_a_real_process_answers() -> None:
         scheduler = LoopScheduler(asyncio.get_running_loop())
         service = Labour(scheduler)
         done = asyncio.get_running_loop().create_future()
-        service.ask("a", Search(BATCH, 7, 0)).when_resolved(done.set_result)
+        service.ask("a", Search(BATCH, 7, 0, ANY_SIZE)).when_resolved(done.set_result)
         try:
             return await done
         finally:

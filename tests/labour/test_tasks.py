@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.hosts.labour.tasks import Check, Checked, Denied, Failed, Located, Search, answer
+from kpybroker.hosts.labour.tasks import Check, Checked, Denied, Failed, Located, Oversized, Search, answer
 from kpybroker.machines.partition.validation import (
     BYTES_AT_ONCE,
     Laborious,
@@ -20,7 +20,7 @@ from kpybroker.machines.partition.validation import (
 from kpywire.batch import parse_header
 from kpywire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kpywire.record import Record, build_batch, read_batch
-from kpywire.walk import MOST_AT_ONCE
+from kpywire.walk import ANY_SIZE, MOST_AT_ONCE
 
 NOW_MS = 1_700_000_000_000
 CODECS = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
@@ -135,10 +135,18 @@ def test_a_search_elsewhere_finds_the_record(
         if record.timestamp >= timestamp and record.offset >= start_offset:
             expected = record.timestamp, record.offset
             break
-    assert pickle.loads(pickle.dumps(answer(Search(batch, timestamp, start_offset)))) == Located(expected)
+    assert pickle.loads(pickle.dumps(answer(Search(batch, timestamp, start_offset, ANY_SIZE)))) == Located(expected)
+
+
+def test_a_search_elsewhere_reports_a_record_that_is_too_large() -> None:
+    batch = of_bytes(100, GZIP)
+    found = pickle.loads(pickle.dumps(answer(Search(batch, NOW_MS, 0, 99))))
+    assert isinstance(found, Oversized)
+    assert found.size > found.most_bytes == 99
+    assert isinstance(answer(Search(batch, NOW_MS, 0, found.size)), Located)
 
 
 def test_a_damaged_batch_is_reported_and_not_raised() -> None:
     batch = bytearray(of_bytes(100, GZIP))
     batch[80:90] = bytes(10)
-    assert isinstance(answer(Search(bytes(batch), NOW_MS, 0)), Failed)
+    assert isinstance(answer(Search(bytes(batch), NOW_MS, 0, ANY_SIZE)), Failed)

@@ -286,6 +286,26 @@ def test_a_damaged_batch_ends_the_pass_and_nothing_of_its_group_comes() -> None:
         pass_over(small.disk, small.task(), CleanerConfig(), NOW_MS)
 
 
+@pytest.mark.parametrize("codec", range(5))
+@pytest.mark.parametrize("first_dirty_offset", [0, 2])
+def test_a_compressed_record_of_more_bytes_than_are_allowed_ends_the_pass(codec: int, first_dirty_offset: int) -> None:
+    """While keys are mapped, and while records of an earlier pass are looked at again. Without compression none is
+    measured, as in Kafka."""
+    most = 1008
+    for allowed in (most - 1, most):
+        small = Small()
+        small.put((b"a", b"1"), (b"b", bytes(1000)), codec=codec)
+        small.put((b"a", b"2"))
+        task = small.task()._replace(first_dirty_offset=first_dirty_offset)
+        config = task.config._replace(max_decompressed_message_bytes=allowed)
+        if codec and allowed < most:
+            text = f"Invalid record size: {most} exceeds the configured maximum record size of {allowed}"
+            with pytest.raises(CorruptRecord, match=rf"00000000000000000000\.log, byte 0: {text}"):
+                small.compact(task=task._replace(config=config))
+        else:
+            assert small.compact(task=task._replace(config=config))
+
+
 @pytest.mark.parametrize("damage", ["cut", "magic", "length"])
 def test_bytes_that_are_no_whole_batch_are_refused(damage: str) -> None:
     small = Small()

@@ -162,6 +162,7 @@ class Twins:
     # What happens.
 
     def start(self, broker_id: int) -> None:
+        self.any_order |= len(self.candidate.controller.list_reassignments()) > 1
         self.kafka.start(broker_id)
         self.ours.start(broker_id)
         self.settle()

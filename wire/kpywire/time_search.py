@@ -15,6 +15,7 @@ from kpywire.compression import ANY_PARTS, TooLarge, decompress
 from kpywire.errors import Malformed
 from kpywire.record import MAX_INFLATED_BYTES, read_batch
 from kpywire.varint import Buffer, as_int64, decode_varint, decode_varlong
+from kpywire.walk import ANY_SIZE, OversizedRecord, first_oversized
 
 _FAR = 1 << 62
 """Beyond this, base timestamp and delta may add up to more than 64 bits."""
@@ -23,7 +24,7 @@ Found = tuple[int, int] | None
 """The timestamp and the offset of a record, if there is one."""
 
 
-Search = Callable[[Buffer, BatchHeader, int, int], Found]
+Search = Callable[[Buffer, BatchHeader, int, int, int], Found]
 """A way to search one batch: `first_not_older`, or one that knows the outcome already."""
 
 
@@ -44,12 +45,18 @@ class Laborious(Exception):
 
 
 def first_not_older(
-    buffer: Buffer, header: BatchHeader, timestamp: int, start_offset: int, most: Labour = ANY_LABOUR
+    buffer: Buffer,
+    header: BatchHeader,
+    timestamp: int,
+    start_offset: int,
+    most_record_bytes: int = ANY_SIZE,
+    most: Labour = ANY_LABOUR,
 ) -> Found:
     """(timestamp, offset) of the first record of the batch in ``buffer`` not older than ``timestamp``, nor before
     ``start_offset``; None if there is none.
 
     Raises:
+        OversizedRecord: a compressed record before it has more than ``most_record_bytes``, or it has itself.
         Malformed: the batch is not what the format says.
         Laborious: it takes more work than ``most``.
     """
@@ -63,26 +70,39 @@ def first_not_older(
         if most is ANY_LABOUR:
             raise
         raise Laborious from None
-    if not simple:
-        plain = header._replace(
-            attributes=header.attributes & ~CODEC_MASK, batch_length=HEADER_BYTES - LENGTH_END + len(section)
-        )
-        for number, record in enumerate(read_batch(bytes(HEADER_BYTES) + section, plain)):
-            if number == most.records:
-                raise Laborious
-            if record.timestamp >= timestamp and record.offset >= start_offset:
-                return record.timestamp, record.offset
-        return None
+    sound, size = header.record_count, 0
+    if header.codec and len(section) > most_record_bytes:
+        number, size = first_oversized(section, most_record_bytes, min(sound, most.records + 1))
+        sound = number if size else sound
+    found = (_search if simple else _search_any)(section, header, timestamp, start_offset, min(sound, most.records))
+    if found is None and sound > most.records:
+        raise Laborious
+    if found is None and size:
+        raise OversizedRecord(size, most_record_bytes)
+    return found
+
+
+def _search_any(section: bytes, header: BatchHeader, timestamp: int, start_offset: int, count: int) -> Found:
+    plain = header._replace(
+        attributes=header.attributes & ~CODEC_MASK, batch_length=HEADER_BYTES - LENGTH_END + len(section)
+    )
+    for _, record in zip(range(count), read_batch(bytes(HEADER_BYTES) + section, plain), strict=False):
+        if record.timestamp >= timestamp and record.offset >= start_offset:
+            return record.timestamp, record.offset
+    return None
+
+
+def _search(section: bytes, header: BatchHeader, timestamp: int, start_offset: int, count: int) -> Found:
     try:
-        return _search(section, header, timestamp, start_offset, most.records)
+        return _search_positions(section, header, timestamp, start_offset, count)
     except IndexError:
         raise Malformed("the records of a batch end before the last one") from None
 
 
-def _search(section: bytes, header: BatchHeader, timestamp: int, start_offset: int, most_records: int) -> Found:
+def _search_positions(section: bytes, header: BatchHeader, timestamp: int, start_offset: int, count: int) -> Found:
     wanted = timestamp - header.base_timestamp
     position = 0
-    for _ in range(min(header.record_count, most_records)):
+    for _ in range(count):
         length = section[position]
         position += 1
         if length > 127:
@@ -103,6 +123,4 @@ def _search(section: bytes, header: BatchHeader, timestamp: int, start_offset: i
             if found >= start_offset:
                 return header.base_timestamp + delta, found
         position += length
-    if header.record_count > most_records:
-        raise Laborious
     return None

@@ -11,6 +11,7 @@ from kpybroker.machines.partition.validation import Accepted, Refused, Validatio
 from kpywire.batch import BATCH_LENGTH, HEADER_BYTES, LENGTH_END, Fields, parse_header
 from kpywire.errors import Malformed
 from kpywire.time_search import Found, first_not_older
+from kpywire.walk import OversizedRecord
 
 
 class Check(NamedTuple):
@@ -28,6 +29,7 @@ class Search(NamedTuple):
     batch: bytes
     timestamp: int
     start_offset: int
+    most_record_bytes: int
 
 
 class Checked(NamedTuple):
@@ -66,6 +68,13 @@ class Located(NamedTuple):
     found: Found
 
 
+class Oversized(NamedTuple):
+    """The error of a search that met a record with more bytes than its topic allows."""
+
+    size: int
+    most_bytes: int
+
+
 class Failed(NamedTuple):
     """A task that could not be done: the batch is damaged, or the process has ended."""
 
@@ -76,7 +85,7 @@ class Overloaded(NamedTuple):
     """A task that is not taken, since too much waits already."""
 
 
-Answer = Checked | Denied | Located | Failed | Overloaded
+Answer = Checked | Denied | Located | Oversized | Failed | Overloaded
 
 
 class Done(NamedTuple):
@@ -97,7 +106,9 @@ def answer(task: Check | Search) -> Answer:
     """Do a task."""
     if isinstance(task, Search):
         try:
-            return Located(first_not_older(task.batch, parse_header(task.batch), task.timestamp, task.start_offset))
+            return Located(first_not_older(task.batch, parse_header(task.batch), *task[1:]))
+        except OversizedRecord as error:
+            return Oversized(error.size, error.most_bytes)
         except Malformed as error:
             return Failed(str(error))
     batch = memoryview(bytearray(task.records))

@@ -64,8 +64,18 @@ from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 from kpywire.record import assemble, encode_record, read_batch
 from kpywire.skim import skim_section
-from kpywire.varint import Buffer, as_int64, decode_varint
-from kpywire.walk import MOST_AT_ONCE, MOST_STEPS, Frame, InvalidRecord, TooLaborious, frames, walk
+from kpywire.varint import Buffer, as_int64
+from kpywire.walk import (
+    MOST_AT_ONCE,
+    MOST_STEPS,
+    Frame,
+    InvalidRecord,
+    OversizedRecord,
+    TooLaborious,
+    first_oversized,
+    frames,
+    walk,
+)
 
 _SMALLEST_BATCH_LENGTH: Final = 14
 """The smallest length that Kafka's log input stream accepts for a batch: the overhead of a message of format v0."""
@@ -372,20 +382,10 @@ def _inflate(codec: int, records: bytes | memoryview, config: ValidationConfig, 
 def _check_sizes(section: bytes, most_bytes: int, *, at_once: bool) -> None:
     """Refuse a batch with a record of more bytes than may be (``max.decompressed.message.bytes``). What is wrong
     with its records otherwise is found later."""
-    position = count = 0
-    while position < len(section):
-        try:
-            size, position = decode_varint(section, position)
-        except Malformed:
-            return
-        count += 1
-        _check_labour(count, at_once=at_once)
-        if size > most_bytes:
-            text = f"Invalid record size: {size} exceeds the configured maximum record size of {most_bytes}."
-            raise Refused(error_codes.INVALID_RECORD, text)
-        if size < 0 or count > MOST_STEPS:
-            return
-        position += size
+    number, size = first_oversized(section, most_bytes, RECORDS_AT_ONCE + 1 if at_once else MOST_STEPS)
+    _check_labour(number + bool(size), at_once=at_once)
+    if size:
+        raise Refused(error_codes.INVALID_RECORD, str(OversizedRecord(size, most_bytes)))
 
 
 def _bad_record(error: InvalidRecord | TooLaborious, section: Buffer, count: int, *, at_once: bool) -> Exception:

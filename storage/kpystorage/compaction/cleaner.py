@@ -83,7 +83,7 @@ class Cleaning:
             log.last_records,
             log.high_watermark,
             now_ms,
-            log.config.delete_retention_ms,
+            log.config,
         )
         self.bytes_written = 0
 
@@ -95,7 +95,8 @@ class Cleaning:
         bases = [source.base_offset for source in self.sources if source.base_offset <= first_offset]
         transactions.add_aborted(self.aborted.between(bases[-1] if bases else 0, first_offset, end_offset))
         most_keys = max(self.config.keys_at_most, 1)
-        mapping = Mapping(offset_map, self.marks, most_keys, transactions, end_offset)
+        most_record_bytes = log.config.max_decompressed_message_bytes
+        mapping = Mapping(offset_map, self.marks, most_keys, transactions, end_offset, most_record_bytes)
         bytes_read = 0
         for number, source in enumerate(self.sources):
             is_last = number + 1 == len(self.sources)

@@ -46,10 +46,10 @@ class Reassignments:
         return errors | (yield from self._begin(wanted))
 
     def begin_reign(self) -> Steps[None]:
-        """Go on with those in topics' znodes, and with those that an old tool asked for."""
+        """Go on with those in topics' znodes, and with those that an old tool asked for. As in Kafka, a topic that is
+        queued for deletion waits for the reassignments that had begun."""
         handled = yield from self.requested()
-        rest = {each: self._context.assignment(each) for each in self._context.reassigned if each not in handled}
-        yield from self._begin(rest)
+        yield from self._resume([each for each in self._context.reassigned if each not in handled])
 
     def requested(self) -> Steps[Collection[TopicPartition]]:
         """An old tool wrote ``/admin/reassign_partitions``. The partitions that it names are returned."""
@@ -68,13 +68,9 @@ class Reassignments:
     def resume_with(self, broker_ids: Iterable[int]) -> Steps[None]:
         """Brokers have come: reassignments to them go on."""
         came = frozenset(broker_ids)
-        resumed = {
-            each: self._context.assignment(each)
-            for each in self._context.reassigned
-            if came.intersection(self._context.assignment(each).target)
-        }
-        for partition, assignment in resumed.items():
-            yield from self._go_on(partition, assignment)
+        yield from self._resume(
+            [each for each in self._context.reassigned if came.intersection(self._context.assignment(each).target)]
+        )
 
     def complete_if_done(self, partition: TopicPartition) -> Steps[None]:
         """The ISR of a partition has changed: its reassignment may end."""
@@ -106,6 +102,10 @@ class Reassignments:
                 yield from self._go_on(partition, assignment)
                 errors[partition] = error_codes.NONE
         return errors
+
+    def _resume(self, partitions: Collection[TopicPartition]) -> Steps[None]:
+        for partition in partitions:
+            yield from self._go_on(partition, self._context.assignment(partition))
 
     def _go_on(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
         self._reign.deletion.mark_ineligible([partition.topic])
