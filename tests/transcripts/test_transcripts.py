@@ -4,14 +4,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from classic_group_stories import ClassicGroupStory
+from consumer_group_stories import ConsumerGroupStory
 from controller_stories import ControllerStory
-from group_stories import GroupStory
 from quorum_stories import QuorumStory
 from rendering import StoryError, StoryMachine, outcome, played
+from share_group_stories import ShareGroupStory
+from streams_group_stories import StreamsGroupStory
 
 HERE = Path(__file__).resolve().parent
 MACHINES: dict[str, Callable[[], StoryMachine]] = {
-    "groups": GroupStory,
+    "classic_groups": ClassicGroupStory,
+    "consumer_groups": ConsumerGroupStory,
+    "share_groups": ShareGroupStory,
+    "streams_groups": StreamsGroupStory,
     "raft": QuorumStory,
     "controller": ControllerStory,
 }
@@ -45,4 +51,4 @@ def test_a_story_that_is_played_again_stays_as_it_is(path: Path) -> None:
 @pytest.mark.parametrize("line", ["> join", "> 0 ms  jion client=a", "> 0 ms  heartbeat member=a generation=1"])
 def test_a_line_that_cannot_be_played_is_refused(line: str) -> None:
     with pytest.raises(StoryError):
-        outcome(line, GroupStory())
+        outcome(line, ClassicGroupStory())
