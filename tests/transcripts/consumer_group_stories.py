@@ -34,7 +34,7 @@ class ConsumerGroupStory(GroupStory):
         return self._beat(given, JOINING, given.texts("topics", default), given.number("timeout_ms", REBALANCE_MS))
 
     def heartbeat(self, given: Input) -> list[str]:
-        """A field that is left out has not changed: ``owned=t:0+1`` are partitions that the member has, ``owned=`` none."""
+        """A field that is left out has not changed; ``owned=t:0+1`` are the member's partitions, ``owned=`` none."""
         topics = given.texts("topics") if "topics" in given.fields else None
         return self._beat(given, given.number("epoch", JOINING), topics, -1)
 

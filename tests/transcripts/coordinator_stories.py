@@ -26,13 +26,15 @@ class StoryTicket:
 
 
 class CoordinatorStory(ABC):
-    """The lines of the input that is played now, and the records that are shown already."""
+    """One machine on its log."""
 
     def __init__(self, rendering: Rendering) -> None:
         self.rendering = rendering
         self.changes = Changes()
         self.lines: list[str] = []
-        self._shown = 0
+        """The lines of the input that is played now."""
+        self.shown = 0
+        """The number of records that are shown already, which is the offset of the next one."""
 
     @abstractmethod
     def records(self) -> Sequence[Any]:
@@ -55,9 +57,9 @@ class CoordinatorStory(ABC):
 
     def show_records(self) -> None:
         """Add the records that are new."""
-        for record in self.records()[self._shown :]:
+        for record in self.records()[self.shown :]:
             self.lines += self.record_lines(record)
-        self._shown = len(self.records())
+            self.shown += 1
 
     def outcome(self) -> list[str]:
         """The lines of the input that was played."""

@@ -145,7 +145,7 @@ class Rendering:
         fields = Fields([], [])
         for name, value, default in _declared(message):
             is_cleared = value == [] and default is None
-            is_plain = value in EMPTY or (value == default and name != "error_code")
+            is_plain = value in EMPTY or (value == default and not name.endswith("error_code"))
             if name in self.left_out or (is_plain and not is_cleared):
                 continue
             codes = self.codes.get((type(message).__name__, name))
@@ -166,7 +166,7 @@ class Rendering:
                     fields.plain.append(f"{name}=[{', '.join(part.plain[0] for part in parts)}]")
                 else:
                     fields.nested.extend((name, each) for each in value)
-            elif name == "error_code":
+            elif name.endswith("error_code"):
                 fields.plain.append(f"{name}={error_codes.name(value)}")
             elif isinstance(value, str) and " " in value:
                 fields.plain.append(f'{name}="{value}"')

@@ -9,8 +9,11 @@ from consumer_group_stories import ConsumerGroupStory
 from controller_stories import ControllerStory
 from quorum_stories import QuorumStory
 from rendering import StoryError, StoryMachine, outcome, played
+from share_coordinator_stories import ShareCoordinatorStory
 from share_group_stories import ShareGroupStory
+from share_partition_stories import SharePartitionStory
 from streams_group_stories import StreamsGroupStory
+from transaction_stories import TransactionStory
 
 HERE = Path(__file__).resolve().parent
 MACHINES: dict[str, Callable[[], StoryMachine]] = {
@@ -18,6 +21,9 @@ MACHINES: dict[str, Callable[[], StoryMachine]] = {
     "consumer_groups": ConsumerGroupStory,
     "share_groups": ShareGroupStory,
     "streams_groups": StreamsGroupStory,
+    "share_partition": SharePartitionStory,
+    "share_coordinator": ShareCoordinatorStory,
+    "transactions": TransactionStory,
     "raft": QuorumStory,
     "controller": ControllerStory,
 }
