@@ -145,7 +145,7 @@ class Rendering:
         fields = Fields([], [])
         for name, value, default in _declared(message):
             is_cleared = value == [] and default is None
-            is_plain = value in EMPTY or (value == default and not name.endswith("error_code"))
+            is_plain = value in EMPTY or (value == default and name != "error_code")
             if name in self.left_out or (is_plain and not is_cleared):
                 continue
             codes = self.codes.get((type(message).__name__, name))

@@ -124,7 +124,7 @@ class SharePartitionStory:
         return lines + self.changes.lines(self._states())
 
     def _states(self) -> dict[Any, str]:
-        """The records in flight, those next to each other that are alike in one line, and the first that is not done."""
+        """The records in flight, those that are alike in one line, and the offsets that bound them."""
         alike: list[tuple[int, int, str]] = []
         for batch in self.world.partition:
             for first, last, state in batch.all_ranges:

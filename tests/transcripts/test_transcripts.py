@@ -7,6 +7,7 @@ import pytest
 from classic_group_stories import ClassicGroupStory
 from consumer_group_stories import ConsumerGroupStory
 from controller_stories import ControllerStory
+from migration_stories import MigrationStory
 from quorum_stories import QuorumStory
 from rendering import StoryError, StoryMachine, outcome, played
 from share_coordinator_stories import ShareCoordinatorStory
@@ -14,6 +15,7 @@ from share_group_stories import ShareGroupStory
 from share_partition_stories import SharePartitionStory
 from streams_group_stories import StreamsGroupStory
 from transaction_stories import TransactionStory
+from zookeeper_controller_stories import ZooKeeperControllerStory
 
 HERE = Path(__file__).resolve().parent
 MACHINES: dict[str, Callable[[], StoryMachine]] = {
@@ -26,6 +28,8 @@ MACHINES: dict[str, Callable[[], StoryMachine]] = {
     "transactions": TransactionStory,
     "raft": QuorumStory,
     "controller": ControllerStory,
+    "zookeeper_controller": ZooKeeperControllerStory,
+    "migration": MigrationStory,
 }
 STORIES = sorted(HERE.glob("*/*.txt"))
 

@@ -1,4 +1,4 @@
-"""The transaction coordinator, as stories play it: one partition of ``__transaction_state``, and markers that are wanted.
+"""The transaction coordinator, as stories play it: one partition of ``__transaction_state``, and the markers it wants.
 
 A log is committed at once, unless a story says ``replicas away``.
 """
@@ -215,11 +215,11 @@ class TransactionStory(CoordinatorStory):
         self.show_records()
         for markers in self.world.wanted[self._wanted_shown :]:
             partitions = ", ".join(f"{topic}-{number}" for topic, number in sorted(markers.partitions))
-            self.lines += [
+            result = "commit" if markers.commit else "abort"
+            self.lines.append(
                 f"= WriteTxnMarkers to the leaders: producer_id={markers.producer_id} "
-                f"producer_epoch={markers.producer_epoch} "
-                f"transaction_result={'commit' if markers.commit else 'abort'} partitions=[{partitions}]"
-            ]
+                f"producer_epoch={markers.producer_epoch} transaction_result={result} partitions=[{partitions}]"
+            )
         self._wanted_shown = len(self.world.wanted)
         return super().outcome()
 
