@@ -7,10 +7,10 @@ import json
 import os
 import shutil
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 from oracle import free_port
 from oracle.process import HOST, die_with_parent
+from waiting import attempts
 
 START_S = 180.0
 ANSWER_S = 60.0
@@ -103,16 +104,11 @@ class ConsoleProgram:
             return Answer(answer.code, answer.read())
 
     def _wait_until_it_serves(self) -> None:
-        deadline_s = time.monotonic() + START_S
-        while True:
-            try:
+        for _ in attempts(lambda: f"an answer:\n{self.log}", START_S, every_s=0.2):
+            with suppress(OSError):
                 if self.get(self.ready).status == 200:
-                    return
-            except OSError:
-                pass
+                    break
             assert self._process.poll() is None, f"it ended:\n{self.log}"
-            assert time.monotonic() < deadline_s, f"it does not serve:\n{self.log}"
-            time.sleep(0.2)
 
     def _end(self) -> None:
         self._process.kill()

@@ -1,6 +1,5 @@
 """Requests of members of groups and of those who look after them, and members that a test moves by hand."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -40,6 +39,7 @@ from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssign
 from raw_client import RawClient, UpTo
 from raw_requests import UNKNOWN_ID
 from streams_requests import describing, source_of, streaming
+from waiting import becomes
 
 SESSION_MS = 10_000
 REBALANCE_MS = 3_000
@@ -51,15 +51,14 @@ Committed = tuple[int, int, str | None]
 
 def coordinator_ready(raw: RawClient, group: str = "g", within_s: float = 60) -> None:
     """Wait until the topic of the coordinators is there, and loaded."""
-    deadline = time.monotonic() + within_s
-    while True:
+
+    def errors() -> tuple[int, int, int]:
         (found,) = raw.call(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4).coordinators
         listed = raw.call(ListGroupsRequest(), 4).error_code
         asked = raw.call(fetching((group, None)), 8).groups[0].error_code
-        if (found.error_code, listed, asked) == (error_codes.NONE,) * 3:
-            return
-        assert time.monotonic() < deadline, (found, listed, asked)
-        time.sleep(0.05)
+        return found.error_code, listed, asked
+
+    becomes(errors, (error_codes.NONE,) * 3, within_s)
 
 
 # Members

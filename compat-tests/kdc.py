@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,6 +11,7 @@ from typing import Self
 from kpybroker.machines.sasl.jaas import KRB5_MODULE
 from oracle import free_port
 from oracle.process import HOST, die_with_parent
+from waiting import NotInTimeError, eventually
 
 REALM = "KPYBROKER.TEST"
 PASSWORD = "a password of Kerberos"
@@ -107,13 +108,15 @@ class Kdc:
             stderr=subprocess.STDOUT,
             preexec_fn=die_with_parent,
         )
-        deadline_s = time.monotonic() + START_TIMEOUT_S
-        while self._server.poll() is None and time.monotonic() < deadline_s:
-            if "commencing operation" in self._log()[said:]:
-                return True
-            time.sleep(0.05)
+        with suppress(NotInTimeError):
+            eventually(lambda: self._server.poll() is not None or self._begins(said), "the KDC", START_TIMEOUT_S)
+        if self._begins(said):
+            return True
         self.stop()
         return False
+
+    def _begins(self, position: int) -> bool:
+        return "commencing operation" in self._log()[position:]
 
     def _log(self) -> str:
         log = self.directory / "kdc.log"

@@ -22,7 +22,7 @@ from oracle import BrokerProcess, BrokerProcessError, free_port, jars, java
 from oracle.broker import LOGGING, SMALL_JVM
 from oracle.jars import classpath
 from oracle.process import HOST, as_installed
-from zookeeper_clients import PATIENCE_S, until
+from zookeeper_clients import PATIENCE_S, soon
 from zookeeper_clusters import BrokerOf, ZooKeeperCluster
 
 PROGRAM: Final = str(Path(sys.executable).with_name("kpybroker"))
@@ -229,7 +229,7 @@ class MigratingCluster(ZooKeeperCluster):
         tree = self.tree()
         tree.delete("/controller")
         tree.delete("/migration")
-        found, _ = until(lambda: tree.exists("/controller") and tree.get("/controller"))
+        found, _ = soon(lambda: tree.exists("/controller") and tree.get("/controller"))
         tree.stop()
         tree.close()
         return int(json.loads(found)["brokerid"])
@@ -247,7 +247,7 @@ class MigratingCluster(ZooKeeperCluster):
             status = self.status()
             return status if status["phase"] == phase else None
 
-        status: dict[str, Any] = until(found)
+        status: dict[str, Any] = soon(found)
         return status
 
     def __exit__(self, *details: Any) -> None:

@@ -17,6 +17,7 @@ from kpybroker.machines.sasl.oauthbearer import NAME, ClientFirst
 from kpybroker.testing.oidc import OidcProvider
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from sasl_wire import CLOSED, Wire
+from waiting import eventually
 
 SIGNED, SESSIONS, UNSIGNED, SCOPED = LISTENERS = ("SIGNED", "SESSIONS", "UNSIGNED", "SCOPED")
 SESSION_MS: Final = 60_000
@@ -147,8 +148,7 @@ def until_expired(session: Session) -> list[Any]:
     session.shake()
     lifetime_ms = session.lifetime_ms(session.provider.token("alice", exp=int(time.time()) + BRIEF_S))
     began_s = time.monotonic()
-    while session.wire.metadata() == "served":
-        time.sleep(0.02)
+    eventually(lambda: session.wire.metadata() != "served", "the end of the session")
     return [0 < lifetime_ms <= BRIEF_S * 1000, time.monotonic() - began_s > lifetime_ms / 1000 - 0.05]
 
 

@@ -7,10 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from waiting import NotInTimeError, eventually
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLOCK = re.compile(r"^```sh\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
@@ -19,7 +20,7 @@ PATIENCE_S = 60.0
 TRIES = 20
 
 
-def free_address(ports: Iterable[int]) -> str | None:
+def free_host(ports: Iterable[int]) -> str | None:
     """An address of 127.0.0.0/8 where nobody listens on these ports; None if they are taken on all addresses."""
     for _ in range(TRIES):
         chosen = f"127.{random.randrange(1, 255)}.{random.randrange(256)}.{random.randrange(1, 255)}"
@@ -68,9 +69,13 @@ def run(command: str, address: str, directory: Path) -> str:
 
 def printed_by(look: Callable[[], str], agrees: Callable[[str], bool], *, is_repeated: bool) -> str:
     """The output of a command; of one that a reader repeats, the first that agrees with the page, if any does."""
-    printed = look()
-    deadline_s = time.monotonic() + PATIENCE_S
-    while is_repeated and not agrees(printed) and time.monotonic() < deadline_s:
-        time.sleep(0.5)
-        printed = look()
-    return printed
+    printed = [look()]
+
+    def is_right() -> bool:
+        printed.append(look())
+        return agrees(printed[-1])
+
+    if is_repeated and not agrees(printed[0]):
+        with suppress(NotInTimeError):
+            eventually(is_right, every_s=0.5)
+    return printed[-1]

@@ -24,7 +24,7 @@ from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic, Met
 from kpywire.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
 from raw_client import RawClient
-from waiting import eventually, eventually_found
+from waiting import becomes, eventually
 
 NO_ID = bytes(16)
 UNKNOWN_ID = bytes(range(16))
@@ -152,7 +152,7 @@ def create(raw: RawClient, name: str, partitions: int = 1, **configs: str) -> by
         # in ZooKeeper mode, a name that was deleted is free when all replicas are gone
         return None if (result.error_message or "").endswith("is marked for deletion.") else result
 
-    answer = eventually_found(created, f"the name {name} to be free")
+    answer = eventually(created, f"the name {name} to be free")
     assert answer.error_code == error_codes.NONE, answer
     wait_until_led(raw, name, partitions)
     topic_id: bytes = answer.topic_id
@@ -200,10 +200,7 @@ def configs_set(raw: RawClient, kind: int, name: str) -> dict[str, str | None]:
 
 def configs_become(raw: RawClient, kind: int, name: str, expected: Mapping[str, str | None]) -> None:
     """Asserts what is set on a resource, soon: brokers learn of a change after it was answered."""
-    deadline = time.monotonic() + 10
-    while (found := configs_set(raw, kind, name)) != expected and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert found == expected
+    becomes(lambda: configs_set(raw, kind, name), expected)
 
 
 Operations = Sequence[tuple[str, int, str | None]]

@@ -26,6 +26,7 @@ from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from raw_client import RawClient
+from waiting import eventually
 
 USER, PASSWORD = "alice", "wonder"
 SECURED, SESSIONS, BRIEF = LISTENERS = ("SECURED", "SESSIONS", "BRIEF")
@@ -179,8 +180,7 @@ def unserved_version(wire: Wire) -> list[Any]:
 def until_expired(wire: Wire) -> list[Any]:
     lifetime_ms = login(wire)[2]
     began = time.monotonic()
-    while wire.metadata() == "served":
-        time.sleep(0.02)
+    eventually(lambda: wire.metadata() != "served", "the end of the session")
     return [lifetime_ms, time.monotonic() - began > BRIEF_MS / 1000 - 0.05]
 
 

@@ -12,11 +12,11 @@ from kafka import TopicPartition as Spot
 
 from clusters import PROGRAMS, Cluster
 from kpybroker.client.client import Client, raise_for
-from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from kpywire.messages.find_coordinator import FindCoordinatorRequest
+from kpywire.messages.find_coordinator import Coordinator, FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from waiting import eventually
 
 PATIENCE_S = 60.0
 TRANSACTION = 1
@@ -50,17 +50,16 @@ def create(cluster: Cluster, name: str, partitions: int) -> str:
 
 def leader(cluster: Cluster, topic: str, partition: int = 0) -> int:
     """The leader of a partition, of those nodes that run."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
+
+    def found_one() -> list[int]:
         with Client(running(cluster)) as client:
             wanted = [MetadataRequestTopic(name=topic)]
             (found,) = client.call(MetadataRequest(topics=wanted, allow_auto_topic_creation=False)).topics
         alive = [node_id for node_id, node in cluster.nodes.items() if node.process is not None]
-        for each in found.partitions:
-            if each.partition_index == partition and each.leader_id in alive:
-                return int(each.leader_id)
-        time.sleep(0.05)
-    raise AssertionError(f"nobody leads {topic}-{partition}")
+        leaders = [each.leader_id for each in found.partitions if each.partition_index == partition]
+        return [each for each in leaders if each in alive]
+
+    return eventually(found_one, f"a leader of {topic}-{partition}")[0]
 
 
 def running(cluster: Cluster) -> str:
@@ -68,16 +67,12 @@ def running(cluster: Cluster) -> str:
 
 
 def coordinator(cluster: Cluster, key: str, key_type: int = 0) -> int:
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
+    def found() -> Coordinator | None:
         with Client(running(cluster)) as client:
-            answer = client.call(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]))
-        (found,) = answer.coordinators
-        if found.error_code == error_codes.NONE:
-            return int(found.node_id)
-        if time.monotonic() > deadline:
-            raise KafkaError(found.error_code, found.error_message)
-        time.sleep(0.1)
+            (answer,) = client.call(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])).coordinators
+        return answer if answer.error_code == error_codes.NONE else None
+
+    return eventually(found, f"the coordinator of {key}").node_id
 
 
 def read_all(cluster: Cluster, topic: str, partitions: int) -> list[list[bytes]]:

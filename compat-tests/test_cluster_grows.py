@@ -5,8 +5,7 @@ import json
 import re
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from java_tools import JavaTools
 from oracle import free_port
 from oracle.broker import CLUSTER_ID
 from oracle.process import HOST
+from waiting import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 PATIENCE_S = 60
@@ -93,13 +93,6 @@ class Writer:
             self._producer.produce("t", b"%d" % number, on_delivery=self._done)
             self._producer.poll(0.002)
             number += 1
-
-
-def eventually(condition: Callable[[], object], what: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.1)
 
 
 class Operator:

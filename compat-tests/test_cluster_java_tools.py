@@ -2,8 +2,7 @@
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +13,7 @@ from clusters import PROGRAMS, Cluster
 from java_commands import SERVER_FIRST
 from java_tools import Finished, JavaTools
 from replica_verification import verifying
+from waiting import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 PATIENCE_S = 60.0
@@ -44,13 +44,6 @@ def run(cluster: Cluster, java_tools: JavaTools) -> Run:
         return finished
 
     return run_on_cluster
-
-
-def until(what: str, look: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not look():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.3)
 
 
 def replicas_of(run: Run, topic: str) -> list[tuple[str, str, set[str]]]:
@@ -84,14 +77,14 @@ def test_features_and_nodes_are_those_of_the_cluster(run: Run) -> None:
 
 def test_partitions_without_a_replica_are_listed_until_it_is_back_and_leads_again(cluster: Cluster, run: Run) -> None:
     run("kafka-topics", "--create", "--topic", "led", "--replica-assignment", "1:2:3,2:3:1,3:1:2")
-    until("every partition is led", lambda: {leader for leader, _, _ in replicas_of(run, "led")} == {"1", "2", "3"})
+    eventually(lambda: {leader for leader, _, _ in replicas_of(run, "led")} == {"1", "2", "3"}, "leaders")
     assert "Topic: led" not in run("kafka-topics", "--describe", "--under-replicated-partitions").out
     cluster.nodes[2].kill()
-    until("node 2 leads no more", lambda: "2" not in {leader for leader, _, _ in replicas_of(run, "led")})
+    eventually(lambda: "2" not in {leader for leader, _, _ in replicas_of(run, "led")}, "node 2 leads no more")
     listed = run("kafka-topics", "--describe", "--under-replicated-partitions").out
     assert len(re.findall(r"Topic: led\t", listed)) == 3
     cluster.start()
-    until("node 2 is in sync", lambda: all(in_sync == {"1", "2", "3"} for _, _, in_sync in replicas_of(run, "led")))
+    eventually(lambda: all(in_sync == {"1", "2", "3"} for _, _, in_sync in replicas_of(run, "led")), "node 2 in sync")
     run("kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions")
     assert [leader for leader, _, _ in replicas_of(run, "led")] == ["1", "2", "3"]
 
@@ -121,7 +114,7 @@ def test_all_replicas_hold_the_same_while_they_are_written_and_after_one_was_awa
             mismatches.extend([line] if "match" in line else [])
             return end.search(line) is not None
 
-        until("the end of all replicas", is_at_the_end)
+        eventually(is_at_the_end, "the end of all replicas")
     assert mismatches == []
     assert "Error in processing replica" not in (tmp_path / "errors").read_text()
 
@@ -138,7 +131,9 @@ def test_replicas_move_to_other_nodes_with_their_records(cluster: Cluster, run: 
     options = ("--reassignment-json-file", str(plan))
     run("kafka-reassign-partitions", *options, "--execute")
     done = "Reassignment of partition moved-0 is completed."
-    until("moved", lambda: done in run("kafka-reassign-partitions", *options, "--verify", "--preserve-throttles").out)
+    eventually(
+        lambda: done in run("kafka-reassign-partitions", *options, "--verify", "--preserve-throttles").out, "moved"
+    )
     ((_, replicas, in_sync),) = replicas_of(run, "moved")
     assert (replicas, in_sync) == ("3,1", {"1", "3"})
     assert "No partition reassignments found." in run("kafka-reassign-partitions", "--list").out

@@ -1,7 +1,6 @@
 """Controllers come to a quorum by themselves, also with emptied disks (``controller.quorum.auto.join.enable``)."""
 
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ from kpybroker.client.client import Client
 from quorum_requests import METADATA
 from test_cluster_grows import GrowingNode
 from test_cluster_grows import first as first
+from waiting import eventually
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 60
@@ -47,12 +47,14 @@ def voters(node: GrowingNode) -> dict[int, bytes]:
 
 
 def wait_for(wanted: set[int], node: GrowingNode, *, without: bytes = b"") -> dict[int, bytes]:
-    deadline_s = time.monotonic() + PATIENCE_S
-    found = voters(node)
-    while set(found) != wanted or without in found.values():
-        assert time.monotonic() < deadline_s, f"the voters are {found}"
-        time.sleep(0.1)
-        found = voters(node)
+    found: dict[int, bytes] = {}
+
+    def are_so() -> bool:
+        found.clear()
+        found.update(voters(node))
+        return set(found) == wanted and without not in found.values()
+
+    eventually(are_so, lambda: f"the voters {wanted}, and they are {found}")
     return found
 
 

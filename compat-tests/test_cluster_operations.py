@@ -17,9 +17,10 @@ from kpywire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from raw_client import RawClient
-from test_cluster_java_tools import PATIENCE_S, Run, replicas_of, until
+from test_cluster_java_tools import PATIENCE_S, Run, replicas_of
 from test_cluster_java_tools import cluster as cluster
 from test_cluster_java_tools import run as run
+from waiting import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 COUNT: Final = 100
@@ -90,11 +91,11 @@ def test_a_move_to_a_node_that_is_down_is_changed_called_off_and_begun_again(
     assert [replicas for _, replicas, _ in replicas_of(run, "stuck")] == ["1,2"]
 
     cluster.start()
-    until("3 is there", lambda: listed(run).get("3") == "unfenced")
+    eventually(lambda: listed(run).get("3") == "unfenced", "3 is there")
     run(tool, *wanted, "--execute", "--throttle", "50000000")
     assert throttled(run, "stuck")
     done = "Reassignment of partition stuck-0 is completed."
-    until("moved", lambda: done in run(tool, *wanted, "--verify").out)
+    eventually(lambda: done in run(tool, *wanted, "--verify").out, "moved")
     assert [(replicas, isr) for _, replicas, isr in replicas_of(run, "stuck")] == [("3,1", {"1", "3"})]
     assert not throttled(run, "stuck")
     assert run("kafka-get-offsets", "--topic", "stuck").out == f"stuck:0:{2 * COUNT}\n"
@@ -104,11 +105,11 @@ def test_who_lacks_records_leads_when_an_operator_or_the_topic_wants_any_leader(
     run("kafka-topics", "--create", "--topic", "unclean", "--replica-assignment", "2:3")
     write(cluster, "unclean")
     cluster.nodes[3].kill()
-    until("3 is out of sync", lambda: is_so(run, "unclean", "2", {"2"}))
+    eventually(lambda: is_so(run, "unclean", "2", {"2"}), "3 is out of sync")
     write(cluster, "unclean")
     cluster.nodes[2].kill()
     cluster.nodes[3].start()
-    until("nobody leads", lambda: [leader for leader, _, _ in replicas_of(run, "unclean")] == [NOBODY])
+    eventually(lambda: [leader for leader, _, _ in replicas_of(run, "unclean")] == [NOBODY], "nobody leads")
     place = ("--topic", "unclean", "--partition", "0")
     run("kafka-leader-election", "--election-type", "preferred", *place, fails=True)
     elected = run("kafka-leader-election", "--election-type", "unclean", *place).out
@@ -118,18 +119,18 @@ def test_who_lacks_records_leads_when_an_operator_or_the_topic_wants_any_leader(
     assert ends == f"unclean:0:{COUNT}\n", "what only the other had is lost"
 
     cluster.nodes[2].start()
-    until("2 has cut its log", lambda: is_so(run, "unclean", "3", {"2", "3"}))
+    eventually(lambda: is_so(run, "unclean", "3", {"2", "3"}), "2 has cut its log")
     named = ("--alter", "--entity-type", "topics", "--entity-name", "unclean")
     run("kafka-configs", *named, "--add-config", "unclean.leader.election.enable=true")
     cluster.nodes[2].kill()
-    until("2 is out of sync", lambda: is_so(run, "unclean", "3", {"3"}))
+    eventually(lambda: is_so(run, "unclean", "3", {"3"}), "2 is out of sync")
     write(cluster, "unclean")
     cluster.nodes[3].kill()
     cluster.nodes[2].start()
-    until("2 leads of its own accord", lambda: is_so(run, "unclean", "2", {"2"}))
+    eventually(lambda: is_so(run, "unclean", "2", {"2"}), "2 leads of its own accord")
     assert run("kafka-get-offsets", "--topic", "unclean").out == f"unclean:0:{COUNT}\n"
     cluster.nodes[3].start()
-    until("both are in sync", lambda: is_so(run, "unclean", "2", {"2", "3"}))
+    eventually(lambda: is_so(run, "unclean", "2", {"2", "3"}), "both are in sync")
 
 
 def listed(run: Run) -> Mapping[str, str]:
@@ -141,11 +142,11 @@ def listed(run: Run) -> Mapping[str, str]:
 def test_a_node_that_left_is_listed_until_it_is_forgotten_and_again_when_it_comes_back(
     cluster: Cluster, run: Run
 ) -> None:
-    until("all are there", lambda: listed(run) == dict.fromkeys(MEMBERS, "unfenced"))
+    eventually(lambda: listed(run) == dict.fromkeys(MEMBERS, "unfenced"), "all are there")
     cluster.nodes[3].stop()
-    until("3 is fenced", lambda: listed(run) == {"1": "unfenced", "2": "unfenced", "3": "fenced"})
+    eventually(lambda: listed(run) == {"1": "unfenced", "2": "unfenced", "3": "fenced"}, "3 is fenced")
     assert "Broker 3 is no longer registered." in run("kafka-cluster", "unregister", "--id", "3").out
     assert set(listed(run)) == {"1", "2"}
     run("kafka-cluster", "unregister", "--id", "9", fails=True)
     cluster.start()
-    until("all are there", lambda: listed(run) == dict.fromkeys(MEMBERS, "unfenced"))
+    eventually(lambda: listed(run) == dict.fromkeys(MEMBERS, "unfenced"), "all are there")

@@ -9,7 +9,6 @@ import contextlib
 import json
 import re
 import struct
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from console_programs import ConsoleProgram, kafdrop, redpanda_console
 from kpybroker.client.client import Client, raise_for
 from kpywire.messages.streams_group_heartbeat import Topology
 from streams_requests import source_of, streaming
+from waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 AUTHORIZER = {
@@ -49,15 +49,6 @@ OTHER_GROUPS = "failed to describe consumer group"
 """Redpanda Console 3.2 describes groups of the classic protocol only, and logs this line about others."""
 FORM = "application/x-www-form-urlencoded"
 PAGE = "text/html"
-
-
-def eventually(look: Any, what: str) -> Any:
-    """The first answer of ``look`` that is true."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not (found := look()):
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.2)
-    return found
 
 
 @contextlib.contextmanager

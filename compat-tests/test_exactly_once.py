@@ -18,6 +18,7 @@ from exactly_once.history import Outcome
 from exactly_once.processes import Program, wait_for_commits
 from exactly_once.run import ALL_CLIENTS, ALL_MEMBERS, Verdict, run
 from exactly_once.watching import TransactionStaysOpenError
+from waiting import NotInTimeError
 
 SECONDS = 10.0
 SECURED_SECONDS = 6.0
@@ -97,7 +98,7 @@ def test_a_program_that_commits_nothing_is_named(tmp_path: Path) -> None:
         diary = Diary(program.diaries[0])
         diary.note("begin")
         diary.note("end", outcome="aborted" if program is programs[1] else "committed")
-    with pytest.raises(TimeoutError, match=rf"nothing was committed by {programs[1].name} \([^,]*\)$"):
+    with pytest.raises(NotInTimeError, match=rf"the first commit of {programs[1].name} \([^,]*\)$"):
         wait_for_commits(programs, 0)
 
 

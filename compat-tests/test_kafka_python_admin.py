@@ -21,7 +21,7 @@ from kafka.admin import (
 
 from clients import KafkaPython, Record, Refused, Sending
 from conftest import NewTopic
-from waiting import becomes, eventually_found
+from waiting import becomes, eventually
 
 NOON_MS = 1_600_000_000_000
 TOPIC_CONFIG_SOURCE = 1
@@ -148,7 +148,7 @@ def created_as_soon_as_free(client: Any, name: str) -> Any:
                 raise
             return None
 
-    return eventually_found(created, f"the name {name} to be free")
+    return eventually(created, f"the name {name} to be free")
 
 
 def test_a_topic_created_again_is_another_topic(

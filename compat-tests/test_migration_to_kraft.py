@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from migration_clusters import Controller, KafkaController, Load, MigratingCluster
-from zookeeper_clients import create, create_soon, is_in_sync, partitions_of, until
+from zookeeper_clients import create, create_soon, is_in_sync, partitions_of, soon
 from zookeeper_clusters import KafkaOnZooKeeper, KpyOnZooKeeper
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -31,15 +31,15 @@ def test_a_cluster_migrates_under_load(mix: str, tmp_path: Path) -> None:
         create(admin, "load", 4, replicas=2)
         create(admin, "before", 2, replicas=2, retention_ms="7200000")
         create(admin, "doomed", 2, replicas=2)
-        until(lambda: all(is_in_sync(admin, each) for each in ("load", "before", "doomed")))
+        soon(lambda: all(is_in_sync(admin, each) for each in ("load", "before", "doomed")))
         assert cluster.status()["phase"] == "in_zookeeper"
         with Load(cluster.access, "load", 4) as load:
-            until(lambda: len(load.seen) > 100)
+            soon(lambda: len(load.seen) > 100)
             cluster.start_controllers()
             assert cluster.wait_for("prepared")["left"]
             for broker_id in brokers:
                 cluster.enable(broker_id)
-                until(lambda: is_in_sync(admin, "load"))
+                soon(lambda: is_in_sync(admin, "load"))
             cluster.wait_for("dual_write")
             change_something(cluster, admin)
             if len(quorum) > 1:
@@ -47,17 +47,17 @@ def test_a_cluster_migrates_under_load(mix: str, tmp_path: Path) -> None:
             before = len(load.seen)
             for broker_id in brokers:
                 cluster.to_kraft(broker_id)
-                until(lambda: is_in_sync(admin, "load"))
-            until(lambda: len(load.seen) > before + 100)
+                soon(lambda: is_in_sync(admin, "load"))
+            soon(lambda: len(load.seen) > before + 100)
             assert cluster.status()["facts"]["brokers in ZooKeeper mode"] == []
             create_soon(admin, "hybrid")
-            until(lambda: is_in_sync(admin, "hybrid"))
-            until(lambda: in_tree(cluster, "/brokers/topics/hybrid/partitions/1/state"))
+            soon(lambda: is_in_sync(admin, "hybrid"))
+            soon(lambda: in_tree(cluster, "/brokers/topics/hybrid/partitions/1/state"))
             cluster.finalise()
             if controller_of is Controller:
                 cluster.wait_for("finalised")
             create_soon(admin, "after")
-            until(lambda: is_in_sync(admin, "after"))
+            soon(lambda: is_in_sync(admin, "after"))
             assert not in_tree(cluster, "/brokers/topics/after")
         assert load.judge() > 1_000
         assert retention(admin, "before") == "3600000"
@@ -86,19 +86,19 @@ def holds(directory: Path, topic: str) -> bool:
 def change_something(cluster: MigratingCluster, admin: AdminClient) -> None:
     """Topics, configs and a deletion, while ZooKeeper is kept up."""
     create_soon(admin, "during")
-    until(lambda: is_in_sync(admin, "during"))
+    soon(lambda: is_in_sync(admin, "during"))
     entry = ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, "before", incremental_configs=[entry])
     next(iter(admin.incremental_alter_configs([resource]).values())).result(30)
-    until(lambda: retention(admin, "before") == "3600000")
+    soon(lambda: retention(admin, "before") == "3600000")
     admin.delete_topics(["doomed"])["doomed"].result(30)
-    until(lambda: "doomed" not in admin.list_topics(timeout=10).topics)
-    until(lambda: in_tree(cluster, "/brokers/topics/doomed") is None)
-    until(lambda: in_tree(cluster, "/brokers/topics/during/partitions/0/state"))
-    data, _ = until(lambda: in_tree(cluster, "/config/topics/before"))
+    soon(lambda: "doomed" not in admin.list_topics(timeout=10).topics)
+    soon(lambda: in_tree(cluster, "/brokers/topics/doomed") is None)
+    soon(lambda: in_tree(cluster, "/brokers/topics/during/partitions/0/state"))
+    data, _ = soon(lambda: in_tree(cluster, "/config/topics/before"))
     assert json.loads(data)["config"]["retention.ms"] == "3600000"
     for broker in cluster.brokers.values():
-        until(lambda broker=broker: not holds(broker.data, "doomed"))
+        soon(lambda broker=broker: not holds(broker.data, "doomed"))
     assert len(partitions_of(admin, "during")) == 2
 
 
@@ -107,10 +107,10 @@ def fail_over(cluster: MigratingCluster, admin: AdminClient) -> None:
     data, _ = in_tree(cluster, "/controller")
     killed = cluster.controllers[json.loads(data)["brokerid"]]
     killed.kill()
-    until(lambda: json.loads(in_tree(cluster, "/controller")[0])["brokerid"] != killed.node_id)
+    soon(lambda: json.loads(in_tree(cluster, "/controller")[0])["brokerid"] != killed.node_id)
     create_soon(admin, "second")
-    until(lambda: is_in_sync(admin, "second"))
-    until(lambda: in_tree(cluster, "/brokers/topics/second/partitions/1/state"))
+    soon(lambda: is_in_sync(admin, "second"))
+    soon(lambda: in_tree(cluster, "/brokers/topics/second/partitions/1/state"))
     killed.start()
 
 
@@ -120,25 +120,25 @@ def test_the_way_back_from_dual_write(program: Any, tmp_path: Path) -> None:
     with MigratingCluster(tmp_path, {1: program, 2: program}) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         create(admin, "load", 4, replicas=2)
-        until(lambda: is_in_sync(admin, "load"))
+        soon(lambda: is_in_sync(admin, "load"))
         with Load(cluster.access, "load", 4) as load:
             cluster.start_controllers()
             for broker_id in (1, 2):
                 cluster.enable(broker_id)
-                until(lambda: is_in_sync(admin, "load"))
+                soon(lambda: is_in_sync(admin, "load"))
             cluster.wait_for("dual_write")
             create_soon(admin, "during")
             cluster.to_kraft(2)
-            until(lambda: is_in_sync(admin, "load"))
+            soon(lambda: is_in_sync(admin, "load"))
             cluster.to_zookeeper(2)
-            until(lambda: is_in_sync(admin, "load"))
+            soon(lambda: is_in_sync(admin, "load"))
             assert cluster.leave_controllers() in (1, 2)
             create_soon(admin, "back")
-            until(lambda: is_in_sync(admin, "back"))
+            soon(lambda: is_in_sync(admin, "back"))
             for broker_id in (1, 2):
                 cluster.to_zookeeper(broker_id, takes_part=False)
-                until(lambda: is_in_sync(admin, "load") and is_in_sync(admin, "during"))
+                soon(lambda: is_in_sync(admin, "load") and is_in_sync(admin, "during"))
             create_soon(admin, "after")
-            until(lambda: is_in_sync(admin, "after"))
+            soon(lambda: is_in_sync(admin, "after"))
         assert load.judge() > 100
         assert cluster.status()["phase"] == "in_zookeeper"

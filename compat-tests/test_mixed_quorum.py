@@ -1,7 +1,6 @@
 """One cluster of both programs: Apache Kafka and kpybroker elect, replicate and follow one another, byte for byte. Then
 each goes on with directories of the other."""
 
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from oracle import BrokerProcess
 from raw_client import RawClient
 from raw_requests import creation, topic_named
 from replacement.kinds import replace
+from waiting import eventually
 
 METADATA = "__cluster_metadata"
 ORDERS = "orders"
@@ -37,17 +37,9 @@ def node_of(place: Place, properties: Any, directory: Path) -> BrokerProcess:
     return kafka
 
 
-def eventually(condition: Callable[[], Any], what: str) -> Any:
-    until_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until_s:
-        try:
-            found = condition()
-        except OSError:
-            found = None
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"{what} did not come true in {PATIENCE_S} s")
+def soon(condition: Callable[[], Any], what: str) -> Any:
+    """The condition's first true result. Nodes that are killed meanwhile answer nothing."""
+    return eventually(condition, what, PATIENCE_S, despite=(OSError,))
 
 
 def leader_of(cluster: Cluster) -> int:
@@ -155,7 +147,7 @@ def test_both_programs_lead_and_follow_in_one_cluster(tmp_path: Path, target: st
         started.extend(cluster.nodes.values())
         for node in cluster.nodes.values():
             node.stop_timeout_s = PATIENCE_S
-        eventually(partial(all_follow, cluster), "a quorum of all three")
+        soon(partial(all_follow, cluster), "a quorum of all three")
         create_orders(cluster)
         producer = Producer(
             {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0,
@@ -163,28 +155,28 @@ def test_both_programs_lead_and_follow_in_one_cluster(tmp_path: Path, target: st
         )  # fmt: skip
         turns = 0
         for number in range(8):
-            eventually(partial(all_follow, cluster), "a quorum of all three")
-            eventually(partial(all_in_sync, cluster), "all replicas in sync")
+            soon(partial(all_follow, cluster), "a quorum of all three")
+            soon(partial(all_in_sync, cluster), "all replicas in sync")
             write(producer, turns)
             leader = leader_of(cluster)
             program = KafkaNode if isinstance(cluster.nodes[leader], KafkaNode) else KpyNode
             led[program] = led.get(program, 0) + 1
-            eventually(partial(create, cluster, f"topic-{number}"), "a topic")
+            soon(partial(create, cluster, f"topic-{number}"), "a topic")
             turns += 1
             if len(led) == 2 and number >= 2:
                 break
             node = cluster.nodes[leader]
             node.kill() if number % 2 else node.stop()
-            eventually(partial(another_leads, cluster, leader), "another leader")
-            eventually(partial(create, cluster, f"without-{number}"), "a topic")
+            soon(partial(another_leads, cluster, leader), "another leader")
+            soon(partial(create, cluster, f"without-{number}"), "a topic")
             write(producer, turns)
             turns += 1
             cluster.start()
         assert set(led) == {KafkaNode, KpyNode}, led
-        eventually(partial(all_follow, cluster), "a quorum of all three")
+        soon(partial(all_follow, cluster), "a quorum of all three")
         for partition in range(3):
             assert read(cluster, partition, turns * RECORDS) == list(range(turns * RECORDS))
-        eventually(partial(all_in_sync, cluster), "all replicas in sync")
+        soon(partial(all_in_sync, cluster), "all replicas in sync")
         stop(cluster)
         assert logs_are_equal(cluster)
         logs = [log_of(node, f"{METADATA}-0") for node in cluster.nodes.values()]
@@ -195,12 +187,12 @@ def test_both_programs_lead_and_follow_in_one_cluster(tmp_path: Path, target: st
         for node_id in (1, 2):
             change_hands(cluster, node_id)
         cluster.start()
-        eventually(partial(all_follow, cluster), "a quorum of all three")
-        eventually(partial(all_in_sync, cluster), "all replicas in sync")
+        soon(partial(all_follow, cluster), "a quorum of all three")
+        soon(partial(all_in_sync, cluster), "all replicas in sync")
         write(producer, turns)
         for partition in range(3):
             assert read(cluster, partition, (turns + 1) * RECORDS) == list(range((turns + 1) * RECORDS))
-        eventually(partial(all_in_sync, cluster), "all replicas in sync")
+        soon(partial(all_in_sync, cluster), "all replicas in sync")
         stop(cluster)
         assert logs_are_equal(cluster)
         started[:] = [each for each in started if each not in cluster.nodes.values()]

@@ -12,6 +12,7 @@ from kafka.partitioner.abc import Partitioner
 
 from clients import CLIENTS, Client, Record, Refused, Sending, contents
 from conftest import NewTopic
+from waiting import becomes
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 MESSAGE_TOO_LARGE = 10
@@ -241,7 +242,4 @@ def test_a_topics_own_compression_type_keeps_the_records_readable(
 
 
 def _wait_for_end(client: Client, topic: str, end: int) -> None:
-    deadline = time.monotonic() + 30
-    while client.end_offsets(topic) != [end]:
-        assert time.monotonic() < deadline, f"records sent with acks=0 did not arrive: {client.end_offsets(topic)}"
-        time.sleep(0.05)
+    becomes(lambda: client.end_offsets(topic), [end])

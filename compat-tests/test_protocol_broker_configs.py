@@ -82,7 +82,7 @@ def broker(request: pytest.FixtureRequest, raw: RawClient, node: str, target: st
     eventually(lambda: not set_here(raw, BROKER, name), "the broker as it was")
 
 
-def becomes(raw: RawClient, name: str, **expected: str) -> None:
+def override_becomes(raw: RawClient, name: str, **expected: str) -> None:
     wanted = {key.replace("_", "."): value for key, value in expected.items()}
     eventually(lambda: set_here(raw, BROKER, name) == wanted, f"{wanted} on broker {name!r}", within_s=10)
 
@@ -144,21 +144,21 @@ def test_resources_that_need_a_name_say_so(raw: RawClient, in_zookeeper_mode: bo
 
 def test_broker_configs_are_set_changed_and_deleted(raw: RawClient, broker: str) -> None:
     assert outcome(raw, BROKER, broker, ("log.retention.ms", SET, "123456789")) == DONE
-    becomes(raw, broker, log_retention_ms="123456789")
+    override_becomes(raw, broker, log_retention_ms="123456789")
     both = (("log.cleaner.threads", SET, "2"), ("log.retention.ms", SET, "5"))
     assert outcome(raw, BROKER, broker, *both, validate_only=True) == DONE
     assert outcome(raw, BROKER, broker, ("log.cleaner.threads", SET, "2")) == DONE
-    becomes(raw, broker, log_retention_ms="123456789", log_cleaner_threads="2")
+    override_becomes(raw, broker, log_retention_ms="123456789", log_cleaner_threads="2")
     assert outcome(raw, BROKER, broker, ("log.retention.ms", DELETE, None), ("no.such", DELETE, None)) == DONE
-    becomes(raw, broker, log_cleaner_threads="2")
+    override_becomes(raw, broker, log_cleaner_threads="2")
 
 
 def test_lists_of_brokers_are_appended_to_and_subtracted_from(raw: RawClient, broker: str) -> None:
     policy = "log.cleanup.policy"
     assert outcome(raw, BROKER, broker, (policy, APPEND, "compact")) == DONE
-    becomes(raw, broker, log_cleanup_policy="delete,compact")
+    override_becomes(raw, broker, log_cleanup_policy="delete,compact")
     assert outcome(raw, BROKER, broker, (policy, SUBTRACT, "compact")) == DONE
-    becomes(raw, broker, log_cleanup_policy="delete")
+    override_becomes(raw, broker, log_cleanup_policy="delete")
 
 
 def test_the_older_request_replaces_what_is_set_on_a_broker(raw: RawClient, node: str) -> None:

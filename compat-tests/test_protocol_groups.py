@@ -25,6 +25,7 @@ from kpywire.messages.heartbeat import HeartbeatRequest
 from kpywire.messages.leave_group import LeaveGroupRequest
 from kpywire.messages.list_groups import ListGroupsRequest
 from raw_client import RawClient, connect
+from waiting import becomes
 
 GROUP_OPERATIONS = 0b110101001000
 GROUP_OPERATIONS_OF_ZOOKEEPER_MODE = 0b101001000
@@ -54,8 +55,7 @@ def pair(another: Another, group: str) -> tuple[Member, Member]:
     leader = stable_member(another(), group)
     follower = Member(another(), group)
     follower.begin_join()
-    while leader.heartbeat() != error_codes.REBALANCE_IN_PROGRESS:
-        pass
+    becomes(leader.heartbeat, error_codes.REBALANCE_IN_PROGRESS)
     assert leader.join().error_code == error_codes.NONE
     assert follower.end_join().error_code == error_codes.NONE
     follower.begin_sync()
@@ -177,8 +177,7 @@ def test_the_protocol_that_most_members_prefer_is_taken(another: Another, group:
         member = Member(another(), group, protocols=offered)
         member.begin_join()
         members.append(member)
-    while describe(members[0].raw, group).group_state != "PreparingRebalance":
-        pass
+    becomes(lambda: describe(members[0].raw, group).group_state, "PreparingRebalance")
     members[0].begin_join()
     answers = [member.end_join() for member in members]
     assert [answer.protocol_name for answer in answers] == ["second"] * 3
@@ -197,8 +196,7 @@ def test_a_follower_that_joins_again_unchanged_disturbs_nobody(another: Another,
 def test_a_follower_with_news_and_a_leader_start_a_round(another: Another, group: str) -> None:
     leader, follower = pair(another, group)
     follower.begin_join(protocols=[Protocol("range", b"news")])
-    while leader.heartbeat() != error_codes.REBALANCE_IN_PROGRESS:
-        pass
+    becomes(leader.heartbeat, error_codes.REBALANCE_IN_PROGRESS)
     answer = leader.join()
     assert {each.metadata for each in answer.members} == {b"r", b"news"}
     assert follower.end_join().generation_id == answer.generation_id == 3
@@ -206,8 +204,7 @@ def test_a_follower_with_news_and_a_leader_start_a_round(another: Another, group
     leader.sync()
     assert follower.end_sync().assignment == b""
     leader.begin_join()
-    while follower.heartbeat() != error_codes.REBALANCE_IN_PROGRESS:
-        pass
+    becomes(follower.heartbeat, error_codes.REBALANCE_IN_PROGRESS)
     assert follower.join(protocols=[Protocol("range", b"news")]).generation_id == leader.end_join().generation_id == 4
 
 
@@ -224,8 +221,7 @@ def test_a_member_that_leaves_hands_over(another: Another, group: str) -> None:
 def test_a_join_while_the_round_completes_starts_another(another: Another, group: str) -> None:
     leader, follower = pair(another, group)
     leader.begin_join()
-    while follower.heartbeat() != error_codes.REBALANCE_IN_PROGRESS:
-        pass
+    becomes(follower.heartbeat, error_codes.REBALANCE_IN_PROGRESS)
     follower.join()
     leader.end_join()
     follower.begin_sync()
@@ -338,8 +334,7 @@ def test_a_static_member_comes_back_without_a_round(another: Another, group: str
     assert leader.id.startswith("one-")
     follower = Member(another(), group, instance_id="two")
     follower.begin_join()
-    while leader.heartbeat() != error_codes.REBALANCE_IN_PROGRESS:
-        pass
+    becomes(leader.heartbeat, error_codes.REBALANCE_IN_PROGRESS)
     leader.join()
     follower.end_join()
     follower.begin_sync()

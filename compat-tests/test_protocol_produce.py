@@ -9,7 +9,7 @@ from conftest import NewTopic, StartBroker
 from kpywire import error_codes
 from kpywire.crc import crc32c
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from kpywire.messages.init_producer_id import InitProducerIdRequest
+from kpywire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kpywire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -19,6 +19,7 @@ from kpywire.messages.produce import (
 from kpywire.record import Record, build_batch, read_records
 from raw_client import RawClient, connect
 from raw_requests import wait_until_led
+from waiting import becomes, eventually
 
 VERSION = 9
 DAY_MS = 86_400_000
@@ -211,13 +212,19 @@ def test_internal_topics_are_not_for_clients(raw: RawClient) -> None:
 
 @pytest.fixture
 def producer_id(raw: RawClient) -> int:
-    response = raw.call(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
-    while response.error_code == error_codes.COORDINATOR_LOAD_IN_PROGRESS:
-        time.sleep(0.1)
-        response = raw.call(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
-    assert response.error_code == error_codes.NONE
-    assert response.producer_epoch == 0
-    return int(response.producer_id)
+    return new_producer_id(raw)
+
+
+def new_producer_id(raw: RawClient) -> int:
+    asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+
+    def given() -> InitProducerIdResponse | None:
+        response: InitProducerIdResponse = raw.call(asked, 4)
+        return response if response.error_code != error_codes.COORDINATOR_LOAD_IN_PROGRESS else None
+
+    response = eventually(given, "a producer id")
+    assert (response.error_code, response.producer_epoch) == (error_codes.NONE, 0)
+    return response.producer_id
 
 
 def sequenced(producer_id: int, sequence: int, *values: bytes, epoch: int = 0) -> bytes:
@@ -272,12 +279,8 @@ def test_a_producer_id_without_a_sequence_is_refused(raw: RawClient, topic: str,
 def test_duplicates_are_known_after_a_restart(start_broker: StartBroker) -> None:
     broker = start_broker()
     with connect(broker.bootstrap_servers) as raw:
-        asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        response = raw.call(asked, 4)
-        while response.error_code:
-            time.sleep(0.1)
-            response = raw.call(asked, 4)
-        first = [sequenced(response.producer_id, number, b"v") for number in range(7)]
+        producer_id = new_producer_id(raw)
+        first = [sequenced(producer_id, number, b"v") for number in range(7)]
         create(raw, "kept")
         assert [produce(raw, "kept", records).base_offset for records in first] == list(range(7))
     broker.kill()
@@ -299,5 +302,4 @@ def create(raw: RawClient, topic: str) -> None:
     wanted = CreatableTopic(name=topic, num_partitions=1, replication_factor=1, assignments=[], configs=[])
     response = raw.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000, validate_only=False), 7)
     assert response.topics[0].error_code == error_codes.NONE
-    while raw.call(fetch_request(topic), 12).responses[0].partitions[0].error_code:
-        time.sleep(0.05)
+    becomes(lambda: raw.call(fetch_request(topic), 12).responses[0].partitions[0].error_code, error_codes.NONE)

@@ -20,6 +20,7 @@ from kpybroker.testing.oidc import OidcProvider
 from oauth_wire import ALLOWED, ALLOWED_FILES
 from oracle import ApacheKafka, BrokerProcess, free_port
 from secured import between_nodes, with_internal_listener
+from waiting import eventually
 
 PATIENCE_S = 60
 RECORDS = 200
@@ -75,13 +76,12 @@ def servers(nodes: list[BrokerProcess]) -> str:
 
 def wait_for_replicas(admin: AdminClient, topic: str) -> None:
     """Wait until all replicas of all partitions are in sync."""
-    until_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until_s:
+
+    def all_follow() -> bool:
         partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
-        if partitions and all(len(each.isrs) == len(each.replicas) == 2 for each in partitions):
-            return
-        time.sleep(0.1)
-    raise AssertionError("a replica does not follow")
+        return bool(partitions) and all(len(each.isrs) == len(each.replicas) == 2 for each in partitions)
+
+    eventually(all_follow, f"replicas of {topic} in sync")
 
 
 def write(nodes: list[BrokerProcess], topic: str, turn: int) -> None:

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from access import logged_in
 from migration_clusters import Controller, KafkaController, Load
 from secured_migration import MECHANISM, PLAIN_CONFIG, SecuredCluster
-from zookeeper_clients import create, create_soon, is_in_sync, until
+from zookeeper_clients import create, create_soon, is_in_sync, soon
 from zookeeper_clusters import BrokerOf, KafkaOnZooKeeper, KpyOnZooKeeper
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -66,31 +66,31 @@ class Known:
     def add(self, name: str) -> None:
         """Set one more of everything. The user may read a topic, and owns a token."""
         cluster, password = self.cluster, f"password of {name}"
-        until(lambda: cluster.add_user(name, password))
+        soon(lambda: cluster.add_user(name, password))
         self.users[name] = password
         self.allow(name, CLUSTER, "kafka-cluster", CREATE)
         self.allow(name, TOPIC, f"topic-of-{name}", READ)
         cluster.set_quota({"user": name, "client-id": "c 1"}, producer_byte_rate=1_000_000.0, request_percentage=87.5)
         self.quotas[f"client-id=c 1,user={name}"] = {"producer_byte_rate": 1_000_000.0, "request_percentage": 87.5}
-        until(lambda: cluster.knows_user(1, name, password))
-        self.tokens.append(until(lambda: cluster.new_token(name, password)))
-        until(lambda: cluster.set_plain_user(1, f"plain{name}"))
+        soon(lambda: cluster.knows_user(1, name, password))
+        self.tokens.append(soon(lambda: cluster.new_token(name, password)))
+        soon(lambda: cluster.set_plain_user(1, f"plain{name}"))
         self.plain_user = f"plain{name}"
 
     def allow(self, name: str, kind: int, resource: str, operation: int) -> None:
-        until(lambda: self.cluster.allow(name, kind, resource, operation))
+        soon(lambda: self.cluster.allow(name, kind, resource, operation))
         self.acls.add((kind, resource, f"User:{name}", operation))
 
     def check(self, *, is_started: bool = False) -> None:
         """All brokers have all of it. ``is_started``: broker 1 was started in ZooKeeper mode after all was set."""
         for each in self.cluster.brokers:
             with suppress(AssertionError):
-                until(lambda each=each: not self._missing(each))
+                soon(lambda each=each: not self._missing(each))
             assert not self._missing(each)
         cluster = self.cluster
         if not (self.applies_at_once or is_started):
             return
-        until(lambda: cluster.knows_plain_user(1, self.plain_user))
+        soon(lambda: cluster.knows_plain_user(1, self.plain_user))
         assert cluster.knows_plain_user(2, "erin")  # of its file; only broker 1 has another config
         assert not cluster.knows_plain_user(1, "erin")
 
@@ -130,7 +130,7 @@ def loaded_cluster(mix: Programs, directory: Path) -> Iterator[tuple[SecuredClus
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         create(admin, LOAD, 4, replicas=2)
         known = Known(cluster)
-        until(lambda: cluster.add_user(*NOBODY))
+        soon(lambda: cluster.add_user(*NOBODY))
         known.add(LOADER)
         for operation in (READ, WRITE):
             known.allow(LOADER, TOPIC, LOAD, operation)
@@ -140,7 +140,7 @@ def loaded_cluster(mix: Programs, directory: Path) -> Iterator[tuple[SecuredClus
         known.check()
         access = logged_in(cluster.secured_servers, LOADER, known.users[LOADER], mechanism=MECHANISM)
         with Load(access, LOAD, 4) as load:
-            until(lambda: len(load.seen) > 100)
+            soon(lambda: len(load.seen) > 100)
             yield cluster, known, admin, load
         assert load.judge() > 1_000
 
@@ -150,7 +150,7 @@ def migrate_metadata(cluster: SecuredCluster, admin: AdminClient) -> None:
     cluster.start_controllers()
     for broker_id in cluster.brokers:
         cluster.enable(broker_id)
-        until(lambda: is_in_sync(admin, LOAD))
+        soon(lambda: is_in_sync(admin, LOAD))
     cluster.wait_for("dual_write")
 
 
@@ -164,15 +164,15 @@ def test_a_secured_cluster_migrates_with_all_that_secures_it(mix: str, tmp_path:
             known.unnoticed = known.tokens[-1:]
         known.check()
         known.unnoticed = []
-        until(lambda: znodes_have(cluster, known))
+        soon(lambda: znodes_have(cluster, known))
         before = len(load.seen)
         for broker_id in cluster.brokers:
             cluster.to_kraft(broker_id)
-            until(lambda: is_in_sync(admin, LOAD))
-        until(lambda: len(load.seen) > before + 100)
+            soon(lambda: is_in_sync(admin, LOAD))
+        soon(lambda: len(load.seen) > before + 100)
         known.check()
         known.add("carol")
-        until(lambda: znodes_have(cluster, known))
+        soon(lambda: znodes_have(cluster, known))
         cluster.finalise()
         known.check()
         known.add("dave")
@@ -185,18 +185,18 @@ def test_the_way_back_keeps_all_that_secures_a_cluster(mix: str, tmp_path: Path)
         migrate_metadata(cluster, admin)
         known.add("bob")
         cluster.to_kraft(2)
-        until(lambda: is_in_sync(admin, LOAD))
+        soon(lambda: is_in_sync(admin, LOAD))
         known.add("carol")
-        until(lambda: znodes_have(cluster, known))
+        soon(lambda: znodes_have(cluster, known))
         cluster.to_zookeeper(2)
-        until(lambda: is_in_sync(admin, LOAD))
+        soon(lambda: is_in_sync(admin, LOAD))
         assert cluster.leave_controllers() in cluster.brokers
         create_soon(admin, "back")
         for broker_id in cluster.brokers:
             cluster.to_zookeeper(broker_id, takes_part=False)
-            until(lambda: is_in_sync(admin, LOAD))
+            soon(lambda: is_in_sync(admin, LOAD))
         before = len(load.seen)
-        until(lambda: len(load.seen) > before + 100)
+        soon(lambda: len(load.seen) > before + 100)
         known.check(is_started=True)
         known.add("dave")
         known.check()

@@ -14,7 +14,7 @@ import pytest
 
 from oracle import classpath
 from oracle.jars import LOGGING
-from played import BLOCK, DOCS, free_address, nodes_in, printed_by, run
+from played import BLOCK, DOCS, free_host, nodes_in, printed_by, run
 
 REPEATED = ("grep ", "kpybroker check ", "kpybroker topics create ", "kpybroker groups ")
 """Commands that a reader repeats until they show what the page shows: a node starts or stops meanwhile."""
@@ -52,7 +52,7 @@ def agrees(shown: str, printed: str) -> bool:
 def test_the_page_is_played(target: str, directory: Path) -> None:
     if target != "kpybroker":
         pytest.skip("the page takes both programs")
-    address = free_address((9092, 9192))
+    address = free_host((9092, 9192))
     if address is None:
         pytest.skip("the ports of the page are taken on all addresses")
     page = (DOCS / "first-move.md").read_text().replace("127.0.0.1", address)

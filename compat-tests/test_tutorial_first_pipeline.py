@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_formats
-from played import BLOCK, DOCS, free_address, nodes_in, printed_by, run
+from played import BLOCK, DOCS, free_host, nodes_in, printed_by, run
 
 PROGRAM = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RUN = "python pipeline.py\n"
@@ -29,7 +29,7 @@ def test_the_page_is_played(target: str, spark: SparkSession, tmp_path: Path, mo
         pytest.skip("the page starts kpybroker")
     if spark_formats.version(spark) < (4, 0):
         pytest.skip("Spark has data sources in Python since 4.0")
-    address = free_address((9092, 9404))
+    address = free_host((9092, 9404))
     if address is None:
         pytest.skip("the ports of the page are taken on all addresses")
     monkeypatch.chdir(tmp_path)

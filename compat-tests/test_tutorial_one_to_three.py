@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import played
-from played import BLOCK, DOCS, free_address, nodes_in, printed_by
+from played import BLOCK, DOCS, free_host, nodes_in, printed_by
 
 PAGE = DOCS / "one-to-three.md"
 READS = ("grep ", "kpybroker cluster ", "kpybroker topics describe ")
@@ -32,7 +32,7 @@ pytestmark = [
 @pytest.fixture
 def address() -> str:
     """A loopback address where nobody listens on the page's ports."""
-    chosen = free_address(PORTS)
+    chosen = free_host(PORTS)
     if chosen is None:
         pytest.skip("a port of the page is taken on all addresses")
     return chosen

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from zookeeper_clients import consume, create, is_in_sync, partitions_of, produce, until
+from zookeeper_clients import consume, create, is_in_sync, partitions_of, produce, soon
 from zookeeper_clusters import KafkaOnZooKeeper, KpyOnZooKeeper, ZooKeeperCluster
 
 pytestmark = pytest.mark.java
@@ -66,10 +66,10 @@ def created(admin: AdminClient, topic: str) -> bool:
 def test_topics_are_created_on_brokers_of_both_programs(
     cluster: ZooKeeperCluster, admin: AdminClient, tree: KazooClient
 ) -> None:
-    until(lambda: becomes_controller(tree, 1))
-    until(lambda: admin.list_topics(timeout=10).controller_id == 1)
+    soon(lambda: becomes_controller(tree, 1))
+    soon(lambda: admin.list_topics(timeout=10).controller_id == 1)
     create(admin, "shared", 6, replicas=3)
-    until(lambda: is_in_sync(admin, "shared"))
+    soon(lambda: is_in_sync(admin, "shared"))
     assert set(leaders(admin, "shared")) == {1, 2, 3}
     produce(cluster.bootstrap_servers, "shared", 2_000, acks="all")
     assert consume(cluster.bootstrap_servers, "shared", 2_000) == list(range(2_000))
@@ -77,51 +77,51 @@ def test_topics_are_created_on_brokers_of_both_programs(
 
 def test_a_topic_grows(admin: AdminClient) -> None:
     admin.create_partitions([NewPartitions("shared", 8)])["shared"].result(30)
-    until(lambda: len(partitions_of(admin, "shared")) == 8 and is_in_sync(admin, "shared"))
+    soon(lambda: len(partitions_of(admin, "shared")) == 8 and is_in_sync(admin, "shared"))
 
 
 def test_a_broker_that_stops_hands_over_and_comes_back(cluster: ZooKeeperCluster, admin: AdminClient) -> None:
     cluster.brokers[2].stop()
-    until(lambda: 2 not in leaders(admin, "shared") and -1 not in leaders(admin, "shared"))
+    soon(lambda: 2 not in leaders(admin, "shared") and -1 not in leaders(admin, "shared"))
     produce(cluster.bootstrap_servers, "shared", 500, first=2_000, acks="all")
     cluster.brokers[2].start()
-    until(lambda: is_in_sync(admin, "shared"))
+    soon(lambda: is_in_sync(admin, "shared"))
 
 
 def test_preferred_leaders_are_elected_on_request(admin: AdminClient) -> None:
     wanted = [TopicPartition("shared", each) for each in range(8)]
     results = admin.elect_leaders(ElectionType.PREFERRED, wanted).result(30)
     assert {each.name() for each in results.values() if each} <= {"ELECTION_NOT_NEEDED", "_NO_ERROR", "NO_ERROR"}
-    until(lambda: 2 in leaders(admin, "shared"))
+    soon(lambda: 2 in leaders(admin, "shared"))
 
 
 def test_the_next_controller_leads_what_the_killed_one_led(
     cluster: ZooKeeperCluster, admin: AdminClient, tree: KazooClient
 ) -> None:
-    until(lambda: becomes_controller(tree, 1))
+    soon(lambda: becomes_controller(tree, 1))
     epoch = int(tree.get("/controller_epoch")[0])
     cluster.brokers[1].kill()
-    until(lambda: admin.list_topics(timeout=10).controller_id in (2, 3))
-    until(lambda: not {1, -1} & set(leaders(admin, "shared")))
+    soon(lambda: admin.list_topics(timeout=10).controller_id in (2, 3))
+    soon(lambda: not {1, -1} & set(leaders(admin, "shared")))
     assert int(tree.get("/controller_epoch")[0]) == epoch + 1
     produce(cluster.bootstrap_servers, "shared", 500, first=2_500, acks="all")
     cluster.brokers[1].start()
-    until(lambda: is_in_sync(admin, "shared"))
+    soon(lambda: is_in_sync(admin, "shared"))
     assert consume(cluster.bootstrap_servers, "shared", 3_000, group="all") == list(range(3_000))
 
 
 def test_topics_are_created_in_one_reign_after_the_other(admin: AdminClient, tree: KazooClient) -> None:
     for number in range(6):
         tree.delete("/controller")
-        until(lambda: tree.exists("/controller"))
-        until(partial(created, admin, f"reign-{number}"))
-        until(partial(is_in_sync, admin, f"reign-{number}"))
+        soon(lambda: tree.exists("/controller"))
+        soon(partial(created, admin, f"reign-{number}"))
+        soon(partial(is_in_sync, admin, f"reign-{number}"))
     assert is_in_sync(admin, "shared")
 
 
 def test_a_deleted_topic_leaves_nothing_in_the_tree(admin: AdminClient, tree: KazooClient) -> None:
-    until(lambda: is_in_sync(admin, "shared"))
+    soon(lambda: is_in_sync(admin, "shared"))
     admin.delete_topics(["shared"])["shared"].result(30)
-    until(lambda: not tree.exists("/admin/delete_topics/shared"))
+    soon(lambda: not tree.exists("/admin/delete_topics/shared"))
     assert not tree.exists("/brokers/topics/shared")
     assert not tree.exists("/config/topics/shared")

@@ -23,7 +23,7 @@ from kpywire.messages.incremental_alter_configs import (
 )
 from oracle import BrokerProcessError, jars, java
 from raw_client import RawClient
-from zookeeper_clients import PATIENCE_S, consume, create, is_in_sync, partitions_of, produce, until
+from zookeeper_clients import PATIENCE_S, consume, create, is_in_sync, partitions_of, produce, soon
 from zookeeper_clusters import KafkaOnZooKeeper, KpyOnZooKeeper, ZooKeeperCluster
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -70,13 +70,13 @@ def test_the_registration_has_the_fields_of_apache_kafkas(cluster: ZooKeeperClus
 def test_it_leads_and_follows_beside_apache_kafka(cluster: ZooKeeperCluster, admin: AdminClient) -> None:
     assert admin.list_topics(timeout=10).controller_id == 1
     create(admin, "shared", 6)
-    until(lambda: is_in_sync(admin, "shared"))
+    soon(lambda: is_in_sync(admin, "shared"))
     found = partitions_of(admin, "shared").values()
     assert any(each.leader == KPY for each in found)
     assert any(each.leader != KPY and KPY in each.replicas for each in found)
     produce(cluster.bootstrap_servers, "shared", 3_000)
     assert consume(cluster.bootstrap_servers, "shared", 3_000) == list(range(3_000))
-    until(lambda: is_in_sync(admin, "shared"))
+    soon(lambda: is_in_sync(admin, "shared"))
 
 
 def test_changed_topic_configs_are_followed(cluster: ZooKeeperCluster, admin: AdminClient) -> None:
@@ -87,7 +87,7 @@ def test_changed_topic_configs_are_followed(cluster: ZooKeeperCluster, admin: Ad
         described = next(iter(admin.describe_configs([resource]).values())).result(10)
         return str(described["retention.ms"].value)
 
-    assert until(retention) == "7200000"
+    assert soon(retention) == "7200000"
     changed = java(
         "kafka.admin.ConfigCommand",
         *("--bootstrap-server", cluster.brokers[1].bootstrap_servers, "--alter", "--entity-type", "topics"),
@@ -95,12 +95,12 @@ def test_changed_topic_configs_are_followed(cluster: ZooKeeperCluster, admin: Ad
         release=jars.KAFKA_BEFORE_4,
     )
     assert changed.returncode == 0, changed.stderr
-    until(lambda: retention() == "1234567")
+    soon(lambda: retention() == "1234567")
 
 
 def test_transactions_pass_through_both_programs(cluster: ZooKeeperCluster, admin: AdminClient) -> None:
     create(admin, "transacted", 4)
-    until(lambda: is_in_sync(admin, "transacted"))
+    soon(lambda: is_in_sync(admin, "transacted"))
     numbers = iter(range(10_000))
     for transaction in range(6):
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": f"tx-{transaction}"})
@@ -122,15 +122,15 @@ def test_partitions_are_added_and_topics_are_deleted(
 ) -> None:
     create(admin, "grows", 2)
     admin.create_partitions([NewPartitions("grows", 5)])["grows"].result(30)
-    until(lambda: len(partitions_of(admin, "grows")) == 5 and is_in_sync(admin, "grows"))
+    soon(lambda: len(partitions_of(admin, "grows")) == 5 and is_in_sync(admin, "grows"))
     held = [each for each in cluster.brokers[KPY].data.iterdir() if each.name.startswith("grows-")]
     assert held
     admin.delete_topics(["grows"])["grows"].result(30)
-    until(lambda: tree.exists("/brokers/topics/grows") is None)
+    soon(lambda: tree.exists("/brokers/topics/grows") is None)
     assert "grows" not in admin.list_topics(timeout=10).topics
-    until(lambda: not [each for each in cluster.brokers[KPY].data.iterdir() if each.name.startswith("grows-")])
+    soon(lambda: not [each for each in cluster.brokers[KPY].data.iterdir() if each.name.startswith("grows-")])
     create(admin, "grows", 3)
-    until(lambda: is_in_sync(admin, "grows"))
+    soon(lambda: is_in_sync(admin, "grows"))
     produce(cluster.bootstrap_servers, "grows", 100)
 
 
@@ -139,11 +139,11 @@ def test_a_replica_moves_away_and_back(cluster: ZooKeeperCluster, admin: AdminCl
     produce(cluster.bootstrap_servers, "moves", 200)
     for target in ([KPY], [1], [KPY]):
         reassign(cluster, "moves", target)
-        until(lambda target=target: [each.replicas for each in partitions_of(admin, "moves").values()] == [target])
+        soon(lambda target=target: [each.replicas for each in partitions_of(admin, "moves").values()] == [target])
         state = "/brokers/topics/moves/partitions/0/state"
-        until(lambda target=target, state=state: json.loads(tree.get(state)[0])["isr"] == target)
+        soon(lambda target=target, state=state: json.loads(tree.get(state)[0])["isr"] == target)
         holds = KPY in target
-        until(lambda holds=holds: (cluster.brokers[KPY].data / "moves-0").exists() is holds)
+        soon(lambda holds=holds: (cluster.brokers[KPY].data / "moves-0").exists() is holds)
     assert consume(cluster.bootstrap_servers, "moves", 200, "of-moves") == list(range(200))
 
 
@@ -165,13 +165,13 @@ def test_a_session_that_expires_while_the_process_lives_is_replaced(
     broker = cluster.brokers[KPY]
     _, before = tree.get(f"/brokers/ids/{KPY}")
     broker.pause()
-    until(lambda: tree.exists(f"/brokers/ids/{KPY}") is None)
+    soon(lambda: tree.exists(f"/brokers/ids/{KPY}") is None)
     others = ",".join(cluster.brokers[each].bootstrap_servers for each in (1, 3))
     produce(others, "shared", 300, 3_000)
     broker.resume()
-    after = until(lambda: tree.exists(f"/brokers/ids/{KPY}"))
+    after = soon(lambda: tree.exists(f"/brokers/ids/{KPY}"))
     assert after.czxid > before.czxid
-    until(lambda: is_in_sync(admin, "shared"))
+    soon(lambda: is_in_sync(admin, "shared"))
     produce(cluster.bootstrap_servers, "shared", 300, 3_300)
     assert consume(cluster.bootstrap_servers, "shared", 3_600, "after-expiry") == list(range(3_600))
 
@@ -182,7 +182,7 @@ def test_records_are_served_while_zookeeper_is_away(cluster: ZooKeeperCluster, a
     assert admin.list_topics(timeout=10).controller_id == 1
     cluster.zookeeper.start()
     create(admin, "after-the-outage", 2)
-    until(lambda: is_in_sync(admin, "after-the-outage") and is_in_sync(admin, "shared"))
+    soon(lambda: is_in_sync(admin, "after-the-outage") and is_in_sync(admin, "shared"))
 
 
 def reigns_in(tree: KazooClient, *brokers: int) -> bool:
@@ -193,15 +193,13 @@ def reigns_in(tree: KazooClient, *brokers: int) -> bool:
 
 def test_it_follows_another_controller(cluster: ZooKeeperCluster, admin: AdminClient, tree: KazooClient) -> None:
     cluster.brokers[1].kill()
-    until(lambda: reigns_in(tree, 2, 3))
-    until(lambda: admin.list_topics(timeout=10).controller_id in (2, 3))
-    until(
-        lambda: all(each.leader in (2, 3) for each in partitions_of(admin, "shared").values() if KPY in each.replicas)
-    )
+    soon(lambda: reigns_in(tree, 2, 3))
+    soon(lambda: admin.list_topics(timeout=10).controller_id in (2, 3))
+    soon(lambda: all(each.leader in (2, 3) for each in partitions_of(admin, "shared").values() if KPY in each.replicas))
     create(admin, "second-reign", 2)
-    until(lambda: is_in_sync(admin, "second-reign"))
+    soon(lambda: is_in_sync(admin, "second-reign"))
     cluster.brokers[1].start()
-    until(lambda: is_in_sync(admin, "shared"))
+    soon(lambda: is_in_sync(admin, "shared"))
     produce(cluster.bootstrap_servers, "shared", 100, 3_700)
 
 
@@ -211,17 +209,17 @@ def test_a_controlled_shutdown_moves_leaderships_and_its_directory_is_used_again
     elsewhere = AdminClient({"bootstrap.servers": cluster.brokers[1].bootstrap_servers})
     cluster.brokers[KPY].stop()
     assert tree.exists(f"/brokers/ids/{KPY}") is None
-    until(lambda: all(each.leader in (1, 3) for each in partitions_of(elsewhere, "shared").values()))
+    soon(lambda: all(each.leader in (1, 3) for each in partitions_of(elsewhere, "shared").values()))
     output = cluster.brokers[KPY].output.read_text()
     assert "Controlled shutdown request returned successfully" in output
     produce(cluster.bootstrap_servers, "shared", 200, 3_800)
     cluster.brokers[KPY].start()
-    until(lambda: is_in_sync(elsewhere, "shared"))
+    soon(lambda: is_in_sync(elsewhere, "shared"))
     assert consume(cluster.bootstrap_servers, "shared", 4_000, "at-the-end") == list(range(4_000))
 
 
 def test_apache_kafka_and_kpybroker_have_equal_logs(cluster: ZooKeeperCluster, admin: AdminClient) -> None:
-    until(lambda: is_in_sync(admin, "shared"))
+    soon(lambda: is_in_sync(admin, "shared"))
     offsets = {}
     for index in partitions_of(admin, "shared"):
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "ends"})
@@ -310,9 +308,9 @@ def test_a_jute_maxbuffer_that_is_no_number_refuses_the_start(cluster: ZooKeeper
 
 
 def test_the_tree_is_shown_and_fits_what_the_brokers_say(cluster: ZooKeeperCluster, admin: AdminClient) -> None:
-    until(lambda: all(is_in_sync(admin, name) for name in admin.list_topics(timeout=10).topics))
+    soon(lambda: all(is_in_sync(admin, name) for name in admin.list_topics(timeout=10).topics))
     words = ["zookeeper", cluster.connect, "--json"]
-    found = json.loads(until(lambda: fitting(words)))
+    found = json.loads(soon(lambda: fitting(words)))
     registration = found["znodes"][f"/brokers/ids/{KPY}"]
     assert registration["writer"] == "that broker"
     assert registration["session"]

@@ -24,7 +24,7 @@ from kpywire.messages.metadata import MetadataRequest
 from oracle import BrokerProcess
 from raw_client import RawClient
 from test_protocol_versions import plausible
-from zookeeper_clients import until
+from zookeeper_clients import soon
 from zookeeper_secured import World, port_of, secured_world, shown
 from zookeeper_trees import kept, without_order
 
@@ -48,10 +48,10 @@ def rule(world: World, broker_id: int) -> None:
     while not (tree.exists("/controller") and named in tree.get("/controller")[0]):
         with suppress(NoNodeError):
             tree.delete("/controller")
-        until(lambda: tree.exists("/controller"))
+        soon(lambda: tree.exists("/controller"))
     for broker in (world.kafka, world.guest):
         with RawClient(port_of(broker)) as raw:
-            until(lambda raw=raw: raw.call(MetadataRequest(topics=[]), 9).controller_id == broker_id)
+            soon(lambda raw=raw: raw.call(MetadataRequest(topics=[]), 9).controller_id == broker_id)
 
 
 USERS: Final = ("erin", "admin")

@@ -48,7 +48,7 @@ from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from oracle import BrokerProcess, jars, java
 from raw_client import RawClient
-from zookeeper_clients import until
+from zookeeper_clients import soon
 from zookeeper_secured import SCRAM_MODULE, World, logged_in, port_of, secured_world, shown
 from zookeeper_trees import kept, without_order
 
@@ -319,7 +319,7 @@ def test_a_password_that_one_program_encrypted_is_read_by_the_other(world: World
         parts.append(re.findall(rb"(\w+):[^,{]+[,\"]", content))
         for moved, source in ((b'{"version":1,"config":{}}', STATIC_BROKER_CONFIG), (content, DYNAMIC_BROKER_CONFIG)):
             notify(world.kafkas_tree, read, moved)
-            until(lambda r=reader, n=read, s=source: source_at(r, n, key) == s)
+            soon(lambda r=reader, n=read, s=source: source_at(r, n, key) == s)
     assert parts[0] == parts[1]
     assert len(parts[0]) == 8
 
@@ -362,7 +362,7 @@ def test_a_user_of_apache_kafka_logs_in_at_kpybroker_and_its_acls_hold_there(wor
         request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion("carol", 1, password="sesame")])
         assert raw.call(request, 0).results[0].error_code == 0
     admin = login(world, "guest", "carol", "sesame")
-    until(lambda: may_list(admin))
+    soon(lambda: may_list(admin))
     assert not may_list(login(world, "guest", "carol", "wrong"))
     with RawClient(port_of(world.guest)) as guest, RawClient(port_of(world.kafka)) as kafka:
         refused = guest.call(request, 0)
@@ -381,11 +381,11 @@ def test_a_user_of_apache_kafka_logs_in_at_kpybroker_and_its_acls_hold_there(wor
                 assert not creates(world, broker, validate=True)
             assert writer.call(CreateAclsRequest(creations=[allowing]), 3).results[0].error_code == 0
             for broker in ("kafka", "guest"):
-                until(lambda broker=broker: creates(world, broker, validate=True))
+                soon(lambda broker=broker: creates(world, broker, validate=True))
             everything = filter_for(ResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL)
             assert writer.call(DeleteAclsRequest(filters=[everything]), 3).filter_results[0].error_code == 0
             for broker in ("kafka", "guest"):
-                until(lambda broker=broker: not creates(world, broker, validate=True))
+                soon(lambda broker=broker: not creates(world, broker, validate=True))
 
 
 def creates(world: World, broker: str, *, validate: bool) -> bool:
@@ -410,7 +410,7 @@ def test_quotas_are_followed_from_one_to_the_other(world: World) -> None:
         with RawClient(port_of(writer)) as raw:
             quota_requests.set_quotas(raw, names, producer_byte_rate=value)
         with RawClient(port_of(reader)) as raw:
-            until(lambda raw=raw, value=value: value in values_of(raw.call(asked, 1)))
+            soon(lambda raw=raw, value=value: value in values_of(raw.call(asked, 1)))
 
 
 def values_of(response: Any) -> list[float]:
@@ -451,7 +451,7 @@ def test_acls_that_both_programs_create_at_the_same_time_are_all_kept(world: Wor
     )
     for broker in brokers:
         with RawClient(port_of(broker)) as raw:
-            until(lambda raw=raw: [len(each.acls) for each in raw.call(asked, 3).resources] == [2 * count])
+            soon(lambda raw=raw: [len(each.acls) for each in raw.call(asked, 3).resources] == [2 * count])
 
 
 # Delegation tokens
@@ -508,11 +508,11 @@ def test_a_token_of_one_program_opens_the_door_at_the_other(world: World) -> Non
             created = a_token(erin)
         secret = b64encode(created.hmac).decode()
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
-            until(lambda o=other, m=mechanism, c=created, s=secret: opens(world.secured[o], m, c.token_id, s))
+            soon(lambda o=other, m=mechanism, c=created, s=secret: opens(world.secured[o], m, c.token_id, s))
         with permitted.logged_in(world.secured[other], "erin") as erin:
             ended = erin.call(ExpireDelegationTokenRequest(hmac=created.hmac, expiry_time_period_ms=-1), 2)
             assert ended.error_code == 0
-        until(lambda m=maker, c=created, s=secret: not opens(world.secured[m], "SCRAM-SHA-256", c.token_id, s))
+        soon(lambda m=maker, c=created, s=secret: not opens(world.secured[m], "SCRAM-SHA-256", c.token_id, s))
 
 
 def opens(port: int, mechanism: str, token_id: str, secret: str) -> bool:
@@ -562,9 +562,9 @@ def test_a_user_of_a_controller_of_kpybroker_logs_in_at_apache_kafka(world: Worl
     while not (tree.exists("/controller") and b'"brokerid":2' in tree.get("/controller")[0]):
         with suppress(NoNodeError):
             tree.delete("/controller")
-        until(lambda: tree.exists("/controller"))
+        soon(lambda: tree.exists("/controller"))
     request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion("heidi", 2, password="alps")])
     with RawClient(port_of(world.guest)) as raw:
-        until(lambda: raw.call(request, 0).results[0].error_code == 0)
-    until(lambda: may_list(login(world, "kafka", "heidi", "alps", "SCRAM-SHA-512")))
+        soon(lambda: raw.call(request, 0).results[0].error_code == 0)
+    soon(lambda: may_list(login(world, "kafka", "heidi", "alps", "SCRAM-SHA-512")))
     assert not may_list(login(world, "kafka", "heidi", "andes", "SCRAM-SHA-512"))

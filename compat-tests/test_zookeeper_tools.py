@@ -9,7 +9,7 @@ from kazoo.client import KazooClient
 
 from oracle import free_port, jars, java
 from oracle.zookeeper import ZooKeeper
-from zookeeper_clients import until
+from zookeeper_clients import soon
 from zookeeper_clusters import KpyOnZooKeeper
 
 pytestmark = pytest.mark.java
@@ -63,7 +63,7 @@ def test_what_the_tool_wrote_counts_at_the_first_start(tmp_path: Path) -> None:
                 "sasl.username": "alice",
                 "log_level": 0,
             }
-            until(lambda: AdminClient({**login, "sasl.password": "wonder"}).list_topics(timeout=10).brokers)
+            soon(lambda: AdminClient({**login, "sasl.password": "wonder"}).list_topics(timeout=10).brokers)
             with pytest.raises(KafkaException):
                 AdminClient({**login, "sasl.password": "guess"}).list_topics(timeout=3)
             assert tree.get("/kafka/config/brokers/4")[0] == written

@@ -3,13 +3,14 @@
 A topic counts as created when every leader answers for it: Apache Kafka shows a new topic before that.
 """
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import confluent_kafka.admin
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+from waiting import eventually
 
 PATIENCE_S = 30.0
 requests: Any = confluent_kafka.admin
@@ -26,19 +27,16 @@ def create_topic(client: AdminClient, name: str, partitions: int = 1, configs: M
 
 
 def wait_for_leaders(client: AdminClient, name: str, partitions: int) -> None:
-    """Return once every partition of the topic answers ListOffsets; raises KafkaException after 30 s."""
+    """Return once every partition of the topic answers ListOffsets."""
     request = {TopicPartition(name, number): requests.OffsetSpec.latest() for number in range(partitions)}
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
+
+    def all_answer() -> bool:
         client.list_topics(name, timeout=PATIENCE_S)  # or librdkafka goes on believing that there is no leader
-        try:
-            for answer in client.list_offsets(request, request_timeout=10).values():
-                answer.result(PATIENCE_S)
-            return
-        except KafkaException:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
+        for answer in client.list_offsets(request, request_timeout=10).values():
+            answer.result(PATIENCE_S)
+        return True
+
+    eventually(all_answer, f"leaders of {name}", despite=(KafkaException,))
 
 
 def delete_topics(client: AdminClient, names: Iterable[str]) -> None:

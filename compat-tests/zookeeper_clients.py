@@ -7,21 +7,14 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from waiting import eventually
+
 PATIENCE_S: Final = 60.0
 
 
-def until(is_so: Callable[[], Any]) -> Any:
-    """Wait until something is true; return it."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            found = is_so()
-        except KafkaException:
-            found = None
-        if found:
-            return found
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.1)
+def soon(look: Callable[[], Any]) -> Any:
+    """The first result that is true. While brokers and controllers change, clients are refused, and ask again."""
+    return eventually(look, within_s=PATIENCE_S, every_s=0.1, despite=(KafkaException,))
 
 
 def create(admin: AdminClient, name: str, partitions: int, replicas: int = 2, **config: str) -> None:
@@ -37,7 +30,7 @@ def create_soon(admin: AdminClient, topic: str) -> None:
             create(admin, topic, 2, replicas=2)
         return True
 
-    until(is_there)
+    soon(is_there)
 
 
 def partitions_of(admin: AdminClient, topic: str) -> dict[int, Any]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from running_node import RunningNode, start
-from test_node import wait_until
 
 from kpybroker.hosts.replicas.replica import HeldTopic, Replica
 from kpybroker.machines.fetch.session import Entry, Session
@@ -19,6 +18,7 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.uuid import ZERO_UUID
 from raw_client import RawClient
+from waiting import eventually
 
 PARTITIONS = 5
 
@@ -83,7 +83,7 @@ def test_a_session_does_not_keep_a_topic_that_is_deleted(node: RunningNode) -> N
             assert node.call(lambda: alive(Replica, HeldTopic)) == PARTITIONS + 1
             topics = [DeleteTopicState(name="t", topic_id=ZERO_UUID)]
             client.call(DeleteTopicsRequest(topics=topics, timeout_ms=10_000), 6)
-            wait_until(lambda: node.call(lambda: alive(Replica, HeldTopic)) == 0)
+            eventually(lambda: node.call(lambda: alive(Replica, HeldTopic)) == 0)
 
 
 def test_a_connection_that_is_closed_leaves_nothing_to_collect(node: RunningNode) -> None:

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 from running_node import RunningNode, start
-from test_node import create, wait_until
+from test_node import create
 
 from group_requests import Member, commit, coordinator_ready, describe, joining, offsets, stable_member
 from kpywire import error_codes
 from kpywire.batch import batch_headers
 from kpywire.record import plain_batch, read_records
 from raw_client import RawClient
+from waiting import eventually
 
 TOPIC = "__consumer_offsets"
 
@@ -93,8 +94,8 @@ def test_nothing_is_kept_of_clients_that_join_and_leave_without_a_word(tmp_path:
             for _ in range(30):
                 with RawClient(node.port) as another:
                     another.send(joining("g", member_id, rebalance_ms=100_000, session_ms=100_000), 9)
-                    wait_until(lambda: describe(client, "g").group_state == "PreparingRebalance")
-            wait_until(lambda: open_tickets(node) <= 1)
+                    eventually(lambda: describe(client, "g").group_state == "PreparingRebalance")
+            eventually(lambda: open_tickets(node) <= 1)
             assert len(describe(client, "g").members) == 2
     finally:
         node.stop()
@@ -107,7 +108,7 @@ def test_members_that_wait_hear_of_it_when_the_node_stops(tmp_path: Path) -> Non
             coordinator_ready(watcher)
             member = Member(client, "g")
             member.begin_join()
-            wait_until(lambda: describe(watcher, "g").group_state == "PreparingRebalance")
+            eventually(lambda: describe(watcher, "g").group_state == "PreparingRebalance")
             began = time.monotonic()
             node.call_async(node.node.stop)
             assert time.monotonic() - began < 10

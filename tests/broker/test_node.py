@@ -5,7 +5,7 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -65,13 +65,6 @@ def read(client: RawClient, topic: str, partition: int = 0) -> list[bytes | None
     answer = client.call(fetch, 12).responses[0].partitions[0]
     assert answer.error_code == error_codes.NONE
     return [record.value for record in read_records(answer.records)]
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def test_the_only_voter_may_close_its_listener_until_the_acls_are_loaded(tmp_path: Path) -> None:
@@ -220,7 +213,7 @@ def test_a_directory_that_fails_goes_offline_alone(nodes: ExitStack, tmp_path: P
             partitions = client.call(asked, 12).topics[0].partitions
             return {p.partition_index for p in partitions if p.leader_id == -1}
 
-        wait_until(lambda: leaderless() == set(on_second))
+        eventually(lambda: leaderless() == set(on_second))
     assert node.failures == []
 
 
@@ -242,7 +235,7 @@ def test_logs_in_a_directory_that_is_gone_at_the_start_are_missed_not_made_anew(
         broker = node.node.broker
         assert broker is not None
         replicas = broker.image.topics["spread"].partitions.values()
-        wait_until(lambda: not any(directory_is_reserved(replica.directory_of(1)) for replica in replicas))
+        eventually(lambda: not any(directory_is_reserved(replica.directory_of(1)) for replica in replicas))
     node.stop()
     missed = {number for number in everybody if (second / f"spread-{number}").exists()}
     assert len(missed) == 2
@@ -309,7 +302,7 @@ def test_the_only_directory_that_fails_ends_the_node(nodes: ExitStack, tmp_path:
         assert produce(client, "t", b"before") == error_codes.NONE
         disk.break_under = str(tmp_path / "t-0")
         assert produce(client, "t", b"after") == error_codes.KAFKA_STORAGE_ERROR
-    wait_until(lambda: bool(node.failures))
+    eventually(lambda: bool(node.failures))
     assert "\n" not in node.failures[0]
 
 
@@ -406,7 +399,7 @@ def test_a_topic_deleted_while_it_is_flushed_goes_when_the_flush_has_ended(nodes
         assert (tmp_path / "t-0").exists()
         flush.run()
         node.call(lambda: log.finish_flush(flush))
-        wait_until(lambda: not (tmp_path / "t-0").exists())
+        eventually(lambda: not (tmp_path / "t-0").exists())
         create(client, "t")
         assert produce(client, "t", b"again") == error_codes.NONE
     assert node.failures == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from running_node import RunningNode
-from test_compaction import FAST, checkpointed, create_compacted, wait_until, write
+from test_compaction import FAST, checkpointed, create_compacted, patiently, write
 
 from kpybroker.cli.format import command as format_
 from kpystorage.modes import GROUP, PRIVATE, Modes
@@ -43,7 +43,7 @@ def used_node(directory: Path, modes: Modes) -> None:
         with RawClient(node.port) as raw:
             create_compacted(raw)
             write(raw, 13)
-            wait_until(lambda: "c 0 12" in checkpointed(directory))
+            patiently(lambda: "c 0 12" in checkpointed(directory))
     finally:
         node.stop()
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from kpybroker.testing.cluster import _free_ports
 from oracle.process import die_with_parent, free_port
 from waiting import becomes
 
@@ -115,7 +114,7 @@ def test_a_broker_whose_terminal_is_closed_stops_cleanly(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_cluster_whose_terminal_is_closed_stops_cleanly(tmp_path: Path) -> None:
-    port = _free_ports(1)[0]
+    port = free_port()
     data = tmp_path / "c"
     quick = ("--override", "broker.heartbeat.interval.ms=500")
     pid, terminal = in_a_terminal("--brokers", "2", "--data", str(data), "--port", str(port), *quick)

@@ -1,7 +1,6 @@
 """``topics reassign``: replicas are spread evenly, and are where they were wanted when the command returns."""
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -14,6 +13,7 @@ from kpybroker.cli import main
 from kpybroker.client.reassignment_requests import spread
 from kpybroker.testing import Cluster
 from kpywire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from waiting import becomes
 
 PATIENCE_S = 30.0
 pytestmark = pytest.mark.timeout(120)
@@ -64,10 +64,7 @@ def replicas(cluster: Cluster, name: str) -> list[list[int]]:
 
 def wait_for(wanted: list[list[int]], cluster: Cluster, name: str) -> None:
     """A node that answers may hear of the move a moment later than the controller."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while (found := replicas(cluster, name)) != wanted:
-        assert time.monotonic() < deadline_s, found
-        time.sleep(0.05)
+    becomes(lambda: replicas(cluster, name), wanted)
 
 
 def test_a_topic_gets_more_replicas_other_ones_and_fewer(cluster: Cluster) -> None:

@@ -2,7 +2,6 @@
 
 import re
 import socket
-import time
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -11,7 +10,8 @@ from kpybroker.cli.format import command
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.environment import from_environment
 from kpybroker.node.local_cluster.child import READY, Child, fate
-from kpybroker.testing.cluster import _free_ports
+from oracle import free_port
+from waiting import eventually
 
 COMPOSE = Path(__file__).parents[2] / "docker" / "compose.cluster.yaml"
 PAIR = re.compile(r"^ +([A-Z_]+): (.*)$", re.MULTILINE)
@@ -56,8 +56,7 @@ def test_each_container_has_a_place_of_its_own() -> None:
 
 
 def test_the_three_become_one_cluster(tmp_path: Path) -> None:
-    numbers = iter(_free_ports(9))
-    ports = {(node, port): next(numbers) for node in (1, 2, 3) for port in (INSIDE, CONTROLLER, OUTSIDE)}
+    ports = {(node, port): free_port() for node in (1, 2, 3) for port in (INSIDE, CONTROLLER, OUTSIDE)}
     said: list[str] = []
     children = []
     for number, variables in environments().items():
@@ -70,11 +69,12 @@ def test_the_three_become_one_cluster(tmp_path: Path) -> None:
     try:
         for child in children:
             child.start()
-        deadline = time.monotonic() + WAIT_S
-        while sum(READY in line for line in said) < 3:
+
+        def are_ready() -> bool:
             assert all(child.is_running for child in children), said
-            assert time.monotonic() < deadline, said
-            time.sleep(0.05)
+            return sum(READY in line for line in said) == 3
+
+        eventually(are_ready, lambda: f"three lines {READY!r} in {said}", WAIT_S)
         for node in (1, 2, 3):
             socket.create_connection(("127.0.0.1", ports[node, OUTSIDE])).close()
     finally:

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from kpybroker.cli import main
-from kpybroker.testing.cluster import _free_ports
+from oracle import free_port
 from waiting import eventually
 
 WAIT_S = 60
@@ -92,7 +92,7 @@ def first_finding(*server: str) -> str:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_cluster_starts_survives_a_node_stops_and_starts_again(tmp_path: Path) -> None:
-    port = _free_ports(1)[0]
+    port = free_port()
     options: tuple[str, ...] = (
         "--brokers",
         "3",
@@ -129,7 +129,7 @@ def test_a_cluster_starts_survives_a_node_stops_and_starts_again(tmp_path: Path)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_no_node_outlives_who_started_it(tmp_path: Path) -> None:
-    port = str(_free_ports(1)[0])
+    port = str(free_port())
     http = ("--override", "kpybroker.http.listener=127.0.0.1:0")
     with started("--brokers", "1", "--data-dir", str(tmp_path), "--port", port, *http) as cluster:
         cluster.wait_for("1 broker serves")

@@ -33,6 +33,7 @@ from raw_requests import (
     wait_until_gone,
 )
 from raw_transactions import Transactional, committed_values, find_coordinator
+from waiting import eventually
 
 pytestmark = pytest.mark.slow
 ROUNDS = 4
@@ -146,10 +147,13 @@ def has_offset(client: RawClient, offset: int) -> None:
 
 
 def is_committed(client: RawClient, value: bytes) -> None:
-    deadline = time.monotonic() + 30
-    while value not in (found := committed_values(client, "exact")):
-        assert time.monotonic() < deadline, f"{value!r} was committed, and {found} is there"
-        time.sleep(0.02)
+    found: list[bytes] = []
+
+    def is_there() -> bool:
+        found[:] = committed_values(client, "exact")
+        return value in found
+
+    eventually(is_there, lambda: f"{value!r}, which was committed, and {found} is there")
 
 
 def is_aborted(client: RawClient, value: bytes) -> None:

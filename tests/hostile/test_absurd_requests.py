@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from attacker import Attacker, create_topic, produce, produce_request
 from test_batches import NOW_MS, sealed
-from watched import WatchedBroker, wait_until
+from watched import WatchedBroker
 
 from kpywire import api, error_codes
 from kpywire.compression import ZSTD, compress
@@ -31,6 +31,7 @@ from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsReque
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.record import Record, build_batch, encode_record
 from raw_client import api_key_of
+from waiting import eventually
 
 MIB = 1024 * 1024
 TOPIC = "absurd"
@@ -225,7 +226,7 @@ def test_thousands_of_groups_looked_for_at_once_create_their_topic_once(
     request = FindCoordinatorRequest(coordinator_keys=[f"group {number}" for number in range(20_000)])
     assert len(attacker.call(request, 4).coordinators) == 20_000
     one = FindCoordinatorRequest(coordinator_keys=["group"])
-    wait_until(
+    eventually(
         lambda: attacker.call(one, 4).coordinators[0].error_code == error_codes.NONE, "the topic of the groups is there"
     )
     assert metadata_log.stat().st_size - size < MIB

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from attacker import Attacker, create_topic, produce
-from watched import WatchedBroker, wait_until
+from watched import WatchedBroker
 
 from kpywire import api, error_codes
 from kpywire.header import encode_request_header
@@ -18,6 +18,7 @@ from kpywire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from waiting import eventually
 
 StartBroker = Callable[..., WatchedBroker]
 MIB = 1024 * 1024
@@ -59,7 +60,7 @@ def test_the_log_has_one_line_for_an_offence_and_no_more_for_thousands_like_it(s
         with Attacker(broker.port) as client:
             client.sock.sendall(struct.pack(">i", -1 - number) + bytes(20))
             assert client.is_closed()
-        wait_until(lambda: bool(broker.log_since(position)), "the offence is in the log")
+        eventually(lambda: bool(broker.log_since(position)), "the offence is in the log")
         assert len(broker.log_since(position)) <= 3
     assert "claims -1 bytes" in broker.log_since(position)[0]
 
@@ -135,7 +136,7 @@ def test_nobody_writes_lines_of_his_own_into_the_log(start_broker: StartBroker, 
         assert altered.responses[0].error_code == error_codes.NONE
         client.send_frame(encode_request_header(api.VOTE, 0, 1, text))
         assert client.is_closed()
-    wait_until(lambda: "api key" in str(target.log_since(position)), "the offence is in the log")
+    eventually(lambda: "api key" in str(target.log_since(position)), "the offence is in the log")
     lines = target.log_since(position)
     assert any("forged" in line for line in lines), "no name of this test is in the log"
     assert all(LINE.match(line) for line in lines)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from attacker import Attacker, create_topic
-from watched import WatchedBroker, wait_until
+from watched import WatchedBroker
 
 from kpywire import api, error_codes
 from kpywire.codec import decode
@@ -28,6 +28,7 @@ from kpywire.messages.offset_commit import (
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from raw_client import api_key_of
+from waiting import eventually
 
 StartBroker = Callable[..., WatchedBroker]
 MIB = 1024 * 1024
@@ -49,11 +50,11 @@ def _coordinator(broker: WatchedBroker) -> None:
 
 def find_coordinator(client: Attacker) -> None:
     one = FindCoordinatorRequest(coordinator_keys=["group"])
-    wait_until(
+    eventually(
         lambda: client.call(one, 4).coordinators[0].error_code == error_codes.NONE, "the topic of the groups is there"
     )
     listing = ListGroupsRequest()
-    wait_until(lambda: client.call(listing, 4).error_code == error_codes.NONE, "the coordinators are there")
+    eventually(lambda: client.call(listing, 4).error_code == error_codes.NONE, "the coordinators are there")
 
 
 def join(group_id: str, member_id: str = "", metadata: bytes = b"") -> JoinGroupRequest:
@@ -111,7 +112,7 @@ def test_groups_of_one_member_that_never_comes_back(start_broker: StartBroker, r
         codes = {answer.error_code for answer in ask_all(client, requests, JOIN)}
         assert codes == {error_codes.MEMBER_ID_REQUIRED}
         assert broker.peak_memory_bytes() - before < 50 * MIB + count * 3000
-        wait_until(lambda: groups(client) == 0, "groups that nobody joined are gone")
+        eventually(lambda: groups(client) == 0, "groups that nobody joined are gone")
 
 
 def test_member_ids_that_nobody_uses(target: WatchedBroker, attacker: Attacker, rounds: int) -> None:

@@ -16,7 +16,6 @@ from held_loop import TOPIC, HonestClient
 from largest import Large, largest
 from login_crowds import handshake, token
 from secured_broker import LOGIN, SecuredBroker
-from watched import wait_until
 
 from kpybroker.machines.sasl.jaas import PLAIN_MODULE
 from kpybroker.machines.sasl.plain import PlainClient
@@ -27,6 +26,7 @@ from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateResponse
 from oracle import free_port
+from waiting import eventually
 
 NAME = "t"
 """The topic, the group and the transactional id that the requests name."""
@@ -112,7 +112,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedNode]:
             for result in client.call(CreateAclsRequest(creations=creations), 3).results:
                 assert result.error_code == error_codes.NONE
             for kind in COORDINATORS:
-                wait_until(partial(_is_there, client, kind), f"the coordinators of type {kind} are there")
+                eventually(partial(_is_there, client, kind), f"the coordinators of type {kind} are there")
         yield broker
         assert broker.is_alive, broker.tail()
         assert not broker.defects_since(0)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 from attacker import Attacker, create_topic, produce, produce_request
-from watched import WatchedBroker, wait_until
+from watched import WatchedBroker
 
 from kpywire import api, error_codes
 from kpywire.batch import batch_headers, check_crc
@@ -19,6 +19,7 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record, build_batch
+from waiting import eventually
 
 MIB = 1024 * 1024
 TOPIC = "large"
@@ -82,7 +83,7 @@ def test_answers_in_memory_that_nobody_reads_are_given_up_in_time(target: Watche
     with crowd(target, 40) as clients:
         for client in clients:
             client.send(request, 4)
-        wait_until(lambda: "does not read" in str(target.log_since(position)), "the slowest is given up")
+        eventually(lambda: "does not read" in str(target.log_since(position)), "the slowest is given up")
         with Attacker(target.port) as reading:
             assert len(reading.call(request, 4).results) == 150
 
@@ -149,7 +150,7 @@ def test_who_vanishes_while_his_fetch_is_parked_leaves_nothing_behind(target: Wa
             assert probe.drain()
         for client in clients[:50]:
             client.vanish()
-        wait_until(lambda: target.sockets() <= sockets + 50, "those that were reset are gone")
+        eventually(lambda: target.sockets() <= sockets + 50, "those that were reset are gone")
         assert cpu_s_in_a_second(target) < 0.4, "the broker is busy with clients that are gone"
         with Attacker(target.port) as probe:
             assert produce(probe, TOPIC, batch).error_code == error_codes.NONE
@@ -182,7 +183,7 @@ def test_who_vanishes_in_the_middle_of_a_request_or_an_answer_leaves_nothing_beh
             client.vanish()
         else:
             client.sock.close()
-    wait_until(lambda: target.descriptors() <= files + 8, "no descriptor is left of them")
+    eventually(lambda: target.descriptors() <= files + 8, "no descriptor is left of them")
 
 
 def test_a_half_closed_connection_is_ended(attacker: Attacker) -> None:

@@ -17,7 +17,7 @@ from kpybroker.runtime.counters import UNCOUNTED, ApiCounters
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from raw_client import RawClient
-from waiting import eventually
+from waiting import eventually, until
 
 BLOCKED_MS = 300
 FETCH, METADATA = 1, 3
@@ -59,8 +59,7 @@ async def watched(
         if collect:
             gc.collect()
         time.sleep(blocked_ms / 1000)  # noqa: ASYNC251 - blocking the loop is what this is about
-        while sum(watch.lateness) < 2:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(EVERY_MS / 1000)
+        await until(lambda: sum(watch.lateness) >= 2)
     finally:
         watch.stop()
     return watch
@@ -127,7 +126,7 @@ def test_a_large_request_with_a_long_step_is_named(caplog: pytest.LogCaptureFixt
         def handle_slowly(*arguments: Any) -> Any:
             until = time.thread_time() + BLOCKED_MS / 1000
             while time.thread_time() < until:
-                pass
+                sum(range(1000))
             return handle(*arguments)
 
         return handle_slowly if api_key == METADATA else handle

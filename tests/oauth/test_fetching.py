@@ -119,8 +119,7 @@ def drip_body(accepted: socket.socket) -> None:
 
 
 def never(accepted: socket.socket) -> None:
-    while accepted.recv(1 << 16):
-        pass
+    b"".join(iter(lambda: accepted.recv(1 << 16), b""))
 
 
 def flood(accepted: socket.socket) -> None:

@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from sources import ROOT
 
+from oracle import free_port
 from oracle.process import die_with_parent
 
 READY = "Kafka Server started"
@@ -23,8 +23,7 @@ PLACES = {"kafka": "etc/kafka/docker", "confluent": "etc/confluent/docker", "bin
 
 
 def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 def laid_out(root: Path) -> Path:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import tomllib
@@ -11,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from sources import ROOT
+
+from oracle import free_port
 
 TEXT = (ROOT / "README.md").read_text() + (ROOT / "docs" / "first-day.md").read_text()
 DEFAULT = "127.0.0.1:9092"
@@ -37,8 +38,7 @@ def block_with(language: str, words: str) -> str:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker started as the README says, on a port that is free."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     data = tmp_path_factory.mktemp("readme") / "data"
     command = [str(PROGRAMS / "kpybroker"), "start", "--data", str(data), "--listen", address, "--http", "off"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -129,8 +129,7 @@ def test_every_command_that_is_shown_exists(command: str) -> None:
 
 
 def test_what_a_started_broker_says_to_paste_works(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     command = [str(PROGRAMS / "kpybroker"), "start", "--data", str(tmp_path), "--listen", address, "--http", "off"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

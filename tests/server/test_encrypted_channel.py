@@ -43,6 +43,7 @@ from kpybroker.runtime.calls.principal import ANONYMOUS, Principal
 from kpybroker.security.tls.contexts import client_context, server_context
 from kpybroker.security.tls.names import subject_of
 from kpybroker.security.tls.settings import TlsSettings
+from waiting import eventually
 
 TERMS = Terms("SECURE", "SSL", "CN=broker", "requested")
 
@@ -222,7 +223,7 @@ def test_every_mistake_closes_its_connection_and_is_named_in_one_line(
             caplog.clear()
             server.server.complaints._kept_back.clear()
             play()
-            behaviours.wait_until(lambda line=line: any(line in said.getMessage() for said in caplog.records))
+            eventually(lambda line=line: any(line in said.getMessage() for said in caplog.records))
             (said,) = caplog.records
             assert said.getMessage().startswith("closing the connection of 127.0.0.1:")
             assert "\n" not in said.getMessage()
@@ -439,7 +440,7 @@ def test_handshakes_and_ends_are_no_requests_for_the_queue(
         before = server.server.poller.events
         assert before <= 1  # the first request may come with the end of the handshake
         asked(sock)
-    behaviours.wait_until(lambda: not server.server.connections)
+    eventually(lambda: not server.server.connections)
     assert server.server.poller.events == before + 1
 
 
@@ -472,9 +473,9 @@ def test_a_client_that_leaves_within_a_large_request_is_gone_at_once(
     sock = secured(server.connect())
     sock.sendall(request(1, 200_000)[:filled])
     (connection,) = server.server.connections
-    behaviours.wait_until(lambda: connection._body_size > 200_000)
+    eventually(lambda: connection._body_size > 200_000)
     sock.shutdown(socket.SHUT_WR)
-    behaviours.wait_until(lambda: not server.server.connections)
+    eventually(lambda: not server.server.connections)
     sock.close()
 
 
@@ -486,10 +487,10 @@ def test_the_beginning_of_a_hello_costs_no_more_than_its_bytes(
     hello = to_hello()
     with RunningServer.connect(server) as sock:
         sock.sendall(hello[:size])
-        behaviours.wait_until(lambda: len(server.server.connections) == 1)
+        eventually(lambda: len(server.server.connections) == 1)
         (connection,) = server.server.connections
         channel: Any = connection.channel
-        behaviours.wait_until(lambda: len(channel._tail) == size)
+        eventually(lambda: len(channel._tail) == size)
         assert channel._tls is None
         sock.sendall(hello[size:])
         assert sock.recv(1) == b"\x16", "the server's hello"
@@ -517,7 +518,7 @@ def test_a_client_that_does_not_read_costs_one_piece(
     with server.connect() as sock:
         sock.sendall(request(1) + request(2))
         (connection,) = server.server.connections
-        behaviours.wait_until(lambda: server.server.backlog.size_bytes >= connection.channel.held_bytes > 0)
+        eventually(lambda: server.server.backlog.size_bytes >= connection.channel.held_bytes > 0)
         assert connection.channel.held_bytes < 2 * tls_channel.PIECE_BYTES
         for number in (1, 2):
             assert struct.unpack(">ii", read_exactly(sock, 8)) == (4 + len(content), number)
@@ -531,7 +532,7 @@ def test_a_client_that_ends_without_goodbye_is_only_gone(
     sock = secured(server.connect())
     assert asked(sock) == "User:ANONYMOUS"
     os.close(sock.detach())
-    behaviours.wait_until(lambda: not server.server.connections)
+    eventually(lambda: not server.server.connections)
     assert "closing" not in caplog.text
 
 
@@ -554,7 +555,6 @@ def test_records_that_are_damaged_end_the_connection_silently_for_others(
         record = bytearray(to_server.read())
         record[-1] ^= 1
         raw.sendall(record)
-        while raw.recv(1000):
-            pass
+        b"".join(iter(lambda: raw.recv(1000), b""))
     with secured(server.connect()) as sock:
         assert asked(sock) == "User:ANONYMOUS"

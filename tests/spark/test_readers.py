@@ -4,7 +4,6 @@ import gc
 import inspect
 import json
 import pickle
-import socket
 import subprocess
 import sys
 import time
@@ -29,6 +28,7 @@ from kpybroker.spark.read_limits import default_limit
 from kpybroker.spark.reader import PUSHDOWN_WORKER, PushedReader, Reader
 from kpybroker.spark.schema import TYPES, ddl
 from kpybroker.testing import Broker, Record
+from oracle import free_port
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -245,9 +245,7 @@ def test_a_broker_that_is_away_is_one_line(broker: Broker) -> None:
 
 def test_a_stream_and_its_tasks_wait_for_a_broker_that_is_away(tmp_path: Path) -> None:
     """Neither has reached it before: a query that goes on from a checkpoint, and a task on another executor."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    broker = Broker(port=port, directory=tmp_path).start()
+    broker = Broker(port=free_port(), directory=tmp_path).start()
     broker.produce("t", *numbers(0, 3))
     planned, fresh, reading = (stream(broker, **{"kafka.default.api.timeout.ms": 60_000}) for _ in range(3))
     end = planned.latestOffset()

@@ -4,7 +4,6 @@ import errno
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from kpystorage.compaction import pieces
 from kpystorage.compaction.task import Failed
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import CorruptRecord
+from waiting import becomes
 
 TIMEOUT_S = 60
 
@@ -46,16 +46,14 @@ def test_a_cleaner_stands_behind_its_broker_in_a_session_of_its_own() -> None:
     ) as cleaner:  # fmt: skip
         autogroup = Path(f"/proc/{cleaner.pid}/autogroup")
         by_session = autogroup.exists() and Path("/proc/sys/kernel/sched_autogroup_enabled").read_text().strip() == "1"
-        until = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < until:
-            niceness = os.getpriority(os.PRIO_PROCESS, cleaner.pid)
+
+        def seen() -> tuple[bool, bool, bool]:
+            is_nice = os.getpriority(os.PRIO_PROCESS, cleaner.pid) >= process.NICENESS
             is_batch = os.sched_getscheduler(cleaner.pid) == os.SCHED_BATCH
             is_weighed = not by_session or autogroup.read_text().split()[-1] == str(process.NICENESS)
-            if niceness >= process.NICENESS and is_batch and is_weighed:
-                break
-            time.sleep(0.02)
-        else:
-            pytest.fail(f"niceness {niceness}, batch {is_batch}, session weighed {is_weighed}")
+            return is_nice, is_batch, is_weighed
+
+        becomes(seen, (True, True, True), TIMEOUT_S)
         assert cleaner.stdin is not None
         cleaner.stdin.close()
 

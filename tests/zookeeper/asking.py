@@ -13,6 +13,7 @@ from kpybroker.machines.zookeeper.client.addresses import parse
 from kpybroker.machines.zookeeper.client.frames import WatchedEvent
 from kpybroker.machines.zookeeper.client.session import State
 from kpybroker.runtime.io.scheduler import LoopScheduler
+from waiting import as_written, until
 
 PATIENCE_S = 30
 
@@ -76,9 +77,7 @@ class Recording:
 
     async def until(self, is_so: Callable[[], object]) -> None:
         """Wait until something is so. It may block."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not await asyncio.to_thread(is_so):  # noqa: ASYNC110  it waits for another process
-                await asyncio.sleep(0.01)
+        await until(lambda: asyncio.to_thread(is_so), as_written(is_so))
 
 
 def play(story: Callable[[], Awaitable[None]]) -> None:

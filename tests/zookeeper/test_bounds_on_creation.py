@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from test_zookeeper_node import World, played, until
+from test_zookeeper_node import World, played
 
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.node.node import Node
@@ -12,6 +12,7 @@ from kpywire import error_codes
 from quota_requests import set_quotas
 from raw_client import RawClient
 from raw_requests import creation, deletion, topic_named
+from waiting import until
 
 
 def with_controller(

@@ -19,6 +19,7 @@ from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.runtime.io.scheduler import LoopScheduler
 from kpywire import error_codes
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from waiting import until
 
 UPGRADE, SAFE, UNSAFE = features.UPGRADE, features.SAFE_DOWNGRADE, features.UNSAFE_DOWNGRADE
 ENABLED = b'{"features":{},"version":2,"status":1}'
@@ -92,9 +93,7 @@ def test_a_broker_follows_the_epoch_of_features() -> None:
             before = len(heard)
             if operation is not None:
                 await client.ask(operation)
-            async with asyncio.timeout(20):
-                while len(heard) == before:  # noqa: ASYNC110  it waits for the client
-                    await asyncio.sleep(0.001)
+            await until(lambda: len(heard) > before)
             return len(heard)
 
         followed.look()

@@ -31,6 +31,7 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from waiting import until
 
 
 class Counting(InMemory):
@@ -57,12 +58,6 @@ def played(story: Story) -> None:
         await client.close()
 
     play(run)
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not is_so():  # noqa: ASYNC110  it waits for the client
-            await asyncio.sleep(0.005)
 
 
 def test_the_end_of_an_expired_sessions_connection_is_not_one_of_the_next_session() -> None:

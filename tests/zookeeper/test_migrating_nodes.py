@@ -3,14 +3,13 @@
 import asyncio
 import random
 import re
-import socket
 from typing import Any
 
 import pytest
 from asking import play
 from reigning import Asker
 from simulated import InMemory, SimulatedZooKeeper
-from test_zookeeper_node import CONFIGS, until
+from test_zookeeper_node import CONFIGS
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.network.peers import connect_over
@@ -28,18 +27,13 @@ from kpybroker.node.node import Node
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from oracle import free_port
+from waiting import until
 
 FLAG = "zookeeper.metadata.migration.enable"
 CONTROLLER = 3000
 BROKER = 5
 ORDERS = TopicAssignment("orders", {0: (BROKER,), 1: (BROKER,)}, b"\1" * 16)
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 class World:

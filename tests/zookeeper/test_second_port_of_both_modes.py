@@ -11,7 +11,7 @@ import both_modes
 import pytest
 from asking import play
 from both_modes import asked, never, statuses
-from test_zookeeper_node import World, lead, ordered, until
+from test_zookeeper_node import World, lead, ordered
 from test_zookeeper_protection import asked as broker_answer
 
 from certificates import Authority as OtherAuthority
@@ -23,6 +23,7 @@ from kpybroker.runtime.http import gate
 from kpybroker.security.tls.issuing import Authority
 from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
+from waiting import until
 
 AUTHORITY = Authority.made("an authority", datetime.now(UTC))
 PATHS = ("/metrics", "/", "/api/cluster", "/topics", "/static/console.css", "/leases", "/nowhere")

@@ -1,6 +1,5 @@
 """A broker that reaches ZooKeeper through TLS and logs in there, so that its znodes are its own."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from kazoo.exceptions import NoAuthError
 from certificates import Authority
 from oracle import free_port
 from oracle.zookeeper import ZooKeeper
+from waiting import eventually
 from zookeeper_clusters import KpyOnZooKeeper
 
 pytestmark = pytest.mark.java
@@ -24,13 +24,16 @@ PATIENCE_S = 60
 
 
 def until_it_says(broker: KpyOnZooKeeper, text: str) -> str:
-    deadline = time.monotonic() + PATIENCE_S
-    while text not in (said := broker.output.read_text() if broker.output.exists() else ""):
+    def said() -> str:
+        return broker.output.read_text() if broker.output.exists() else ""
+
+    def is_said() -> bool:
         assert broker.process is not None
-        assert broker.process.poll() is None, said
-        assert time.monotonic() < deadline, said
-        time.sleep(0.05)
-    return said
+        assert broker.process.poll() is None, said()
+        return text in said()
+
+    eventually(is_said, lambda: f"{text!r} in {said()}")
+    return said()
 
 
 def test_znodes_are_owned_by_the_login_and_travel_through_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

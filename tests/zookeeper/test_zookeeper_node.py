@@ -37,6 +37,7 @@ from kpywire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAn
 from kpywire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kpywire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 from raw_requests import creation, topic_named
+from waiting import until
 
 EPOCH = 1_000
 """The epoch of the controller that a test plays: it is later than that of the node's own."""
@@ -93,9 +94,7 @@ async def ordered(node: Node, request: Any) -> Any:
     assert isinstance(node.broker, ZooKeeperBroker)
     answer = node.broker.orders.take(request)
     if isinstance(answer, Pending):
-        async with asyncio.timeout(20):
-            while not answer.resolved:  # noqa: ASYNC110  a Pending has one receiver, the connection
-                await asyncio.sleep(0.005)
+        await until(lambda: answer.resolved)
         return answer.response
     return answer
 
@@ -115,12 +114,6 @@ def lead(leader_epoch: int, broker_epoch: int) -> LeaderAndIsrRequest:
     return LeaderAndIsrRequest(
         controller_id=1, controller_epoch=EPOCH, broker_epoch=broker_epoch, topic_states=[topic], live_leaders=[]
     )
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not is_so():  # noqa: ASYNC110  it waits for the node
-            await asyncio.sleep(0.01)
 
 
 def test_it_registers_leads_by_order_loses_its_session_and_leaves() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from simulated import InMemory, SimulatedZooKeeper
-from test_zookeeper_node import World, played, until
+from test_zookeeper_node import World, played
 
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
@@ -37,6 +37,7 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from waiting import until
 
 AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 ALICE = Principal("User", "alice")

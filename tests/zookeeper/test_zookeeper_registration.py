@@ -15,6 +15,7 @@ from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Get
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.brokers import Registration, ZkEndpoint
 from kpybroker.runtime.io.scheduler import LoopScheduler
+from waiting import until
 
 
 class Deaf(InMemory):
@@ -50,9 +51,7 @@ async def client_of(way: InMemory) -> Client:
 
 
 async def ended(client: Client) -> None:
-    async with asyncio.timeout(30):
-        while not client.session.is_ended:  # noqa: ASYNC110  the session has no event for it
-            await asyncio.sleep(0.01)
+    await until(lambda: client.session.is_ended)
 
 
 def played(story: Callable[[SimulatedZooKeeper, Deaf, Client], Awaitable[None]]) -> None:
