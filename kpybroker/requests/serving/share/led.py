@@ -55,17 +55,31 @@ _ENDING: Final = frozenset(
 """The errors after which a share partition ends, to be loaded again."""
 
 
+class DeadLetterQueue(Protocol):
+    """The dead letters that this node has to write (`kpybroker.requests.serving.share.dead_letter_writer`)."""
+
+    def write(self, led: "LedSharePartition", letters: DeadLetters, settled: Callable[[], object]) -> None:
+        """Write dead letters, and call ``settled`` once they are written or given up."""
+
+
 class Leader(Protocol):
     """The node's share partitions, as one of them sees them (`kpybroker.requests.serving.share.share_leader`)."""
 
     broker: Context
     metrics: ShareMetrics
 
+    @property
+    def dead_letters(self) -> DeadLetterQueue:
+        """The dead letters that are to be written."""
+
     def settings_of(self, group_id: str) -> ReadingSettings:
         """The settings of a group."""
 
     def drop(self, led: "LedSharePartition", error: KafkaError) -> None:
         """Give up a share partition for this reason."""
+
+    def rest(self, led: "LedSharePartition") -> None:
+        """Give up a share partition, unless its group has sessions again, or it has dead letters to write."""
 
 
 class LedSharePartition:
