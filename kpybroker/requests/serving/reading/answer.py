@@ -2,6 +2,7 @@
 client has no session (`Ledger`). And the seams of the reader: the room that is left in an answer, and for whom is read.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, Final
 
@@ -63,28 +64,26 @@ def copied(role: Role, records: LogSlice) -> bytes:
         return records.read()
 
 
-class Policy:
+class Policy(ABC):
     """The rules of one kind of reader: a client, or a replica that follows."""
 
     __slots__ = ("is_replica",)
+    is_replica: bool
 
-    def __init__(self, *, is_replica: bool) -> None:
-        self.is_replica = is_replica
-
-    def note(self, _entries: Iterable[Entry]) -> None:
+    def note(self, _entries: Iterable[Entry]) -> None:  # noqa: B027 (clients note nothing)
         """Note where the reader is in these partitions."""
 
+    @abstractmethod
     def read(self, entry: Entry, replica: Watched, budget: AnswerBudget) -> PartitionData:
         """Read one partition. Raises KafkaError, StorageError."""
-        raise NotImplementedError
 
     def is_forbidden(self, _entry: Entry) -> bool:
         """Whether the reader may not read a topic."""
         return False
 
+    @abstractmethod
     def count(self, entry: Entry, answer: PartitionData) -> None:
         """Count what is answered."""
-        raise NotImplementedError
 
 
 class Ledger:

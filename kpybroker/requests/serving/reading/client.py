@@ -33,7 +33,7 @@ class ClientRead(Policy):
 
     def __init__(self, broker: Context, request: FetchRequest, call: Call, *, is_shut_out: bool = False) -> None:
         """``is_shut_out``: nothing may be read, since the sender claims to be a replica and may not."""
-        super().__init__(is_replica=False)
+        self.is_replica = False
         self._broker = broker
         self._call = call
         self._is_guarded = broker.authorizer is not None

@@ -33,7 +33,7 @@ class ReplicaRead(Policy):
     __slots__ = ("_broker", "_counters", "_noted_ms", "_replica_epoch", "_replica_id", "_session")
 
     def __init__(self, broker: Context, request: FetchRequest, session: Session, replica_id: int, call: Call) -> None:
-        super().__init__(is_replica=True)
+        self.is_replica = True
         self._broker = broker
         self._session = session
         self._counters = call.counters

@@ -86,19 +86,9 @@ class LedSharePartition:
     """One group at one led partition."""
 
     __slots__ = (
-        "_leader",
-        "_lingers",
-        "_timer",
-        "_timer_at_ms",
-        "end",
-        "is_loaded",
-        "key",
-        "load_started_ms",
-        "lock_timeouts",
-        "partition",
-        "replica",
-        "waiting",
-    )
+        "_leader", "_lingers", "_timer", "_timer_at_ms", "end", "is_loaded", "key", "load_started_ms",
+        "lock_timeouts", "partition", "replica", "waiting",
+    )  # fmt: skip
 
     def __init__(self, leader: Leader, key: SharePartitionKey, replica: Replica) -> None:
         self._leader = leader

@@ -48,20 +48,9 @@ class ShareRead:
     """One ShareFetch, until it is answered."""
 
     __slots__ = (
-        "_acquirable",
-        "_answered",
-        "_asked",
-        "_bounds",
-        "_errors",
-        "_group_id",
-        "_isolation",
-        "_leader",
-        "_led",
-        "_parked",
-        "_reads",
-        "_since_ms",
-        "_wish",
-    )
+        "_acquirable", "_answered", "_asked", "_bounds", "_errors", "_group_id", "_isolation", "_leader", "_led",
+        "_parked", "_reads", "_since_ms", "_wish",
+    )  # fmt: skip
 
     def __init__(
         self, leader: ShareLeader, group_id: str, wish: Wish, bounds: Bounds, partitions: Iterable[Partition]
