@@ -210,7 +210,7 @@ def test_descriptions_of_topologies_of_megabytes_are_refused_by_kafkas_error(bro
         largest = [node(name, SOURCE, *names[:80], source_topics=[name]) for name in names]
         answer = client.call(describing("application", "m", nodes=largest), 0)
         assert answer.error_code == error_codes.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
-        assert " bytes, more than the 262144 of " in answer.error_message
+        assert "is larger than the 262144 bytes of " in answer.error_message
         long = [node("n" * 32_000, SOURCE) for _ in range(100)]
         answer = client.call(describing("application", "m", nodes=long), 0)
         assert answer.error_code == error_codes.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED

@@ -74,7 +74,7 @@ STREAMING_MUTATIONS = [
     _streaming(
         "a description of a topology is not in the log",
         DESCRIPTIONS,
-        "as_recorded(topology, message.description)",
+        "as_recorded(topology, description)",
         "as_recorded(topology, b'')",
     ),
     _streaming(
