@@ -26,6 +26,7 @@ from oracle import ApacheKafka, free_port
 from oracle.process import HOST
 from permitted import NOBODY, SINGLE, Asking, allow, asked_of, jaas, logged_in, user_without, users
 from raw_client import RawClient
+from streams_requests import IN_MEMORY_PLUGIN
 from test_protocol_versions import plausible
 from tests.broker.running_node import RunningNode
 from tests.guards.named_clients import AUTHORIZER, PREFIX, name_clients
@@ -33,7 +34,11 @@ from waiting import becomes
 
 EVERY = bool(os.environ.get("KPYBROKER_EVERY_PERMISSION"))
 TOPIC = "guarded"
-SMALL_TOPICS = {"offsets.topic.num.partitions": "5", "transaction.state.log.num.partitions": "5"}
+SMALL_TOPICS = {
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
+    "group.streams.topology.description.plugin.class": IN_MEMORY_PLUGIN,
+}
 
 
 @pytest.fixture(scope="module")

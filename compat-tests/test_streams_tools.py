@@ -20,7 +20,7 @@ from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequestEndpoint, TopicInfo, Topology
 from raw_client import RawClient, connect
-from streams_requests import source_of, streaming
+from streams_requests import IN_MEMORY_PLUGIN, describing, source_of, streaming
 from targets import TARGETS
 from waiting import eventually
 
@@ -32,6 +32,7 @@ PROPERTIES: Final = {
     "group.streams.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
+    "group.streams.topology.description.plugin.class": IN_MEMORY_PLUGIN,
 }
 REPARTITION, CHANGELOG = f"{APPLICATION}-words-repartition", f"{APPLICATION}-counts-changelog"
 TOOL: Final = "kafka-streams-groups"
@@ -42,6 +43,7 @@ WITH_MEMBERS: Final = (
     ("--list", "--state", "Stable,Empty"),
     ("--describe", *GROUP),
     ("--describe", *GROUP, "--verbose"),
+    ("--describe", *GROUP, "--topology"),
     ("--describe", *GROUP, "--members"),
     ("--describe", *GROUP, "--members", "--verbose"),
     ("--describe", *GROUP, "--state"),
@@ -58,6 +60,7 @@ WITHOUT: Final = (
     ("--reset-offsets", *GROUP, "--all-input-topics", "--to-latest", "--execute"),
     ("--describe", *GROUP, "--offsets"),
     ("--delete-offsets", *GROUP, "--input-topic", "lines"),
+    ("--describe", *GROUP, "--topology"),
     ("--delete", *GROUP),
     ("--list",),
     ("--describe", *GROUP),
@@ -151,6 +154,7 @@ def test_the_tool_prints_what_it_prints_on_apache_kafka(sides: tuple[Side, Side]
         for member_id in ("a", "b"):
             request.member_id = member_id
             side.raw.call(request, 9)
+        assert side.raw.call(describing(APPLICATION, "b"), 0).error_code == 0
     for arguments in WITH_MEMBERS:
         expected = printed(java_tools, theirs, arguments)
         assert printed(java_tools, ours, arguments) == expected, arguments

@@ -20,6 +20,7 @@ from kpybroker.client.client_configs import PROPERTIES
 from kpybroker.client.group_requests import Group, Member
 from kpybroker.client.streams_applications import Application, MemberTasks
 from kpybroker.client.token_requests import Token
+from kpybroker.client.topology_descriptions import TopologyNode
 from kpybroker.machines.metadata.creator import mark_of
 from kpybroker.testing import Broker
 from waiting import eventually
@@ -127,6 +128,14 @@ def of_streams(_: State) -> str:
     return group_view.members_text(Group("g", "streams", "Stable", "", "", 1, (who,), 3, 3, application))
 
 
+def of_topology(_: State) -> str:
+    nodes = [
+        TopologyNode("0", "read", "source", ("t", "u"), (), ("sum",)),
+        TopologyNode("0", "sum", "processor", (), ("s",), ()),
+    ]
+    return group_view.topology_text(nodes)
+
+
 def tokens(state: State) -> str:
     token = Token("id-1", "User:ann", "User:bob", ("User:carl",), 1_000, 86_400_000, 172_800_000, b"hmac")
     with pytest.MonkeyPatch.context() as patched:
@@ -216,6 +225,11 @@ TABLES = (
         "groups describe --members, streams",
         of_streams,
         lambda _: [["m-1", "process-1", "app", "/10.0.0.1", "4", "0_0 0_1", "1_0", "1_1"]],
+    ),
+    Table(
+        "groups describe --topology",
+        of_topology,
+        lambda _: [["0", "read", "source", "t u", "-", "sum"], ["0", "sum", "processor", "-", "s", "-"]],
     ),
     Table(
         "groups reset-offsets",

@@ -14,7 +14,7 @@ from kpywire.messages.streams_group_heartbeat import Topology
 from kpywire.record import Record
 from raw_client import RawClient
 from share_group_requests import acknowledging, acquiring, sharing
-from streams_requests import source_of, streaming
+from streams_requests import describing, source_of, streaming
 from waiting import eventually
 
 RELEASE = 2
@@ -104,6 +104,16 @@ def test_a_streams_group_tells_its_tasks_and_what_they_wait_for(node: ConsoleNod
         page = page_of(node, "reading")
         assert [each["assigned"] for each in page["members"]] == [["task 0_0"]]
         assert told(page) == ["app at 127.0.0.1 joined", "assignment of epoch 2, members: 1"]
+        assert (page["topology"], page["topology_absence"]) == ([], "no member has described the topology")
+        assert client.call(describing("reading", "one"), 0).error_code == 0
+        rows = page_of(node, "reading")["topology"]
+        assert [(each["name"], each["kind"], each["successors"]) for each in rows] == [
+            ("source", "source", ["sum"]),
+            ("sum", "processor", ["sink"]),
+            ("sink", "sink", []),
+        ]
+        assert [each["stores"] for each in rows] == [[], ["totals"], []]
+        assert "totals" in node.get("/group", id="reading").text
         assert client.call(streaming("reading", "one", 9), 0).error_code != 0
         assert (
             told(page_of(node, "reading"))[-1] == "app at 127.0.0.1 is at another epoch and has to join again: epoch 9"

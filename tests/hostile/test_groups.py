@@ -26,8 +26,11 @@ from kpywire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kpywire.messages.streams_group_heartbeat import Topology
 from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from raw_client import api_key_of
+from streams_requests import SOURCE, describing, node, source_of, streaming
 from waiting import eventually
 
 StartBroker = Callable[..., WatchedBroker]
@@ -197,3 +200,24 @@ def test_a_group_holds_as_many_members_as_it_may(start_broker: StartBroker) -> N
         client.sock.close()
     assert codes.count(error_codes.NONE) == 20
     assert codes.count(error_codes.GROUP_MAX_SIZE_REACHED) == 40
+
+
+def test_descriptions_of_topologies_of_megabytes_are_refused_by_kafkas_error(broker: WatchedBroker) -> None:
+    with Attacker(broker.port) as client:
+        shape = Topology(epoch=0, subtopologies=[source_of("0", "groups")])
+        joined = client.call(streaming("application", "m", 0, topology=shape), 1)
+        assert (joined.error_code, joined.topology_description_required) == (error_codes.NONE, True)
+        names = [f"{number:060d}" for number in range(1_000)]
+        largest = [node(name, SOURCE, *names[:80], source_topics=[name]) for name in names]
+        answer = client.call(describing("application", "m", nodes=largest), 0)
+        assert answer.error_code == error_codes.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
+        assert "is larger than the 262144 bytes of " in answer.error_message
+        long = [node("n" * 32_000, SOURCE) for _ in range(100)]
+        answer = client.call(describing("application", "m", nodes=long), 0)
+        assert answer.error_code == error_codes.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
+        assert client.call(describing("application", "m"), 0).error_code == error_codes.NONE
+        asked = StreamsGroupDescribeRequest(
+            group_ids=["application"] * 1_000, include_authorized_operations=False, include_topology_description=True
+        )
+        shown = client.call(asked, 1).groups
+        assert {len(each.topology_description.subtopologies[0].nodes) for each in shown} == {3}

@@ -33,7 +33,24 @@ ADDED_SINCE = {
     "StreamsGroupMetadataValue": {"stored_description_topology_epoch": -1, "failed_description_topology_epoch": -1}
 }
 """Tagged fields that versions of the Kafka before do not have, with their defaults."""
-SINCE_THAT_KAFKA: set[str] = set()
+SINCE_THAT_KAFKA = {
+    "AbortedTxn",
+    "ApiVersionsRequest",
+    "ApiVersionsResponse",
+    "DeleteGroupsRequest",
+    "DeleteGroupsResponse",
+    "StreamsGroupDescribeRequest",
+    "StreamsGroupDescribeResponse",
+    "StreamsGroupHeartbeatRequest",
+    "StreamsGroupHeartbeatResponse",
+    "StreamsGroupTopologyDescriptionUpdateRequest",
+    "StreamsGroupTopologyDescriptionUpdateResponse",
+    "TxnOffsetCommitRequest",
+    "TxnOffsetCommitResponse",
+    "UnregisterControllerRecord",
+    "UnregisterControllerRequest",
+    "UnregisterControllerResponse",
+}
 """The messages with a version that the Kafka before does not know."""
 OF_ZOOKEEPER_MODE = re.compile(r"(LeaderAndIsr|StopReplica|UpdateMetadata|ControlledShutdown)Re")
 

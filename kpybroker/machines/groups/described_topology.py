@@ -22,4 +22,4 @@ class DescribedTopologyValue:
     epoch: i32  # The epoch of the topology.
     subtopologies: list[Subtopology]  # The sub-topologies of the streams application.
     # A StreamsGroupTopologyDescriptionUpdate request of version 0, without the names of the group and the member.
-    description: bytes | None = field(tag=0x6B70_7962, default=None)
+    description: bytes | None = field(tag=DESCRIPTION_TAG, default=None)

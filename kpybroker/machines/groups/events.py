@@ -84,8 +84,9 @@ class StoreDescription(NamedTuple):
     group_id: str
     member_id: str
     topology_epoch: int
-    description: bytes
-    """As record 23 keeps it (`kpybroker.machines.groups.described_topology`)."""
+    description: bytes | None
+    """As record 23 keeps it (`kpybroker.machines.groups.described_topology`); None if it is larger than what is
+    kept."""
     fault: str | None = None
     """What is wrong with the description, in Kafka's words."""
 

@@ -19,7 +19,7 @@ from kpybroker.requests.serving.consumer_protocol import serves_streams_groups
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.described_groups import DescribedKind, described_groups
 from kpybroker.requests.serving.group_requests import group_request
-from kpybroker.requests.serving.topology_descriptions import decoded, keeps_descriptions
+from kpybroker.requests.serving.topology_descriptions import decoded, most_description_bytes
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.calls.steps import Work
@@ -50,7 +50,7 @@ def handle(broker: Context, request: StreamsGroupDescribeRequest, call: Call) ->
 
 def _describe_topology(broker: Context, group: DescribedGroup, call: Call, most_bytes: int) -> Work:
     """Fill in the description of a topology. Return its size."""
-    if not keeps_descriptions(broker):
+    if not most_description_bytes(broker):
         group.topology_description_status = NOT_STORED
         return 0
     kept = broker.groups.submit(

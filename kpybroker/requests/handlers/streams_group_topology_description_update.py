@@ -16,7 +16,12 @@ from kpybroker.machines.groups.streams.descriptions import update_error
 from kpybroker.requests.serving.consumer_protocol import serves_streams_groups
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import commit_timeout_ms, coordinator_error, group_request, is_blank
-from kpybroker.requests.serving.topology_descriptions import InvalidDescription, encoded, keeps_descriptions
+from kpybroker.requests.serving.topology_descriptions import (
+    InvalidDescription,
+    TooLarge,
+    encoded,
+    most_description_bytes,
+)
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.steps import Work
 from kpywire import error_codes
@@ -29,12 +34,13 @@ def handle(broker: Context, request: StreamsGroupTopologyDescriptionUpdateReques
     """Pass the description to the group's coordinator."""
     if not serves_streams_groups(broker):
         return update_error(error_codes.UNSUPPORTED_VERSION)
-    if not keeps_descriptions(broker):
+    most_bytes = most_description_bytes(broker)
+    if not most_bytes:
         return update_error(error_codes.UNSUPPORTED_VERSION, NO_PLUGIN)
     for name, value in (("MemberId", request.member_id), ("GroupId", request.group_id)):
         if is_blank(value):
             return update_error(error_codes.INVALID_REQUEST, f"{name} can't be empty.")
-    message = yield from _to_store(request)
+    message = yield from _to_store(request, most_bytes)
     return broker.groups.submit(
         request.group_id,
         group_request(broker, message, call),
@@ -43,9 +49,13 @@ def handle(broker: Context, request: StreamsGroupTopologyDescriptionUpdateReques
     )
 
 
-def _to_store(request: StreamsGroupTopologyDescriptionUpdateRequest) -> Generator[None, None, StoreDescription]:
+def _to_store(
+    request: StreamsGroupTopologyDescriptionUpdateRequest, most_bytes: int
+) -> Generator[None, None, StoreDescription]:
     names = request.group_id, request.member_id, request.topology_epoch
     try:
-        return StoreDescription(*names, (yield from encoded(request)))
+        return StoreDescription(*names, (yield from encoded(request, most_bytes)))
     except InvalidDescription as fault:
         return StoreDescription(*names, b"", str(fault))
+    except TooLarge:
+        return StoreDescription(*names, None)

@@ -61,7 +61,7 @@ class Application:
         asked: bool = self.beat().topology_description_required
         return asked
 
-    def push(self, description: bytes = BYTES, **other: Any) -> Ticket:
+    def push(self, description: bytes | None = BYTES, **other: Any) -> Ticket:
         fields = {"group_id": self.group_id, "member_id": "m", "topology_epoch": 0, "description": description} | other
         return self.world.send(StoreDescription(**fields), 0)
 
@@ -206,12 +206,13 @@ def test_a_description_that_is_too_large_is_refused_and_not_asked_for_again() ->
     log_end = len(world.log)
     response = application.push(bytes(11)).response
     assert (response.error_code, len(world.log)) == (FAILED, log_end)
-    assert response.error_message.startswith("The topology description has 11 bytes, more than the 10 of ")
+    assert response.error_message.startswith("The topology description is larger than the 10 bytes of ")
+    assert application.push(None).error == FAILED
     for _ in range(120):
         world.advance(40_000)
         assert not application.is_asked
     assert application.push(bytes(10)).error == error_codes.NONE
-    assert application.outcomes() == {REFUSED: 1, STORED: 1}
+    assert application.outcomes() == {REFUSED: 2, STORED: 1}
 
 
 def test_all_descriptions_of_a_shard_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,21 +91,21 @@ def _store(
         return update_error(error_codes.INVALID_REQUEST, text)
     if message.fault is not None:
         return update_error(error_codes.INVALID_REQUEST, message.fault)
-    most_bytes, size = decision.settings.streams_description_max_bytes, len(message.description)
-    if size > most_bytes:
+    most_bytes, description = decision.settings.streams_description_max_bytes, message.description
+    if description is None or len(description) > most_bytes:
         _asking(shard, group.group_id).refuse(epoch)
         return _not_kept(
-            f"The topology description has {size} bytes, more than the {most_bytes} of "
+            f"The topology description is larger than the {most_bytes} bytes of "
             "kpybroker.group.streams.topology.description.max.bytes.",
             decision,
         )
     before = len(topology.description or b"")
-    if shard.description_bytes - before + size > MOST_BYTES:
+    if shard.description_bytes - before + len(description) > MOST_BYTES:
         _wait(shard, group.group_id, epoch, decision)
         return _not_kept("The topology descriptions of other groups leave no memory for this one.", decision)
     decision.counts.count_description(STORED)
-    if topology.description != message.description:
-        decision.records.append(topology_record(group.group_id, as_recorded(topology, message.description)))
+    if topology.description != description:
+        decision.records.append(topology_record(group.group_id, as_recorded(topology, description)))
     return update_error(error_codes.NONE)
 
 
