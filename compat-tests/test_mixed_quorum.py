@@ -162,7 +162,7 @@ def changes(cluster: Cluster, how: str, level: int) -> bool:
 
 def check_levels(cluster: Cluster, levels: Levels) -> None:
     """Raise the level as far as is wanted. What Apache Kafka does not know, or what would lose metadata, is refused by
-    whoever leads."""
+    the node that leads."""
     for level in range(levels.first + 1, levels.last + 1):
         eventually(partial(changes, cluster, "upgrade", level), f"level {level}")
         eventually(partial(all_are_at, cluster, level), f"level {level} at all nodes")

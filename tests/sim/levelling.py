@@ -49,7 +49,7 @@ class Levelling:
         self._wanted = dict(self.known)
         """The same after its next death."""
         self._seen: dict[Host, tuple[int, int]] = {}
-        """The life and the level of each node when it was looked at."""
+        """The life and the level of each node when it was checked last."""
         self._at: dict[int, int] = {}
         """The level behind a number of records of the metadata log."""
         self._by_host = {each.host: each for each in self.machines}
