@@ -277,8 +277,8 @@ transactions: setup ## many more random transactions: beside Kafka's coordinator
 	$(PYTEST) tests/transactions -o timeout=0 --transaction-seeds 4000 --transaction-histories 300
 
 .PHONY: mixed
-mixed: setup ## one cluster of both programs: Apache Kafka and kpybroker lead and follow one another, byte for byte
-	$(BIN)/python -m pytest compat-tests/test_mixed_quorum.py -q
+mixed: setup ## one cluster of both programs, at every level that Kafka 4.3.1 and 4.4.0 know: who leads, follows, raises levels
+	$(BIN)/python -m pytest compat-tests/test_mixed_quorum.py -q --every-level
 
 .PHONY: replace
 replace: setup ## live clusters of Apache Kafka become kpybroker's node by node, and back, under load (OPTIONS='--kind zookeeper')
@@ -348,7 +348,7 @@ soak: setup ## an hour of mixed load (SECONDS=3600) that must not grow memory, d
 sim: setup ## whole nodes on a simulated clock, network and disk (SEEDS=0-999, OPTIONS='--nodes 3 --trace')
 	$(PYTEST) tests/sim -o timeout=0 -k once_failed --kept-seeds 1
 	$(PYTEST) tests/raft tests/replication -o timeout=0 -k whatever_happens --more-seeds 5
-	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(if $(filter file,$(origin SEEDS)),--lending 0-99 --beating 0-99 --streaming 0-99 --sharing 0-99 --flushing 0-99 --zookeeper 0-99) $(OPTIONS)
+	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(if $(filter file,$(origin SEEDS)),--lending 0-99 --beating 0-99 --streaming 0-99 --sharing 0-99 --flushing 0-99 --levelling 0-99 --zookeeper 0-99) $(OPTIONS)
 
 .PHONY: sim-zookeeper
 sim-zookeeper: setup ## the same with brokers in ZooKeeper mode at a simulated ensemble of three servers (SEEDS=0-1999)

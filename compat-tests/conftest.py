@@ -59,6 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--bootstrap-server", metavar="HOST:PORT", help="test a broker that runs already, instead")
     group.addoption("--kills", type=int, default=40, help="how often the long durability test kills the broker")
     group.addoption("--upgrades", type=int, default=1, help="how often a cluster is upgraded, and back before the next")
+    group.addoption("--every-level", action="store_true", help="clusters of both programs begin at every level")
     group.addoption("--seed", type=int, default=0, help="seed of the moments at which brokers are killed")
     group.addoption("--spark", choices=sorted(spark_versions.VERSIONS), help="Spark's version, if not the installed")
     group.addoption(

@@ -1,10 +1,15 @@
 """One cluster of both programs: Apache Kafka and kpybroker elect, replicate and follow one another, byte for byte. Then
-each goes on with directories of the other."""
+each goes on with directories of the other.
 
+It begins at a level of ``metadata.version``, and is raised meanwhile as far as all of its nodes know. ``--every-level``
+plays every level that each release of Apache Kafka knows (`make mixed`).
+"""
+
+import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -12,13 +17,16 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from admin_requests import quorum_of
-from clusters import Cluster, KafkaNode, KpyNode, Place, kafka_node, kpybroker_node
+from clusters import Cluster, KafkaNode, KpyNode, NodeOf, Place, kafka_node, kpybroker_node
 from conftest import started
+from kpybroker.machines.metadata import metadata_version
 from kpywire import error_codes
 from oracle import BrokerProcess
+from oracle.jars import KAFKA_BEFORE, KAFKA_VERSION
 from raw_client import RawClient
 from raw_requests import creation, topic_named
 from replacement.kinds import replace
+from upgrading import finalized
 from waiting import eventually
 
 METADATA = "__cluster_metadata"
@@ -28,13 +36,39 @@ PATIENCE_S = 120.0
 PATIENT = {"controller.quorum.election.timeout.ms": "4000", "controller.quorum.fetch.timeout.ms": "8000"}
 
 
-def node_of(place: Place, properties: Any, directory: Path) -> BrokerProcess:
-    if place.node_id != 1:
-        return kpybroker_node(place, properties, directory)
-    kafka = kafka_node(place, properties, directory)
-    assert isinstance(kafka, KafkaNode)
-    kafka.start_timeout_s = PATIENCE_S
-    return kafka
+class Levels(NamedTuple):
+    """A release of Apache Kafka, and the levels of ``metadata.version`` at which a cluster with it begins and ends."""
+
+    release: str
+    first: int
+    last: int
+
+
+SHORT = [Levels(KAFKA_VERSION, 30, 33)]
+EVERY = [Levels(KAFKA_BEFORE, 30, 30), *(Levels(KAFKA_VERSION, first, first) for first in (30, 31, 32, 33)), *SHORT]
+NEWEST_OF = {KAFKA_BEFORE: 30, KAFKA_VERSION: 33}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The raise over all levels is enough where nobody asks for more."""
+    if "levels" in metafunc.fixturenames:
+        wanted = EVERY if metafunc.config.getoption("--every-level") else SHORT
+        metafunc.parametrize("levels", wanted, ids=lambda each: f"{each.release}-from-{each.first}-to-{each.last}")
+
+
+def nodes_at(levels: Levels) -> NodeOf:
+    """Node 1 is Apache Kafka's, the others are kpybroker's; all are formatted at the first level."""
+
+    def node_of(place: Place, properties: Any, directory: Path) -> BrokerProcess:
+        node = (kafka_node if place.node_id == 1 else kpybroker_node)(place, properties, directory)
+        assert isinstance(node, KafkaNode | KpyNode)
+        if levels.first < metadata_version.LATEST:  # Apache Kafka would begin with features that others do not know
+            node.formatting = ("--release-version", metadata_version.name_of(levels.first))
+        if isinstance(node, KafkaNode):
+            node.start_timeout_s, node.release = PATIENCE_S, levels.release
+        return node
+
+    return node_of
 
 
 def soon(condition: Callable[[], Any], what: str) -> Any:
@@ -91,9 +125,51 @@ def stop(cluster: Cluster) -> None:
         node.stop()
 
 
-def change_hands(cluster: Cluster, node_id: int) -> None:
+def change_hands(cluster: Cluster, node_id: int, release: str) -> None:
     """Let the other program have the directory of a node that has stopped."""
-    started.append(replace(cluster, cluster.nodes[node_id]))
+    heir = replace(cluster, cluster.nodes[node_id])
+    if isinstance(heir, KafkaNode):
+        heir.release = release
+    started.append(heir)
+
+
+def level_of(node: BrokerProcess) -> int:
+    return finalized(node.port).get("metadata.version", 0)
+
+
+def all_are_at(cluster: Cluster, level: int) -> bool:
+    return {level_of(node) for node in cluster.nodes.values()} == {level}
+
+
+def change(cluster: Cluster, how: str, level: int) -> str:
+    """Raise or lower ``metadata.version`` by the command: its last line if it is refused."""
+    words = ("cluster", how, "--feature", f"metadata.version={level}", "--bootstrap-server", cluster.bootstrap_servers)
+    done = subprocess.run([str(KpyNode.path), *words], capture_output=True, text=True, check=False)
+    return (done.stderr.strip() or "refused") if done.returncode else ""
+
+
+def changes(cluster: Cluster, how: str, level: int) -> bool:
+    return not change(cluster, how, level)
+
+
+def check_levels(cluster: Cluster, levels: Levels) -> None:
+    """Raise the level as far as is wanted. What Apache Kafka does not know, or what would lose metadata, is refused by
+    the node that leads."""
+    for level in range(levels.first + 1, levels.last + 1):
+        soon(partial(changes, cluster, "upgrade", level), f"level {level}")
+        soon(partial(all_are_at, cluster, level), f"level {level} at all nodes")
+    at = levels.last
+    newest = NEWEST_OF[levels.release]
+    if newest < metadata_version.LATEST:
+        refused = change(cluster, "upgrade", newest + 1)
+        assert f"only supports versions 7-{newest}" in refused, refused
+    if at >= metadata_version.NETWORKS_IN_ACLS:
+        assert f"Unsupported metadata.version downgrade from {at} to {at - 1}." in change(cluster, "downgrade", at - 1)
+    if at == metadata_version.ONE_BOOTSTRAP:
+        assert changes(cluster, "downgrade", at - 1)
+        soon(partial(all_are_at, cluster, at - 1), "the lower level at all nodes")
+        soon(partial(changes, cluster, "upgrade", at), "the level again")
+    soon(partial(all_are_at, cluster, at), "the level at all nodes")
 
 
 def another_leads(cluster: Cluster, leader: int) -> bool:
@@ -139,15 +215,16 @@ def all_in_sync(cluster: Cluster) -> bool:
 @pytest.mark.java
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
-def test_both_programs_lead_and_follow_in_one_cluster(tmp_path: Path, target: str) -> None:
+def test_both_programs_lead_and_follow_in_one_cluster(tmp_path: Path, target: str, levels: Levels) -> None:
     if target != "kpybroker":
         pytest.skip("takes both programs")
     led: dict[type, int] = {}
-    with Cluster(node_of, tmp_path, properties=PATIENT) as cluster:
+    with Cluster(nodes_at(levels), tmp_path, properties=PATIENT) as cluster:
         started.extend(cluster.nodes.values())
         for node in cluster.nodes.values():
             node.stop_timeout_s = PATIENCE_S
         soon(partial(all_follow, cluster), "a quorum of all three")
+        soon(partial(all_are_at, cluster, levels.first), "the first level at all nodes")
         create_orders(cluster)
         producer = Producer(
             {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0,
@@ -172,6 +249,9 @@ def test_both_programs_lead_and_follow_in_one_cluster(tmp_path: Path, target: st
             write(producer, turns)
             turns += 1
             cluster.start()
+            if number == 0:
+                soon(partial(all_follow, cluster), "a quorum of all three")
+                check_levels(cluster, levels)
         assert set(led) == {KafkaNode, KpyNode}, led
         soon(partial(all_follow, cluster), "a quorum of all three")
         for partition in range(3):
@@ -185,7 +265,7 @@ def test_both_programs_lead_and_follow_in_one_cluster(tmp_path: Path, target: st
         begins = {log[: shortest - 500] for log in logs}
         assert len(begins) == 1, "the logs are the same but for what the last leader had not given to all"
         for node_id in (1, 2):
-            change_hands(cluster, node_id)
+            change_hands(cluster, node_id, levels.release)
         cluster.start()
         soon(partial(all_follow, cluster), "a quorum of all three")
         soon(partial(all_in_sync, cluster), "all replicas in sync")
@@ -193,6 +273,7 @@ def test_both_programs_lead_and_follow_in_one_cluster(tmp_path: Path, target: st
         for partition in range(3):
             assert read(cluster, partition, (turns + 1) * RECORDS) == list(range((turns + 1) * RECORDS))
         soon(partial(all_in_sync, cluster), "all replicas in sync")
+        assert all_are_at(cluster, levels.last)
         stop(cluster)
         assert logs_are_equal(cluster)
         started[:] = [each for each in started if each not in cluster.nodes.values()]

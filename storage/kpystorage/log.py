@@ -413,14 +413,9 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int, search: Search = EXACT) -> OffsetForTimestamp | None:
         """The first record from the local log start on that is not older than ``timestamp``; None if all are older."""
+        most, segments = self.config.max_decompressed_message_bytes, self.segments
         with self.directory.failing():
-            return lookups.offset_for_timestamp(
-                self.segments,
-                timestamp,
-                self.local_log_start_offset,
-                search,
-                self.config.max_decompressed_message_bytes,
-            )
+            return lookups.offset_for_timestamp(segments, timestamp, self.local_log_start_offset, search, most)
 
     def max_timestamp_offset(self, search: Search = EXACT) -> OffsetForTimestamp | None:
         """The first record with the largest timestamp of all; None in an empty log."""

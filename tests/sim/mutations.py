@@ -12,6 +12,7 @@ from .beating_mutations import BEATING_MUTATIONS
 from .flushing_mutations import FLUSHING_MUTATIONS
 from .guarded_mutations import GUARDED_MUTATIONS
 from .lending_mutations import LENDING_MUTATIONS
+from .levelling_mutations import LEVELLING_MUTATIONS
 from .mutation import Mutation
 from .sharing_mutations import SHARING_MUTATIONS
 from .streaming_mutations import STREAMING_MUTATIONS
@@ -542,5 +543,6 @@ MUTATIONS = [
     *STREAMING_MUTATIONS,
     *SHARING_MUTATIONS,
     *FLUSHING_MUTATIONS,
+    *LEVELLING_MUTATIONS,
     *ZOOKEEPER_MUTATIONS,
 ]

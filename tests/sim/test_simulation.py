@@ -90,6 +90,11 @@ def test_whatever_happens_while_flushes_take_long_no_directory_fails_and_nothing
 
 
 @pytest.mark.slow
+def test_whatever_happens_while_programs_change_no_node_is_given_a_level_that_it_does_not_know() -> None:
+    told_by([simulating("--nodes", "3", "--seeds=", "--levelling", each) for each in ("0-1", "2-3")])
+
+
+@pytest.mark.slow
 def test_whatever_happens_to_brokers_and_zookeeper_znodes_and_brokers_agree_and_nothing_is_lost() -> None:
     told_by([simulating("--nodes", "3", "--seeds=", "--zookeeper", each) for each in ("0-1", "2-3")])
 

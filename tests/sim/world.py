@@ -53,6 +53,8 @@ class World:
         self.after_event: tuple[Callable[[], None], ...] = ()
         self.acted: Host | None = None
         """The host whose process did something in this event: one at most."""
+        self.when_acting: Callable[[Host], None] = lambda _host: None
+        """Told of a host before its process does something."""
         self.is_ending: Callable[[int], None] = lambda _node_id: None
         """Told of every node that is about to be asked to end a transaction."""
         self.is_proposed: Callable[[], None] = lambda: None
@@ -103,6 +105,11 @@ class World:
                 return True
         self.now_ms = max(self.now_ms, end_ms)
         return until is not None and until()
+
+    def acts(self, host: "Host") -> None:
+        """The process of a host does something now."""
+        self.acted = host
+        self.when_acting(host)
 
     # What happened
 

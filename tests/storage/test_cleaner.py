@@ -289,7 +289,7 @@ def test_a_damaged_batch_ends_the_pass_and_nothing_of_its_group_comes() -> None:
 @pytest.mark.parametrize("codec", range(5))
 @pytest.mark.parametrize("first_dirty_offset", [0, 2])
 def test_a_compressed_record_of_more_bytes_than_are_allowed_ends_the_pass(codec: int, first_dirty_offset: int) -> None:
-    """While keys are mapped, and while records of an earlier pass are looked at again. Without compression none is
+    """While keys are mapped, and while records of an earlier pass are read again. Without compression none is
     measured, as in Kafka."""
     most = 1008
     for allowed in (most - 1, most):

@@ -75,7 +75,7 @@ def test_a_search_with_a_limit_finds_the_same_or_is_given_up(
 def test_a_search_ends_at_a_compressed_record_of_more_bytes_than_are_allowed(
     contents: list[tuple[int, bytes]], timestamp: int, codec: int, appended: bool, most_bytes: int, most_records: int
 ) -> None:
-    """As Kafka's iterator does, which reads one record after the other. Without compression it measures none."""
+    """Kafka's iterator reads one record after the other. Without compression it measures none."""
     batch = bytearray(build_batch([Record(timestamp=each, value=value) for each, value in contents], codec=codec))
     if appended:
         batch[22] |= 8
