@@ -6,6 +6,7 @@ import os
 import select
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,45 @@ class Browser:
 
     def follow(self, script: str) -> tuple[int, str]:
         """Run a script that leads to another page. Return the status and the address of that page."""
+
+        def act() -> None:
+            assert self.run(script), script
+
+        return self._followed(act)
+
+    def follow_click(self, element: str) -> tuple[int, str]:
+        """Click on an element that leads to another page. Return the status and the address of that page."""
+        return self._followed(lambda: self.click(element))
+
+    def click(self, element: str) -> None:
+        """Click with the mouse on an element, which a script finds. It has to be in sight, with nothing above it."""
+        place = f"""((element) => {{
+          element.scrollIntoView({{block: "center"}});
+          const box = element.getBoundingClientRect();
+          const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+          const above = document.elementFromPoint(x, y);
+          return element === above || element.contains(above) ? [x, y] : null;
+        }})({element})"""
+        found = self.run(place)
+        assert found is not None, f"{element} cannot be clicked"
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=found[0], y=found[1], button="left", clickCount=1)
+
+    def fill(self, element: str, text: str) -> None:
+        """Type a text into a field, in place of what it has. In a list, typing a text chooses its entry."""
+        if self.run(f"{element}.tagName") == "SELECT":
+            self.run(f"{element}.focus()")
+            for letter in text:
+                self.call("Input.dispatchKeyEvent", type="keyDown", text=letter, key=letter)
+                self.call("Input.dispatchKeyEvent", type="keyUp", key=letter)
+        else:
+            self.click(element)
+            self.run(f"{element}.select()")
+            self.call("Input.insertText", text=text)
+
+    def _followed(self, act: Callable[[], object]) -> tuple[int, str]:
         self.events.clear()
-        assert self.run(script), script
+        act()
         while True:
             for each in self.events:
                 found = each.get("params", {})
