@@ -52,15 +52,17 @@ class NewTopic(Protocol):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("compatibility")
+    group = parser.getgroup("target", "the broker that the suites test")
     group.addoption("--target", choices=sorted(TARGETS), default="kpybroker", help="the broker to test")
     group.addoption("--kpybroker", metavar="PATH", type=Path, help="the kpybroker command, of another environment")
     group.addoption("--image", default=ContainedKafka.image, help="with --target container: Kafka's image")
     group.addoption("--bootstrap-server", metavar="HOST:PORT", help="test a broker that runs already, instead")
+    group = parser.getgroup("kills and upgrades")
     group.addoption("--kills", type=int, default=40, help="how often the long durability test kills the broker")
     group.addoption("--upgrades", type=int, default=1, help="how often a cluster is upgraded, and back before the next")
     group.addoption("--every-level", action="store_true", help="clusters of both programs begin at every level")
     group.addoption("--seed", type=int, default=0, help="seed of the moments at which brokers are killed")
+    group = parser.getgroup("spark")
     group.addoption("--spark", choices=sorted(spark_versions.VERSIONS), help="Spark's version, if not the installed")
     group.addoption(
         "--spark-format", choices=spark_formats.FORMATS, default=spark_formats.KAFKA, help="the source Spark reads with"
@@ -68,8 +70,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--option-sets", type=int, default=48, help="how many sets of options Spark's sources are compared by"
     )
+    group = parser.getgroup("consoles")
     group.addoption("--kafdrop", metavar="JAR", type=Path, help="Kafdrop, built elsewhere, for the tests of consoles")
     group.addoption("--redpanda-console", metavar="PATH", type=Path, help="Redpanda Console's program, likewise")
+    group = parser.getgroup("recording")
     group.addoption("--record", action="store_true", help="write what Apache Kafka does into expected/")
 
 

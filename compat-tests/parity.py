@@ -1,7 +1,7 @@
 """Differences that Java's tools and Admin find on kpybroker: recorded results, and docs/parity.md made from them.
 
-``expected/`` holds what Apache Kafka did in full, and of kpybroker what is not the same. ``python -m parity`` writes
-the page; a test holds it against the results. Nothing here talks to a broker.
+``expected/`` holds what Apache Kafka did in full, and of kpybroker what is not the same. The page is written by
+``python -m parity``; a test holds it against the results. Nothing here talks to a broker.
 """
 
 import re

@@ -166,13 +166,11 @@ def test_data_begins_at_the_batch_that_holds_the_offset(raw: RawClient, topic: s
 
 
 def test_a_long_poll_ends_when_data_arrives(raw: RawClient, topic: str, bootstrap_servers: str) -> None:
-    started = time.monotonic()
-    raw.send(fetch(topic, max_wait_ms=20_000), BY_NAME)
+    """Its time alone would end it after this client's patience."""
+    raw.send(fetch(topic, max_wait_ms=3_600_000), BY_NAME)
     with connect(bootstrap_servers) as other:
         produce(other, topic, b"late")
-    answer = only(raw.receive(1, BY_NAME))
-    assert offsets_in(answer) == [0]
-    assert time.monotonic() - started < 15
+    assert offsets_in(only(raw.receive(1, BY_NAME))) == [0]
 
 
 def test_a_long_poll_waits_for_min_bytes_over_all_partitions(

@@ -81,3 +81,4 @@ def test_super_users_have_no_bound() -> None:
     with Broker(BOUNDS, security=Security(acls=[])) as broker:
         for name in "abc":
             broker.create_topic(name)
+        assert {*"abc"} <= {*broker.topics()}

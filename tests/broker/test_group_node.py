@@ -1,6 +1,5 @@
 """Groups on a whole node: what its log holds, and what is left of clients that are gone."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -109,9 +108,7 @@ def test_members_that_wait_hear_of_it_when_the_node_stops(tmp_path: Path) -> Non
             member = Member(client, "g")
             member.begin_join()
             eventually(lambda: describe(watcher, "g").group_state == "PreparingRebalance")
-            began = time.monotonic()
             node.call_async(node.node.stop)
-            assert time.monotonic() - began < 10
             assert member.end_join().error_code == error_codes.NOT_COORDINATOR
     finally:
         node.loop.call_soon_threadsafe(node.loop.stop)

@@ -1,4 +1,7 @@
-"""Logins on a node: what the wire sees, as on Apache Kafka (compat-tests/test_sasl_wire.py), and what the log says."""
+"""Logins on a node: what the log shows, and what the wire sees.
+
+Apache Kafka shows the same on the wire: compat-tests/test_sasl_wire.py.
+"""
 
 import hashlib
 import logging

@@ -1,5 +1,7 @@
-"""Logins by OAUTHBEARER on a node: what the wire sees, as on Apache Kafka (compat-tests/test_oauth_wire.py), what the
-log says, and how the keys of a provider are kept."""
+"""Logins by OAUTHBEARER on a node: what the wire sees and the log shows, and how the keys of a provider are kept.
+
+Apache Kafka shows the same on the wire: compat-tests/test_oauth_wire.py.
+"""
 
 import json
 import logging

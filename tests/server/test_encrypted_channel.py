@@ -8,9 +8,12 @@ import ssl
 import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -303,7 +306,24 @@ def test_a_handshake_that_does_not_end_is_closed(
     assert "did not finish the TLS handshake on listener SECURE (SSL) within 0.3 s" in caplog.text
 
 
-def test_many_handshakes_at_once_leave_others_their_turns(
+def test_one_handshake_does_a_step_in_a_turn_of_the_loop() -> None:
+    listener, soon, steps = listening(), deque[Callable[[], object]](), list[int]()
+
+    def call_soon(function: Callable[..., object], *arguments: object) -> None:
+        soon.append(partial(function, *arguments))
+
+    for number in range(5):
+        channel: Any = SimpleNamespace(shake_hands=partial(steps.append, number))
+        listener.line_up(channel, call_soon)
+    for turn in range(5):
+        (step,) = soon
+        soon.clear()
+        step()
+        assert steps == list(range(turn + 1))
+    assert not soon
+
+
+def test_many_handshakes_at_once_succeed(
     start_with: Callable[[TlsListener], RunningServer],
 ) -> None:
     server = start_with(listening())

@@ -66,10 +66,19 @@ def test_nothing_else_is_touched_or_closed(ends: tuple[socket.socket, socket.soc
 
 
 def test_a_connection_that_is_gone_by_now_does_no_harm(ends: tuple[socket.socket, socket.socket]) -> None:
+    """Its file descriptor may be another file's by now, which stays open and as it is."""
     worker_socket.send_at_once()
+    numbers = [end.fileno() for end in ends]
     for end in ends:
         end.close()
     worker_socket.send_at_once()
+    reading, writing = os.pipe()
+    with open(reading, "rb") as readable, open(writing, "wb") as pipe:
+        assert sorted((reading, writing)) == sorted(numbers)
+        worker_socket.send_at_once()
+        pipe.write(b"x")
+        pipe.flush()
+        assert readable.read(1) == b"x"
 
 
 def test_tasks_run_where_open_files_cannot_be_listed(

@@ -85,13 +85,15 @@ def test_client_certificates_that_are_not_in_order_are_refused(certificate: Cert
 
 
 def test_a_chain_of_usual_length_is_accepted() -> None:
-    shake_hands(server(client_auth="required"), client_context(inline(chained(3), AUTHORITY)))
+    alice = chained(3)
+    served, _ = shake_hands(server(client_auth="required"), client_context(inline(alice, AUTHORITY)))
+    assert served.getpeercert(binary_form=True) == alice.der
 
 
 @pytest.mark.parametrize("name", ["x" * 63 + ".example", "not-the-broker.example", "xn--strae-oqa.example"])
 def test_a_server_name_that_nobody_has_changes_nothing(name: str) -> None:
-    client = stranger("DEFAULT")
-    shake_hands(server(), client, host=name)
+    _, client = shake_hands(server(), stranger("DEFAULT"), host=name)
+    assert client.getpeercert(binary_form=True) == BROKER.der
 
 
 def test_protocols_that_a_client_offers_for_the_application_are_ignored() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import IllegalOperation, OffsetOutOfRangeError, RecordTooLargeError
+from aiokafka.errors import OffsetOutOfRangeError, RecordTooLargeError
 
 from conftest import NewTopic
 from foreign.in_a_loop import in_a_loop
@@ -179,10 +179,3 @@ async def test_a_pattern_finds_topics_also_later_ones(
         assert (await consumer.getone()).topic == topic
         await write(bootstrap_servers, later, 1)
         await until(lambda: reads(consumer, later))
-
-
-@in_a_loop
-async def test_without_a_group_there_are_no_commits(bootstrap_servers: str, topic: str) -> None:
-    async with reading(bootstrap_servers, topic) as consumer:
-        with pytest.raises(IllegalOperation):
-            await consumer.commit()
