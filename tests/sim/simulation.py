@@ -385,7 +385,7 @@ def simulate(
             if simulation.lending is not None:
                 watching.enter_context(simulation.lending.watching())
             if simulation.sharing is not None:
-                watching.enter_context(simulation.sharing.deliveries.watching())
+                watching.enter_context(simulation.sharing.watching())
             violation = simulation.run()
     finally:
         for logger in loggers:
