@@ -347,6 +347,7 @@ def group(_: Known) -> Any:
         "positions": [position],
         "positions_left_out": 0,
         "shares": [],
+        "dead_letters": None,
         "lag": 15,
         "unknown": 0,
         "lag_s": SHORT_S,

@@ -2,9 +2,9 @@
 
 It reads a topic that all kinds of producers write, from the beginning, with aborted transactions or without. Once all
 is well, its members stop to leave and to give back what they can read, and come to the end: then every committed record
-was accepted, rejected, or counted out. In half of the worlds it has a dead-letter topic. Before that, nodes die now and then while all else is well, so that leaders load
-what members have. At the end the group comes to rest: it has these members alone, and stays at its epoch. When
-one of them leaves, the others go on at a later one.
+was accepted, rejected, or counted out. In half of the worlds it has a dead-letter topic. Before that, nodes die now and
+then while all else is well, so that leaders load what members have. At the end the group comes to rest: it has these
+members alone, and stays at its epoch. When one of them leaves, the others go on at a later one.
 """
 
 from collections.abc import Iterator
