@@ -100,8 +100,8 @@ SHARING_MUTATIONS = [
     _sharing(
         "released records are not offered again",
         PARTITION,
-        "            if state.state == AVAILABLE:\n                self.finds_next_offset = True\n        if is_stored",
-        "        if is_stored",
+        "            if state.state == AVAILABLE:\n                self.finds_next_offset = True\n            elif",
+        "            if",
     ),
     _sharing(
         "loaded records that are available are not offered again",
