@@ -1,18 +1,26 @@
 """A share group of three nodes that die one by one: leaders, share coordinators and group coordinators move."""
 
+import contextlib
+import time
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import KafkaException, Producer, ShareConsumer
 
 from clusters import PROGRAMS, Cluster
-from kpybroker.client.client import Client, raise_for
-from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kpybroker.client import dead_letters
+from kpybroker.client.client import Client, Spot, raise_for
+from kpybroker.client.connection import Unreachable
+from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareMember
+from kpybroker.machines.errors import KafkaError
+from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from raw_requests import GROUP, SET, incremental_alteration
 from waiting import eventually
 
 PATIENCE_S = 90.0
 RECORDS = 60
+DEAD = "dlq.g"
 pytestmark = pytest.mark.slow
 
 
@@ -53,6 +61,70 @@ def test_every_record_is_accepted_while_nodes_are_killed(cluster: Cluster) -> No
             cluster.start()
     finally:
         consumer.close()
+
+
+def test_every_rejected_record_has_a_dead_letter_while_nodes_are_killed(cluster: Cluster) -> None:
+    prepare(cluster)
+    configs = {"errors.deadletterqueue.group.enable": "true", "min.insync.replicas": "2"}
+    with Client(cluster.bootstrap_servers) as client:
+        topic = CreatableTopic(
+            name=DEAD,
+            num_partitions=2,
+            replication_factor=3,
+            assignments=[],
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+        )
+        (result,) = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000)).topics
+        raise_for(result.error_code, DEAD, result.error_message)
+        wanted = [
+            ("errors.deadletterqueue.topic.name", SET, DEAD),
+            ("errors.deadletterqueue.copy.record.enable", SET, "true"),
+        ]
+        (answer,) = client.call(incremental_alteration((GROUP, "g", wanted))).responses
+        raise_for(answer.error_code, "g", answer.error_message)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 0})
+    values: set[str] = set()
+    seen: set[tuple[Spot, int]] = set()
+    with Client(cluster.bootstrap_servers) as client:
+        member = ShareMember(client, "g", ["t"], ACKNOWLEDGEMENTS["reject"], PATIENCE_S)
+        for round_, node_id in enumerate(list(cluster.nodes)):
+            new = {f"{round_}-{number}" for number in range(RECORDS)}
+            for value in new:
+                producer.produce("t", value)
+            assert producer.flush(PATIENCE_S) == 0
+            reject(member, seen, len(values) + RECORDS // 3)
+            cluster.nodes[node_id].kill()
+            values |= new
+            reject(member, seen, len(values))
+            cluster.start()
+        deadline = time.monotonic() + PATIENCE_S
+        while (found := dead_values(client)).keys() != values and time.monotonic() < deadline:
+            reject(member, seen, 0)
+        print(f"dead letters: {found.total()} of {len(values)} records")
+        assert found.keys() == values
+        with contextlib.suppress(KafkaError, Unreachable):
+            member.leave()
+
+
+def reject(member: ShareMember, seen: set[tuple[Spot, int]], count: int) -> None:
+    """Reject what comes, for a round at least, until this number of records is rejected by this member."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        with contextlib.suppress(KafkaError, Unreachable):
+            member.keep_up()
+            for found in member.poll(10):
+                member.finish(found.spot, found.record.offset + 1)
+                seen.add((found.spot, found.record.offset))
+        if len(seen) >= count:
+            return
+        assert time.monotonic() < deadline, f"{len(seen)} of {count} records were seen"
+
+
+def dead_values(client: Client) -> Counter[str]:
+    """The values of the records that have dead letters, with the number of these."""
+    with contextlib.suppress(KafkaError, Unreachable):
+        return Counter((each.record.value or b"").decode() for each in dead_letters.letters(client, DEAD, "g"))
+    return Counter()
 
 
 def accept(consumer: ShareConsumer, accepted: set[str], count: int) -> None:

@@ -1,20 +1,24 @@
 """Share groups with Java's KafkaShareConsumer and Java's tools: every record is accepted, rejected or counted out."""
 
+import json
 import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from conftest import StartBroker
+from kpybroker.cli import main
 from kpywire import api, error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from oracle import BrokerProcess, classpath, compile_java
 from raw_client import connect
-from raw_requests import GROUP, SET, incremental_alteration
+from raw_requests import GROUP, SET, TOPIC, configs_set, incremental_alteration
 from topics import create_topic
+from waiting import eventually
 
 pytestmark = pytest.mark.java
 
@@ -90,6 +94,38 @@ def test_records_are_accepted_rejected_renewed_or_counted_out(broker: BrokerProc
     assert {line for line in lines if not line[0].isdigit()} == {"subscribed", "committed", "closed"}
     described = tool(broker, "--describe", "--group", "g").split()
     assert described[-1] == "0", "all five records are done with"
+
+
+def test_rejected_and_counted_out_records_have_dead_letters(start_broker: StartBroker) -> None:
+    broker = start_broker(**ONE, errors_deadletterqueue_auto_create_topics_enable="true")
+    create_topic(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), "t", 1)
+    letters = {"errors_deadletterqueue_topic_name": "dlq.g", "errors_deadletterqueue_copy_record_enable": "true"}
+    configure(broker, "g", share_auto_offset_reset="earliest", share_delivery_count_limit="3", **letters)
+    produce(broker, "t", "a", "poison", "reject", "renew", "b")
+    lines_of(reader(broker, "t", "explicit", 8, 60))
+    command = ["share", "dead-letters", "list", "g", "--json", "-b", broker.bootstrap_servers]
+
+    def listed() -> list[dict[str, object]]:
+        result = CliRunner().invoke(main, command)
+        found: list[dict[str, object]] = json.loads(result.stdout) if result.exit_code == 0 else []
+        return sorted(found, key=lambda each: str(each["offset"]))
+
+    eventually(lambda: len(listed()) == 2, "two dead letters")
+    shown = [(each["topic"], each["offset"], each["deliveries"], each["reason"]) for each in listed()]
+    assert shown == [
+        ("t", 1, 3, "Offset delivery count exceeded the threshold."),
+        ("t", 2, 1, "Offset rejected by client."),
+    ]
+    assert all(each["is_copied"] for each in listed())
+    with connect(broker.bootstrap_servers) as client:
+        assert configs_set(client, TOPIC, "dlq.g") == {
+            "errors.deadletterqueue.group.enable": "true",
+            "message.timestamp.type": "CreateTime",
+        }
+    replayed = ["share", "dead-letters", "replay", "g", "--all", "-b", broker.bootstrap_servers]
+    assert CliRunner().invoke(main, replayed).exit_code == 0
+    described = tool(broker, "--describe", "--group", "g").split()
+    assert described[-1] == "2", "the replayed records are there to be read"
 
 
 def test_records_of_a_killed_member_and_of_one_that_keeps_them_come_again(broker: BrokerProcess) -> None:

@@ -17,7 +17,6 @@ from release.documents import kips
 
 MISSING = (
     ("Tiered storage", "`remote.storage.enable` is refused, as by a Kafka without it; all data is local."),
-    ("Dead-letter topics of share groups", "`share.version` is supported up to 1 (KIP-1191 needs 2)."),
     ("Old message formats", "Record batches of version 2 only (Kafka 0.11 and later), as in Kafka 4."),
 )
 

@@ -57,8 +57,13 @@ def run(server: str, *words: str, code: int = 0) -> str:
 def test_a_live_cluster_is_raised_and_not_lowered_where_that_would_lose_metadata(server: str) -> None:
     refused = run(server, "upgrade", "--feature", "metadata.version=99", code=1)
     assert "Invalid update version 99 for feature metadata.version. Local controller 1 only supports" in refused
-    assert run(server, "upgrade", "--release-version", "4.4-IV0", "--dry-run") == "metadata.version can be 31\n"
-    assert run(server, "upgrade", "--release-version", "4.4-IV0") == "metadata.version is 31 now\n"
+    assert (
+        run(server, "upgrade", "--release-version", "4.4-IV0", "--dry-run")
+        == "metadata.version can be 31\nshare.version can be 2\n"
+    )
+    assert (
+        run(server, "upgrade", "--release-version", "4.4-IV0") == "metadata.version is 31 now\nshare.version is 2 now\n"
+    )
     assert run(server, "downgrade", "--feature", "metadata.version=30") == "metadata.version is 30 now\n"
     assert run(server, "upgrade", "--release-version", "4.4") == "metadata.version is 33 now\n"
     assert run(server, "upgrade", "--release-version", "4.4") == "All features are at these levels already.\n"

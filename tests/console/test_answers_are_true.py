@@ -351,6 +351,7 @@ def group(_: Known) -> Any:
         "topology": [],
         "topology_absence": "",
         "topology_left_out": 0,
+        "dead_letters": None,
         "lag": 15,
         "unknown": 0,
         "lag_s": SINCE_S,

@@ -400,7 +400,7 @@ def simulate(
             if simulation.levelling is not None:
                 watching.enter_context(simulation.levelling.watching())
             if simulation.sharing is not None:
-                watching.enter_context(simulation.sharing.deliveries.watching())
+                watching.enter_context(simulation.sharing.watching())
             violation = simulation.run()
     finally:
         for logger in loggers:

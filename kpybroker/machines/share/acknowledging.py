@@ -126,16 +126,20 @@ def _acknowledge_batch(
         _check(state, member_id, "offset")
         acknowledged_as = each.type_of(first) if batch.whole is None else each.types[0]
         if acknowledged_as != RENEW:
-            to = (
-                ARCHIVING if acknowledged_as == REJECT and partition.settings.dead_letters else _STATES[acknowledged_as]
-            )
-            started.append(partition.start(first, last, state, to))
+            started.append(partition.start(first, last, state, _state_after(partition, acknowledged_as)))
         elif partition.settings.may_renew:
             state.lock_until_ms = partition.lock(first, last, now_ms)
         else:
             raise KafkaError(
                 error_codes.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group."
             )
+
+
+def _state_after(partition: SharePartition, acknowledged_as: int) -> int:
+    """The state of a record after an acknowledgement."""
+    if acknowledged_as == REJECT and partition.settings.dead_letters:
+        return ARCHIVING
+    return _STATES[acknowledged_as]
 
 
 def _check(state: RecordState, member_id: str, what: str) -> None:

@@ -13,7 +13,8 @@ ends before. For each partition of a dead-letter topic there is one batch under 
 
 import logging
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
@@ -53,6 +54,7 @@ MADE_SOON: Final = frozenset(
 )
 """The errors of a creation after which the topic may be there soon."""
 RECORDS_PER_PIECE: Final = 64
+RANGES_PER_PIECE: Final = 16
 
 Place = tuple[str, int]
 """A partition of a dead-letter topic."""
@@ -98,9 +100,19 @@ class DeadLetterWriter:
         self._logged: dict[str, str] = {}
         """The last reason by group: it is logged once until it changes."""
 
-    def write(self, led: "LedSharePartition", letters: DeadLetters, settled: Callable[[], object]) -> None:
-        """Write dead letters, and call ``settled`` once they are written or given up."""
-        self._begin(_Writing(led, letters, settled))
+    def write(
+        self, led: "LedSharePartition", some: Sequence[DeadLetters], settled: Callable[[DeadLetters], object]
+    ) -> None:
+        """Write dead letters, and call ``settled`` for each range once it is written or given up."""
+
+        def beginning() -> Generator[None, None, None]:
+            for nth, letters in enumerate(some, 1):
+                self._begin(_Writing(led, letters, partial(settled, letters)))
+                if nth % RANGES_PER_PIECE == 0:
+                    yield
+
+        if some:
+            self._broker.scheduler.in_pieces(beginning())
 
     def _begin(self, writing: _Writing) -> None:
         """Queue dead letters, now that the metadata may have changed."""
@@ -230,14 +242,23 @@ class DeadLetterWriter:
         return int(self._broker.config["message.max.bytes"] if own is None else own)
 
     def _sent(self, place: Place, queue: _Queue, packed: list[tuple[_Writing, int]], code: int) -> None:
-        queue.is_busy = False
-        for writing, end in packed:
+        """A batch was produced, or could not be."""
+        self._broker.scheduler.in_pieces(self._settling(place, queue, packed, code))
+
+    def _settling(
+        self, place: Place, queue: _Queue, packed: list[tuple[_Writing, int]], code: int
+    ) -> Generator[None, None, None]:
+        """Settle what was in a batch: each range of records has a write of its own to the share coordinator."""
+        for nth, (writing, end) in enumerate(packed, 1):
             if code == error_codes.NONE:
                 self._written(writing, end)
             elif code in MAY_PASS:
                 self._again(writing, error_codes.name(code))
             else:
                 self._give_up(writing, error_codes.name(code))
+            if nth % RANGES_PER_PIECE == 0:
+                yield
+        queue.is_busy = False
         self._send_next(place, queue)
 
     def _written(self, writing: _Writing, end: int) -> None:

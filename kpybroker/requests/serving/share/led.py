@@ -252,8 +252,7 @@ class LedSharePartition:
 
     def _write_dead_letters(self, dead_letters: Sequence[DeadLetters]) -> None:
         if self.end is None:
-            for each in dead_letters:
-                self._leader.dead_letters.write(self, each, partial(self._settled, each))
+            self._leader.dead_letters.write(self, dead_letters, self._settled)
 
     def _settled(self, dead_letters: DeadLetters) -> None:
         """Archive records whose dead letters are written or given up."""
