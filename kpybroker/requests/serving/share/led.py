@@ -58,8 +58,10 @@ _ENDING: Final = frozenset(
 class DeadLetterQueue(Protocol):
     """The dead letters that this node has to write (`kpybroker.requests.serving.share.dead_letter_writer`)."""
 
-    def write(self, led: "LedSharePartition", letters: DeadLetters, settled: Callable[[DeadLetters], object]) -> None:
-        """Write dead letters, and call ``settled`` once they are written or given up."""
+    def write(
+        self, led: "LedSharePartition", some: Sequence[DeadLetters], settled: Callable[[DeadLetters], object]
+    ) -> None:
+        """Write dead letters, and call ``settled`` for each range once it is written or given up."""
 
 
 class Leader(Protocol):
