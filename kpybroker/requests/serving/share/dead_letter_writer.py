@@ -15,7 +15,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.topic import Topic
@@ -23,13 +23,10 @@ from kpybroker.machines.share.dead_letters import ATTEMPTS, Origin, Packing, Rul
 from kpybroker.machines.share.partition import DeadLetters
 from kpybroker.requests.serving.internal_topics import DEFAULT, create
 from kpybroker.requests.serving.share.copies import Copies, copied
+from kpybroker.requests.serving.share.led import Leader, LedSharePartition
 from kpybroker.requests.serving.share.producing import produce
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig
-
-if TYPE_CHECKING:
-    from kpybroker.requests.serving.share.led import LedSharePartition
-    from kpybroker.requests.serving.share.share_leader import ShareLeader
 
 log = logging.getLogger("kpybroker.share")
 
@@ -65,7 +62,7 @@ class _Writing:
 
     __slots__ = ("attempts", "group_id", "led", "letters", "next_offset", "origin", "settled", "was_sent")
 
-    def __init__(self, led: "LedSharePartition", letters: DeadLetters, settled: Callable[[], object]) -> None:
+    def __init__(self, led: LedSharePartition, letters: DeadLetters, settled: Callable[[], object]) -> None:
         self.led = led
         self.letters = letters
         self.settled = settled
@@ -91,7 +88,7 @@ class _Queue:
 class DeadLetterWriter:
     """All of one node."""
 
-    def __init__(self, leader: "ShareLeader") -> None:
+    def __init__(self, leader: Leader) -> None:
         self._leader = leader
         self._broker = leader.broker
         self._queues: dict[Place, _Queue] = {}
@@ -101,7 +98,7 @@ class DeadLetterWriter:
         """The last reason by group: it is logged once until it changes."""
 
     def write(
-        self, led: "LedSharePartition", some: Sequence[DeadLetters], settled: Callable[[DeadLetters], object]
+        self, led: LedSharePartition, some: Sequence[DeadLetters], settled: Callable[[DeadLetters], object]
     ) -> None:
         """Write dead letters, and call ``settled`` for each range once it is written or given up."""
 
