@@ -125,10 +125,11 @@ class Levelling:
             await client.pause(PAUSE_MS if self._is_healing else rng.choice((50, 400)))
             older = [each for each in self.machines if self.known[each.host] < LATEST]
             if self._is_healing:
+                await self._change(client, UPGRADE, LATEST)
                 if older:
                     await self._move(client, older[0], LATEST)
                 else:
-                    await self._change(client, UPGRADE, LATEST)
+                    await self._change(client, SAFE_DOWNGRADE, LATEST - 1)
                     self.is_done = all(_level(each.image) == LATEST for each in self.machines)
             elif rng.random() < 0.5:
                 await self._change(
