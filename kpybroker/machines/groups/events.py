@@ -85,7 +85,7 @@ class StoreDescription(NamedTuple):
     member_id: str
     topology_epoch: int
     description: bytes | None
-    """The bytes that record 23 keeps (`kpybroker.machines.groups.described_topology`); None if it is larger than what is
+    """The bytes that record 23 keeps (`kpybroker.machines.groups.described_topology`); None if it is too large to be
     kept."""
     fault: str | None = None
     """The fault of the description, in Kafka's words."""
