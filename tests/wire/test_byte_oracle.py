@@ -123,7 +123,7 @@ def versions_before() -> dict[str, int]:
 
 
 def test_every_message_of_the_kafka_before_has_its_bytes_too(names: dict[str, str]) -> None:
-    """What clients, nodes and logs of that Kafka write and read, at every version that it knows."""
+    """At every version that it knows: clients, nodes and logs of that Kafka have the same bytes."""
     rng = Random(20261129)
     newest = versions_before()
     questions, expected, unknown = [], [], set()

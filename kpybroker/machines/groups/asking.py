@@ -17,7 +17,7 @@ NO_EPOCH: Final = -1
 
 
 class Asking:
-    """When the members of a group are asked for the description of its topology. It is lost with the coordinator, so
+    """The times at which members are asked for the description of a topology. They are lost with the coordinator, so
     the next one asks again."""
 
     __slots__ = ("attempts", "epoch", "next_ms", "refused_epoch", "timer")

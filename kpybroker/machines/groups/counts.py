@@ -1,4 +1,4 @@
-"""What the group coordinators of a node count together since it has started, for metrics. Nothing is decided by it."""
+"""The counters that all group coordinators of a node share, for metrics. Nothing is decided by them."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ class Counts:
         self.rebalances: dict[str, int] = {}
         """Rebalances, by kind of group."""
         self.descriptions: dict[str, int] = {}
-        """What was done with descriptions of topologies, by outcome."""
+        """Operations on descriptions of topologies, by outcome."""
 
     def count_rebalance(self, kind: str) -> None:
         """Count a rebalance of a group of a kind, as Kafka's metrics do."""

@@ -2,7 +2,7 @@
 
 Kafka has no record for descriptions: it leaves them to a plug-in outside the log. A tagged field that it does not know
 is one that it reads over (KIP-482), in every version that has this record. So the description lives as long as the
-group, moves with it to another coordinator, and ends with Kafka's own tombstone. If Kafka writes the record anew, the
+group, moves with it to another coordinator, and ends with Kafka's own tombstone. If Kafka writes the record again, the
 description is lost, and a member is asked for it again.
 """
 

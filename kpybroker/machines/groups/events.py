@@ -85,10 +85,10 @@ class StoreDescription(NamedTuple):
     member_id: str
     topology_epoch: int
     description: bytes | None
-    """As record 23 keeps it (`kpybroker.machines.groups.described_topology`); None if it is larger than what is
+    """The bytes that record 23 keeps (`kpybroker.machines.groups.described_topology`); None if it is too large to be
     kept."""
     fault: str | None = None
-    """What is wrong with the description, in Kafka's words."""
+    """The fault of the description, in Kafka's words."""
 
 
 class DescriptionOf(NamedTuple):

@@ -74,7 +74,7 @@ def groups_of(broker: "Broker") -> Iterator[Group]:
 
 
 def counts_of(broker: "Broker") -> Counts:
-    """What was counted since the node has started, for all its shards together."""
+    """The counters of all shards of a node, since it has started."""
     for shard in broker.groups.shards.values():
         if isinstance(shard.machine, GroupCoordinator):
             return shard.machine.shard.counts

@@ -24,7 +24,7 @@ PROCESSOR: Final = 2
 SINK: Final = 3
 VERSION: Final = 0
 _LEAST_BYTES: Final = 1
-"""What a list, or a struct around one name, takes at least."""
+"""The least size of a list, or of a struct around one name."""
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 
