@@ -1,6 +1,6 @@
 """Dead letters on a whole node (KIP-1191): what a group rejects or counts out is written to its dead-letter topic."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import pytest
 from running_node import RunningNode, start
 from test_share_node import REJECT, RELEASE, SETTINGS, Group, Member
 
+from kpybroker.requests.serving.share import dead_letter_writer, producing
 from kpywire import error_codes
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -127,3 +128,47 @@ def test_records_are_archived_without_dead_letters_where_the_topic_may_not_have_
     assert letters(client) == []
     counts: Any = node.node.broker.share_leader.metrics.dead_letters["g"]
     assert (counts.written, counts.given_up, counts.failed) == (0, 1, 0)
+
+
+@pytest.mark.parametrize(("failures", "counts"), [(4, (1, 5, 0, 0)), (9, (0, 5, 1, 1))])
+def test_a_dead_letter_that_cannot_be_written_is_tried_five_times(
+    node: RunningNode,
+    client: RawClient,
+    monkeypatch: pytest.MonkeyPatch,
+    failures: int,
+    counts: tuple[int, int, int, int],
+) -> None:
+    monkeypatch.setattr("kpybroker.machines.share.dead_letters.FIRST_PAUSE_MS", 10)
+    left = failures
+
+    def failing(broker: Any, topic: Any, index: int, batch: bytes, done: Callable[[int], object]) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            producing.produce(broker, topic, index, batch, done)
+        else:
+            done(error_codes.NOT_ENOUGH_REPLICAS)
+
+    monkeypatch.setattr(f"{dead_letter_writer.__name__}.produce", failing)
+    enabled_topic(client)
+    group = Group(client, **TO_TOPIC)
+    group.produce("a")
+    member = Member(client, group.topic_id, "m")
+    assert member.got() == [(0, 0, 1)]
+    assert member.acknowledge((0, 0, [REJECT])) == error_codes.NONE
+    eventually(lambda: group.lag() == 0, "the record to be archived")
+    found: Any = node.node.broker.share_leader.metrics.dead_letters["g"]
+    assert (found.written, found.produced, found.failed, found.given_up) == counts
+    assert len(letters(client)) == counts[0]
+
+
+def test_many_rejected_records_are_written_in_few_batches_and_all_settled(client: RawClient) -> None:
+    enabled_topic(client)
+    group = Group(client, **TO_TOPIC)
+    group.produce(*(str(number) for number in range(900)))
+    member = Member(client, group.topic_id, "m")
+    assert member.got(max_records=2_000) == [(0, 899, 1)]
+    assert member.acknowledge((0, 899, [REJECT, RELEASE] * 450)) == error_codes.NONE
+    found = wait_for_letters(client, 450)
+    assert [int(named(record)["offset"]) for record in found] == list(range(0, 900, 2))
+    eventually(lambda: group.lag() == 450, "the second writes")
