@@ -4,8 +4,6 @@ from .kind import LEVELLING
 from .mutation import Mutation
 
 FEATURES = "kpybroker/machines/controller/features.py"
-IMAGE_RECORDS = "kpybroker/machines/metadata/image_records.py"
-IMAGE = "kpybroker/machines/metadata/image.py"
 
 
 def _levelling(name: str, path: str, old: str, new: str) -> Mutation:
@@ -30,18 +28,5 @@ LEVELLING_MUTATIONS = [
         FEATURES,
         "    if level >= current or not metadata_version.metadata_changes_between(current, level):\n",
         "    if level >= current or upgrade_type == SAFE_DOWNGRADE:\n",
-    ),
-    _levelling(
-        "a snapshot has the first level",
-        IMAGE_RECORDS,
-        "    yield FeatureLevelRecord(name=metadata_version.FEATURE_NAME, feature_level=level)\n",
-        "    yield FeatureLevelRecord(name=metadata_version.FEATURE_NAME, feature_level=30)\n",
-    ),
-    _levelling(
-        "a broker that registers again keeps the levels of its first program",
-        IMAGE,
-        "        self.brokers[record.broker_id] = Broker(record, offset)\n",
-        "        self.brokers[record.broker_id] = now = Broker(record, offset)\n"
-        "        now.features = now.features if before is None else before.features\n",
     ),
 ]
