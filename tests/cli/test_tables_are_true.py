@@ -15,14 +15,17 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kpybroker import cli
 from kpybroker.cli import group_view, main, property_option, quotas, tables
-from kpybroker.client import token_requests
+from kpybroker.client import dead_letters, token_requests
+from kpybroker.client.client import Spot
 from kpybroker.client.client_configs import PROPERTIES
+from kpybroker.client.dead_letters import DeadLetter
 from kpybroker.client.group_requests import Group, Member
 from kpybroker.client.streams_applications import Application, MemberTasks
 from kpybroker.client.token_requests import Token
 from kpybroker.client.topology_descriptions import TopologyNode
 from kpybroker.machines.metadata.creator import mark_of
 from kpybroker.testing import Broker
+from kpywire.record import Record
 from waiting import eventually
 
 PLANTED = "planted"
@@ -141,6 +144,14 @@ def tokens(state: State) -> str:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(token_requests, "tokens", lambda *_: [token])
         return state.said("tokens", "list", "--show-hmac")
+
+
+def letters(state: State) -> str:
+    letter = DeadLetter(Spot("dlq.g", 1), 17, 1_000, Spot("orders", 0), 42, 5, "Offset rejected by client.", Record())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(dead_letters, "topic_of", lambda *_: "dlq.g")
+        patched.setattr(dead_letters, "letters", lambda *_: [letter])
+        return state.said("share", "dead-letters", "list", "g")
 
 
 def created(state: State) -> str:
@@ -266,6 +277,11 @@ TABLES = (
         "quotas created",
         created,
         lambda _: [["ann", "3", "5"], ["bob", "0", "0"]],
+    ),
+    Table(
+        "share dead-letters list",
+        letters,
+        lambda _: [["dlq.g-1@17", "orders-0", "42", "5", "Offset rejected by client."]],
     ),
     Table("users list", command("users", "list"), lambda _: [["ann", "SCRAM-SHA-512", "5000"]]),
     Table(
