@@ -14,14 +14,14 @@ from typing import TypeVar
 
 Found = TypeVar("Found")
 Name = str | Callable[[], object]
-"""What is awaited; a function is called for it when the time is over, to show what was there instead."""
+"""The text that names what is awaited; a function is called for it when the time is over, to show what was there."""
 
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.02
 
 
 class NotInTimeError(AssertionError):
-    """What was awaited did not come before the deadline."""
+    """The awaited thing did not come before the deadline."""
 
 
 def attempts(what: Name, within_s: float = PATIENCE_S, every_s: float = LOOK_EVERY_S) -> Iterator[None]:
