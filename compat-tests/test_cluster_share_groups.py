@@ -1,7 +1,6 @@
 """A share group of three nodes that die one by one: leaders, share coordinators and group coordinators move."""
 
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -97,27 +96,34 @@ def test_every_rejected_record_has_a_dead_letter_while_nodes_are_killed(cluster:
             values |= new
             reject(member, seen, len(values))
             cluster.start()
-        deadline = time.monotonic() + PATIENCE_S
-        while (found := dead_values(client)).keys() != values and time.monotonic() < deadline:
+
+        def have_all() -> Counter[str] | None:
             reject(member, seen, 0)
+            found = dead_values(client)
+            return found if found.keys() == values else None
+
+        found = eventually(have_all, "a dead letter of every record", PATIENCE_S)
         print(f"dead letters: {found.total()} of {len(values)} records")
-        assert found.keys() == values
         with contextlib.suppress(KafkaError, Unreachable):
             member.leave()
 
 
 def reject(member: ShareMember, seen: set[tuple[Spot, int]], count: int) -> None:
     """Reject what comes, for a round at least, until this number of records is rejected by this member."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        with contextlib.suppress(KafkaError, Unreachable):
-            member.keep_up()
-            for found in member.poll(10):
-                member.finish(found.spot, found.record.offset + 1)
-                seen.add((found.spot, found.record.offset))
-        if len(seen) >= count:
-            return
-        assert time.monotonic() < deadline, f"{len(seen)} of {count} records were seen"
+
+    def are_enough() -> bool:
+        member.keep_up()
+        for found in member.poll(10):
+            member.finish(found.spot, found.record.offset + 1)
+            seen.add((found.spot, found.record.offset))
+        return len(seen) >= count
+
+    eventually(
+        are_enough,
+        lambda: f"{count} rejected records, and {len(seen)} are",
+        PATIENCE_S,
+        despite=(KafkaError, Unreachable),
+    )
 
 
 def dead_values(client: Client) -> Counter[str]:

@@ -3,7 +3,7 @@
 from collections import Counter
 from random import Random
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from share_partition_world import MEMBERS, SharePartitionWorld, some_log
 
@@ -119,6 +119,7 @@ class Group:
 
 
 @given(st.integers(0, 2**32))
+@example(17003)  # a gap is noted again behind records that are done with
 def test_every_record_is_accepted_or_has_a_dead_letter_whoever_leads(seed: int) -> None:
     group = Group(Random(seed))
     for _ in range(80):

@@ -229,13 +229,15 @@ class SharePartition:
     def can_acquire(self) -> bool:
         """Whether a fetch could find something: available records, or room for new ones.
 
-        Records that the log lost are archived without a write, which leaves the start where it is. If they fill the
-        room, it moves here. In Kafka nobody could go on then.
+        Records that the log lost are archived without a write, which leaves the start where it is, and a gap may be
+        noted again where records are acquired once more. If what is done with fills the room, the start moves here. In
+        Kafka no member could go on then.
         """
         if self.next_fetch_offset() != self.end_offset + 1:
             return True
         most = self.settings.max_record_locks
         if self.in_flight_count >= most:
+            self._gap_start = None  # nothing is left to be read before the end offset
             self.move_start()
         return self.in_flight_count < most
 
