@@ -43,7 +43,7 @@ from quota_requests import alteration, entry
 
 TOPIC_TYPE, LITERAL, ALL = 2, 3, 2
 ANY = 1
-NOBODY = 2_000_000_000
+UNKNOWN_ID = 2_000_000_000
 
 
 def acl_filter(**fields: Any) -> dict[str, Any]:
@@ -109,8 +109,8 @@ def plausible_admin(version: int, topic: str) -> dict[int, Any]:
         api.RENEW_DELEGATION_TOKEN: RenewDelegationTokenRequest(hmac=b"token", renew_period_ms=1000),
         api.SASL_AUTHENTICATE: SaslAuthenticateRequest(auth_bytes=b"\0somebody\0secret"),
         api.SASL_HANDSHAKE: SaslHandshakeRequest(mechanism="PLAIN"),
-        api.UNREGISTER_BROKER: UnregisterBrokerRequest(broker_id=NOBODY),
-        api.UNREGISTER_CONTROLLER: UnregisterControllerRequest(controller_id=NOBODY),
+        api.UNREGISTER_BROKER: UnregisterBrokerRequest(broker_id=UNKNOWN_ID),
+        api.UNREGISTER_CONTROLLER: UnregisterControllerRequest(controller_id=UNKNOWN_ID),
         api.UPDATE_FEATURES: UpdateFeaturesRequest(
             timeout_ms=1000, feature_updates=[FeatureUpdateKey(feature="metadata.version", max_version_level=1)]
         ),

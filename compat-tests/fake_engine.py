@@ -15,7 +15,7 @@ KILLED_BY = {"SIGTERM": 143, "SIGKILL": 137}
 
 
 class FakeEngine(ThreadingHTTPServer):
-    """``said``: what the container has written; ``calls``: what was done to it, in order."""
+    """``log_text``: what the container has written; ``calls``: what was done to it, in order."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answers)
@@ -24,7 +24,7 @@ class FakeEngine(ThreadingHTTPServer):
         self.status = "created"
         self.exit_code = 0
         self.ended = threading.Event()
-        self.said = b"started\n"
+        self.log_text = b"started\n"
 
     @property
     def url(self) -> str:
@@ -51,7 +51,7 @@ class Answers(BaseHTTPRequestHandler):
         if path.endswith("/version"):
             self._answer({"ApiVersion": "1.45"})
         elif path.endswith("/logs"):
-            self._answer(struct.pack(">B3xI", 1, len(self.server.said)) + self.server.said)
+            self._answer(struct.pack(">B3xI", 1, len(self.server.log_text)) + self.server.log_text)
         elif path.endswith("/json") and "/containers/" in path:
             state = {"Status": self.server.status, "ExitCode": self.server.exit_code, "Pid": 4711}
             self._answer({"Id": "c0ffee", "State": state, "Config": {"Tty": False}, "HostConfig": {"LogConfig": {}}})

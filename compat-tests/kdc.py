@@ -99,7 +99,7 @@ class Kdc:
 
     def _serves(self) -> bool:
         """Start the process; whether it serves. It ends if its port is taken."""
-        said = len(self._log())
+        reported = len(self._log())
         self._server = subprocess.Popen(
             ["krb5kdc", "-n"],
             env={**os.environ, **self.environment, "PATH": PATH},
@@ -109,8 +109,8 @@ class Kdc:
             preexec_fn=die_with_parent,
         )
         with suppress(NotInTimeError):
-            eventually(lambda: self._server.poll() is not None or self._begins(said), "the KDC", START_TIMEOUT_S)
-        if self._begins(said):
+            eventually(lambda: self._server.poll() is not None or self._begins(reported), "the KDC", START_TIMEOUT_S)
+        if self._begins(reported):
             return True
         self.stop()
         return False
@@ -150,8 +150,8 @@ class Kdc:
         return cache
 
     def _ask(self, query: str) -> None:
-        said = self.run("kadmin.local", "-r", REALM, "-q", query)
-        assert not any(word in said for word in ("while", "unknown")), said
+        reported = self.run("kadmin.local", "-r", REALM, "-q", query)
+        assert not any(word in reported for word in ("while", "unknown")), reported
 
     def run(self, program: str, *arguments: str) -> str:
         """Run one of Kerberos' programs."""

@@ -105,7 +105,7 @@ def warnings_of(library: str) -> Iterator[list[str]]:
         logger.removeHandler(kept)
 
 
-def said(error: BaseException, warnings: list[str]) -> str:
+def error_text(error: BaseException, warnings: list[str]) -> str:
     return " | ".join([f"{type(error).__name__}: {error}", *dict.fromkeys(warnings)])
 
 
@@ -136,7 +136,7 @@ def kafka_python(way: Way, address: str, files: Files) -> str:
             finally:
                 producer.close(timeout=0)
         except Exception as error:
-            return said(error, warnings)
+            return error_text(error, warnings)
     return ""
 
 
@@ -160,7 +160,7 @@ def aiokafka(way: Way, address: str, files: Files) -> str:
         try:
             asyncio.run(send())
         except Exception as error:
-            return said(error, warnings)
+            return error_text(error, warnings)
     return ""
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from kpybroker.config.oauth import HANDLER, SECURED_HANDLER, UNSECURED_HANDLER
 from kpybroker.machines.sasl.jaas import OAUTHBEARER_MODULE
-from kpybroker.machines.sasl.oauthbearer import NAME, ClientFirst
+from kpybroker.machines.sasl.oauthbearer import NAME, BearerClientFirst
 from kpybroker.testing.oidc import OidcProvider
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from sasl_wire import CLOSED, Wire
@@ -87,13 +87,13 @@ class Session:
         return answer.error_code, answer.error_message, answer.auth_bytes.decode(), answer.session_lifetime_ms > 0
 
     def show(self, token: str, authorization_id: str = "", **extensions: str) -> Any:
-        return self.say(ClientFirst(token, authorization_id, tuple(extensions.items())).encode())
+        return self.say(BearerClientFirst(token, authorization_id, tuple(extensions.items())).encode())
 
     def show_signed(self, sub: str = "alice", **claims: Any) -> Any:
         return self.show(self.provider.token(sub, **claims))
 
     def lifetime_ms(self, token: str) -> int:
-        answer = self.wire.ask(SaslAuthenticateRequest(auth_bytes=ClientFirst(token).encode()), 2)
+        answer = self.wire.ask(SaslAuthenticateRequest(auth_bytes=BearerClientFirst(token).encode()), 2)
         return int(answer.session_lifetime_ms)
 
 
@@ -124,7 +124,7 @@ def shown(token: Callable[[Session], Any]) -> Callable[[Session], list[Any]]:
     return play
 
 
-def said(message: bytes) -> Callable[[Session], list[Any]]:
+def exchange_of(message: bytes) -> Callable[[Session], list[Any]]:
     return lambda session: [session.shake(), session.say(message), session.wire.ends()]
 
 
@@ -133,15 +133,15 @@ def raw_login(session: Session) -> list[Any]:
         return session.wire.exchange(struct.pack(">i", len(message)) + message)
 
     shaken = session.shake(0)
-    refused = frame(ClientFirst("a.b.c").encode())
-    return [shaken, refused, frame(ClientFirst(unsigned()).encode()), session.wire.metadata()]
+    refused = frame(BearerClientFirst("a.b.c").encode())
+    return [shaken, refused, frame(BearerClientFirst(unsigned()).encode()), session.wire.metadata()]
 
 
 def raw_refusal(session: Session) -> list[Any]:
     def frame(message: bytes) -> Any:
         return session.wire.exchange(struct.pack(">i", len(message)) + message)
 
-    return [session.shake(0), frame(ClientFirst("a.b.c").encode()), frame(ACKNOWLEDGED)]
+    return [session.shake(0), frame(BearerClientFirst("a.b.c").encode()), frame(ACKNOWLEDGED)]
 
 
 def until_expired(session: Session) -> list[Any]:
@@ -204,7 +204,7 @@ CASES: Final = [
     Case("garbage after a token", UNSIGNED, second_try(lambda session: session.say(b"?")),
          [0, REFUSED, BAD_MESSAGE, CLOSED]),
     *(
-        Case(f"malformed: {name}", UNSIGNED, said(message), [0, BAD_MESSAGE, CLOSED])
+        Case(f"malformed: {name}", UNSIGNED, exchange_of(message), [0, BAD_MESSAGE, CLOSED])
         for name, message in (
             ("empty", b""),
             ("only the acknowledgement", ACKNOWLEDGED),

@@ -127,12 +127,12 @@ class Verdict(NamedTuple):
     def __str__(self) -> str:
         if not self.missing and not self.differing:
             return "equal"
-        said = []
+        reported = []
         if self.missing:
-            said.append(f"not advertised yet: {', '.join(f'`{name}`' for name in sorted({*self.missing}))}")
+            reported.append(f"not advertised yet: {', '.join(f'`{name}`' for name in sorted({*self.missing}))}")
         if self.differing:
-            said.append(f"differs: {'; '.join(self.differing)}")
-        return "; ".join(said)
+            reported.append(f"differs: {'; '.join(self.differing)}")
+        return "; ".join(reported)
 
 
 def unserved_of(name: str, outcome: str) -> str | None:

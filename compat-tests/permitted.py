@@ -22,7 +22,7 @@ PERMISSIONS = {
 }
 SINGLE = {f"{kind}-{code}": (resource, code) for kind, (resource, codes) in PERMISSIONS.items() for code in codes}
 """Each permission by a name."""
-NOBODY = "nobody"
+UNPRIVILEGED = "nobody"
 SHOWN = frozenset(
     {"name", "topic", "topic_name", "group_id", "key", "resource_name", "resource_type", "transactional_id",
      "partition_index", "partition", "index", "authorized_operations", "topic_authorized_operations",
@@ -42,7 +42,7 @@ def user_without(permission: str) -> str:
 def users() -> dict[str, list[str]]:
     """All users with their permissions: nobody, one for each permission, and one for each that is missing."""
     without = {user_without(missing): [each for each in SINGLE if each != missing] for missing in SINGLE}
-    return {NOBODY: [], **{name: [name] for name in SINGLE}, **without}
+    return {UNPRIVILEGED: [], **{name: [name] for name in SINGLE}, **without}
 
 
 def allow(client: RawClient) -> None:

@@ -16,7 +16,7 @@ from kpywire.messages import (
 from kpywire.uuid import ONE_UUID, ZERO_UUID
 
 METADATA = "__cluster_metadata"
-NOBODY = 77
+UNKNOWN_ID = 77
 DISK = bytes(range(100, 116))
 
 
@@ -25,7 +25,7 @@ def vote_of(epoch: int, **changes: Any) -> vote.VoteRequest:
     partition = vote.VoteRequestPartitionData(
         partition_index=changes.pop("partition", 0),
         replica_epoch=epoch,
-        replica_id=changes.pop("replica_id", NOBODY),
+        replica_id=changes.pop("replica_id", UNKNOWN_ID),
         replica_directory_id=DISK,
         voter_directory_id=changes.pop("voter_directory_id", ZERO_UUID),
         last_offset_epoch=changes.pop("last_offset_epoch", 0),
@@ -75,7 +75,7 @@ def fetch_of(epoch: int, offset: int = 0, **changes: Any) -> fetch.FetchRequest:
         replica_directory_id=DISK,
     )
     topic = fetch.FetchTopic(topic=METADATA, topic_id=changes.pop("topic_id", ONE_UUID), partitions=[partition])
-    state = fetch.ReplicaState(replica_id=NOBODY)
+    state = fetch.ReplicaState(replica_id=UNKNOWN_ID)
     whole = {"cluster_id": None, "max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1 << 20, "replica_state": state}
     return fetch.FetchRequest(topics=[topic], **{**whole, **changes})
 
@@ -95,7 +95,7 @@ def snapshot_of(
         name=changes.pop("topic", METADATA), partitions=[partition]
     )
     return fetch_snapshot.FetchSnapshotRequest(
-        topics=[topic], **{"cluster_id": None, "replica_id": NOBODY, "max_bytes": 1000, **changes}
+        topics=[topic], **{"cluster_id": None, "replica_id": UNKNOWN_ID, "max_bytes": 1000, **changes}
     )
 
 
@@ -131,11 +131,11 @@ def plausible_quorum() -> dict[int, Any]:
     """By API key; nothing that these ask for changes a quorum."""
     return {
         api.ADD_RAFT_VOTER: addition_of(1),
-        api.REMOVE_RAFT_VOTER: removal_of(NOBODY),
+        api.REMOVE_RAFT_VOTER: removal_of(UNKNOWN_ID),
         api.VOTE: vote_of(0),
-        api.BEGIN_QUORUM_EPOCH: begin_of(0, NOBODY),
-        api.END_QUORUM_EPOCH: end_of(0, NOBODY),
+        api.BEGIN_QUORUM_EPOCH: begin_of(0, UNKNOWN_ID),
+        api.END_QUORUM_EPOCH: end_of(0, UNKNOWN_ID),
         api.FETCH: fetch_of(0),
         api.FETCH_SNAPSHOT: snapshot_of(0, 0, 0),
-        api.UPDATE_RAFT_VOTER: update_of(0, NOBODY),
+        api.UPDATE_RAFT_VOTER: update_of(0, UNKNOWN_ID),
     }

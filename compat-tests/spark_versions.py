@@ -76,12 +76,12 @@ def use(version: str) -> None:
 def java_version() -> int:
     """The major version of the Java that Spark would find. Raises UnavailableError."""
     try:
-        said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+        reported = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
     except OSError:
         raise UnavailableError("Spark needs Java: java not found") from None
-    found = JAVA_VERSION.search(said)
+    found = JAVA_VERSION.search(reported)
     if found is None:
-        raise UnavailableError(f"java does not say its version: {said[:200]!r}")
+        raise UnavailableError(f"java does not say its version: {reported[:200]!r}")
     return int(found[1])
 
 

@@ -4,9 +4,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from kpybroker.client.client import Client, Settings
+from kpybroker.client.client import Client, ClientSettings
 
-SETTINGS = Settings(api_timeout_s=5.0, backoff_s=0.001, backoff_max_s=0.005, expects_cluster=True)
+SETTINGS = ClientSettings(api_timeout_s=5.0, backoff_s=0.001, backoff_max_s=0.005, expects_cluster=True)
 
 
 class Killed(BaseException):

@@ -239,7 +239,7 @@ def test_the_acls_of_a_resource_are_refused_or_created_together(client: RawClien
     [{"resource_type": 1}, {"resource_pattern_type": 1}, {"resource_pattern_type": 2}, {"operation": 1},
      {"permission_type": 1}],
 )  # fmt: skip
-def test_what_only_a_filter_may_say_fails_the_whole_request(client: RawClient, fields: dict[str, int]) -> None:
+def test_values_only_allowed_in_filters_fail_the_whole_request(client: RawClient, fields: dict[str, int]) -> None:
     assert created(client, acl("t"), acl("u", **fields)) == [(error_codes.UNKNOWN_SERVER_ERROR, None)] * 2
     assert described(client) == []
 
@@ -320,9 +320,9 @@ def test_kpybroker_acls_adds_lists_explains_and_removes(
     assert table[1].split() == ["Topic:or", "prefixed", "User:alice", "0:0:0:0:0:0:0:1", "Read", "allow"]
     why = "allow Describe on Topic:orders (literal) for User:alice from *\n"
     assert run("explain", "User:alice", "describe", "topic:orders") == f"User:alice may Describe Topic:orders: {why}"
-    told = run("explain", "User:CN=b,O=c", "DescribeConfigs", "topic:t", "--host", "10.0.0.7")
+    notified = run("explain", "User:CN=b,O=c", "DescribeConfigs", "topic:t", "--host", "10.0.0.7")
     why = "deny DescribeConfigs on Topic:* (literal) for User:CN=b,O=c from 10"
-    assert f"may not DescribeConfigs Topic:t: {why}" in told
+    assert f"may not DescribeConfigs Topic:t: {why}" in notified
     assert "none of the ACLs that cover it allows this" in run("explain", "User:bob", "read", "group:g")
     assert "no ACL covers it" in run("explain", "User:bob", "read", "group:h")
     explained = json.loads(run("explain", "User:alice", "read", "topic:ordinary", "--host", "::1", "--json"))
@@ -336,8 +336,8 @@ def test_kpybroker_acls_adds_lists_explains_and_removes(
     with connect(node[0].bootstrap_servers) as client:
         assert created(client, acl("idle", host="10.0.0.0/8"), acl("idle", host="0:0:0:0:0:0:0:1")) == [OK] * 2
     becomes(lambda: len(listed()), 12)
-    told = run("explain", "User:somebody", "read", "topic:idle", "--host", "10.1.2.3")
-    assert ("may not" in told) is in_zookeeper_mode
+    notified = run("explain", "User:somebody", "read", "topic:idle", "--host", "10.1.2.3")
+    assert ("may not" in notified) is in_zookeeper_mode
     somebody = ("--allow-principal", "User:somebody", "-t", "idle")
     removed = json.loads(run("remove", *somebody, "--allow-host", "10.0.0.0/8", "--allow-host", "::1", "--json"))
     assert [each["host"] for each in removed] == ["0:0:0:0:0:0:0:1", "10.0.0.0/8"]

@@ -29,7 +29,7 @@ SHARED: Final = (
 )
 """The tests that any broker can be asked."""
 OF_ITS_OWN: Final = (
-    "test_topic_life.py::test_nothing_is_created_where_the_broker_forbids_it",
+    "test_topic_life.py::test_no_topic_is_created_if_auto_creation_is_off",
     "test_topic_life.py::test_records_and_topics_survive_a_clean_restart",
     "test_sigkill_durability.py::test_a_few_kills_lose_nothing",
     "test_protocol_log_dirs.py::test_a_partition_moves_while_it_is_written_and_read",
@@ -67,12 +67,12 @@ def borrowed(startable_target: str, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.mark.parametrize("test", SHARED)
-def test_what_any_broker_can_be_asked_passes(borrowed: Borrowed, test: str) -> None:
+def test_tests_for_any_broker_pass(borrowed: Borrowed, test: str) -> None:
     assert set(borrowed.of(test).values()) == {"passed"}, borrowed.found
 
 
 @pytest.mark.parametrize("test", OF_ITS_OWN)
-def test_what_needs_a_broker_of_its_own_is_skipped_and_says_why(borrowed: Borrowed, test: str) -> None:
+def test_tests_that_need_an_own_broker_are_skipped_with_a_reason(borrowed: Borrowed, test: str) -> None:
     outcomes = borrowed.of(test)
     assert set(outcomes.values()) == {"skipped"}, borrowed.found
     assert all(SOMEBODY_ELSES in borrowed.found.reasons[each] for each in outcomes)

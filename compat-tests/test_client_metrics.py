@@ -56,7 +56,7 @@ def keys_of(client: RawClient) -> set[int]:
     return {each.api_key for each in answer.api_keys}
 
 
-def test_nothing_is_wanted_until_somebody_subscribes(client: RawClient) -> None:
+def test_no_metrics_are_requested_without_a_subscription(client: RawClient) -> None:
     answer = ask(client)
     assert (answer.error_code, list(answer.requested_metrics)) == (error_codes.NONE, [])
     assert answer.push_interval_ms == 300_000

@@ -115,7 +115,7 @@ def table() -> dict[str, dict[str, str]]:
     return {row[0]: dict(zip(heads, row, strict=True)) for row in further}
 
 
-def is_said(cell: str, text: str) -> bool:
+def is_reported(cell: str, text: str) -> bool:
     """Whether a text has what a cell of the table says: one of the quoted texts, with anything in place of dots."""
     texts = re.findall(r"`([^`]+)`", cell)
     assert texts, cell
@@ -134,9 +134,9 @@ def test_a_mistake_is_reported_as_the_document_says(
     way, row = WRONG[mistake], table()[mistake]
     known = len(secured.log())
     report = client(way, f"localhost:{secured.ports[way.listener]}", secured.files)
-    assert is_said(row[request.node.callspec.params["client"]], report), report
+    assert is_reported(row[request.node.callspec.params["client"]], report), report
     if row[LOG] == NOTHING:
         assert not re.search(r"kpybroker\.(login|server)", secured.log()[known:])
     else:
-        eventually(lambda: is_said(row[LOG], secured.log()[known:]), f"the log to say {row[LOG]}", 5)
+        eventually(lambda: is_reported(row[LOG], secured.log()[known:]), f"the log to say {row[LOG]}", 5)
     assert "hidden-secret" not in secured.log() + report

@@ -105,7 +105,7 @@ def read_all(cluster: Cluster, topic: str, partitions: int) -> list[list[bytes]]
     return found
 
 
-def test_what_aiokafka_was_acknowledged_survives_the_leader(cluster: Cluster) -> None:
+def test_records_acknowledged_to_aiokafka_survive_the_leader(cluster: Cluster) -> None:
     create(cluster, "aio", 1)
 
     async def produce() -> None:

@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 TOPIC = "kept"
 RECORDS = 200
 PLACE = re.compile(r"Leader: (\S+)\tReplicas: \S+\tIsr: (\S*)\tElr: (\S*)\tLastKnownElr: (\S*)")
-NOBODY = "none"
+NO_LEADER = "none"
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_an_eligible_replica_leads_again_or_else_the_last_known_leader(cluster: 
     seen.becomes("2", "2", "3")
     assert is_refused(cluster, 2)
     cluster.nodes[2].kill()
-    seen.becomes(NOBODY, "", "2,3", "2")
+    seen.becomes(NO_LEADER, "", "2,3", "2")
     cluster.nodes[4].start()  # which lacks what was written since
     cluster.nodes[3].start()  # which was stopped, and has all
     seen.becomes("3", "3,4", "")
@@ -131,9 +131,9 @@ def test_an_eligible_replica_leads_again_or_else_the_last_known_leader(cluster: 
     seen.becomes("3", "3", "2")
     assert is_refused(cluster, 3)
     cluster.nodes[3].kill()
-    seen.becomes(NOBODY, "", "2,3", "3")
+    seen.becomes(NO_LEADER, "", "2,3", "3")
     cluster.nodes[2].start()
-    seen.becomes(NOBODY, "", "3", "3")
+    seen.becomes(NO_LEADER, "", "3", "3")
     cluster.nodes[3].start()
     cluster.nodes[4].start()
     seen.becomes("3", "2,3,4", "")

@@ -35,7 +35,7 @@ NEWEST = {
     "share.version": 2,
     "streams.version": 1,
 }
-NOT_TOLD_YET = "because not all of the voters support it"
+NOT_REPORTED_YET = "because not all of the voters support it"
 """A voter tells its leader what it supports a fetch timeout after that has begun to lead (KIP-853)."""
 
 
@@ -105,7 +105,7 @@ def test_an_older_cluster_serves_and_is_raised_to_the_newest_levels(
     words = [f"--feature={name}={wanted}" for name, wanted in NEWEST.items() if name != "metadata.version"]
     raised = java_tools.run("kafka-features", *servers, "upgrade", "--metadata", "4.4", *words)
     until_s = time.monotonic() + PATIENCE_S
-    while NOT_TOLD_YET in raised.text and time.monotonic() < until_s:
+    while NOT_REPORTED_YET in raised.text and time.monotonic() < until_s:
         raised = java_tools.run("kafka-features", *servers, "upgrade", "--metadata", "4.4", *words)
     assert raised.exit_code == 0, raised.text
     for name, wanted in NEWEST.items():

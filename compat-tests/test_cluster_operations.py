@@ -24,7 +24,7 @@ from waiting import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 COUNT: Final = 100
-NOBODY: Final = "none"
+NO_LEADER: Final = "none"
 MEMBERS: Final = ("1", "2", "3")
 
 
@@ -101,7 +101,7 @@ def test_a_move_to_a_node_that_is_down_is_changed_called_off_and_begun_again(
     assert run("kafka-get-offsets", "--topic", "stuck").out == f"stuck:0:{2 * COUNT}\n"
 
 
-def test_who_lacks_records_leads_when_an_operator_or_the_topic_wants_any_leader(cluster: Cluster, run: Run) -> None:
+def test_an_unclean_election_makes_a_replica_that_lacks_records_the_leader(cluster: Cluster, run: Run) -> None:
     run("kafka-topics", "--create", "--topic", "unclean", "--replica-assignment", "2:3")
     write(cluster, "unclean")
     cluster.nodes[3].kill()
@@ -109,7 +109,7 @@ def test_who_lacks_records_leads_when_an_operator_or_the_topic_wants_any_leader(
     write(cluster, "unclean")
     cluster.nodes[2].kill()
     cluster.nodes[3].start()
-    eventually(lambda: [leader for leader, _, _ in replicas_of(run, "unclean")] == [NOBODY], "nobody leads")
+    eventually(lambda: [leader for leader, _, _ in replicas_of(run, "unclean")] == [NO_LEADER], "nobody leads")
     place = ("--topic", "unclean", "--partition", "0")
     run("kafka-leader-election", "--election-type", "preferred", *place, fails=True)
     elected = run("kafka-leader-election", "--election-type", "unclean", *place).out

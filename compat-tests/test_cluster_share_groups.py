@@ -11,7 +11,7 @@ from clusters import PROGRAMS, Cluster
 from kpybroker.client import dead_letters
 from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.client.connection import Unreachable
-from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareMember
+from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareGroupReader
 from kpybroker.machines.errors import KafkaError
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from raw_requests import GROUP, SET, incremental_alteration
@@ -85,7 +85,7 @@ def test_every_rejected_record_has_a_dead_letter_while_nodes_are_killed(cluster:
     values: set[str] = set()
     seen: set[tuple[Spot, int]] = set()
     with Client(cluster.bootstrap_servers) as client:
-        member = ShareMember(client, "g", ["t"], ACKNOWLEDGEMENTS["reject"], PATIENCE_S)
+        member = ShareGroupReader(client, "g", ["t"], ACKNOWLEDGEMENTS["reject"], PATIENCE_S)
         for round_, node_id in enumerate(list(cluster.nodes)):
             new = {f"{round_}-{number}" for number in range(RECORDS)}
             for value in new:
@@ -108,7 +108,7 @@ def test_every_rejected_record_has_a_dead_letter_while_nodes_are_killed(cluster:
             member.leave()
 
 
-def reject(member: ShareMember, seen: set[tuple[Spot, int]], count: int) -> None:
+def reject(member: ShareGroupReader, seen: set[tuple[Spot, int]], count: int) -> None:
     """Reject what comes, for a round at least, until this number of records is rejected by this member."""
 
     def are_enough() -> bool:

@@ -78,9 +78,9 @@ def test_totals_are_exact_though_leaders_and_coordinators_are_killed(
         with payments.going_on():
             eventually(partial(application.times, "RUNNING"), "the application", 120)
             eventually(partial(totals.reach, payments.count), "the first totals", 90)
-            for whom in rng.sample(sorted(KILLS), len(KILLS)):
-                KILLS[whom](cluster, rng)
-                eventually(partial(totals.reach, payments.count), f"totals after the kill of the {whom}", 180)
+            for principals in rng.sample(sorted(KILLS), len(KILLS)):
+                KILLS[principals](cluster, rng)
+                eventually(partial(totals.reach, payments.count), f"totals after the kill of the {principals}", 180)
                 for topic in admin.list_topics(timeout=30).topics:
                     wait_for_in_sync(cluster, topic, len(cluster.nodes))
         eventually(partial(totals.reach, payments.count), "the last totals", 120)

@@ -18,11 +18,11 @@ Run = Callable[..., str]
 
 
 class Failed(AssertionError):
-    """A command ended with a code above 0; ``said`` is its stderr."""
+    """A command ended with a code above 0; ``printed`` is its stderr."""
 
-    def __init__(self, code: int, said: str) -> None:
-        super().__init__(f"exit code {code}: {said}")
-        self.code, self.said = code, said
+    def __init__(self, code: int, printed: str) -> None:
+        super().__init__(f"exit code {code}: {printed}")
+        self.code, self.printed = code, printed
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_a_format_shows_what_kcat_and_rpk_show(run: Run, new_topic: NewTopic) ->
     )
 
 
-def test_reading_starts_where_it_is_told_to(run: Run, topic: str, bootstrap_servers: str) -> None:
+def test_reading_starts_at_the_position_of_the_options(run: Run, topic: str, bootstrap_servers: str) -> None:
     old = [Record(f"{number}".encode(), timestamp_ms=1_700_000_000_000 + number * 1000) for number in range(10)]
     KafkaPython(bootstrap_servers).produce(topic, old)
 
@@ -169,7 +169,7 @@ def test_a_record_above_the_topics_limit_is_one_clear_line(run: Run, new_topic: 
     with pytest.raises(Failed, match="MESSAGE_TOO_LARGE") as failed:
         run("produce", name, stdin="x" * 1000)
     assert failed.value.code == 1
-    assert len(failed.value.said.splitlines()) == 1
+    assert len(failed.value.printed.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,9 @@ def test_a_record_above_the_topics_limit_is_one_clear_line(run: Run, new_topic: 
 def test_a_refusal_is_one_line_with_kafkas_name_of_the_error(run: Run, words: tuple[str, ...], text: str) -> None:
     with pytest.raises(Failed) as failed:
         run(*words)
-    assert text in failed.value.said
+    assert text in failed.value.printed
     assert failed.value.code == 1
-    assert len(failed.value.said.splitlines()) == 1
+    assert len(failed.value.printed.splitlines()) == 1
 
 
 def test_a_missing_partition_and_a_missing_offset_say_what_is_there(run: Run, topic: str) -> None:

@@ -172,7 +172,7 @@ def test_a_static_member_keeps_its_place_and_can_be_removed(cluster: Cluster, gr
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else str(value),
 )
-def test_resets_go_where_they_are_told(
+def test_resets_move_offsets_to_the_chosen_position(
     cluster: Cluster, read_group: tuple[str, str], options: list[str], expected: int
 ) -> None:
     group, topic = read_group
@@ -222,7 +222,7 @@ def test_offsets_can_be_forgotten_and_groups_deleted(cluster: Cluster, group: st
     assert "does not exist" in cluster.run("groups", "delete", group, "--if-exists")
 
 
-def test_a_reader_without_a_commit_begins_where_it_is_told(cluster: Cluster, group: str) -> None:
+def test_a_group_without_commits_begins_at_the_configured_reset(cluster: Cluster, group: str) -> None:
     topic = cluster.topic(1, records=5)
     assert cluster.run("consume", topic, "-G", group, "-o", "-2", "-e", "-q") == "3\n4\n"
     assert cluster.run("consume", topic, "-G", group, "-o", "start", "-e", "-q") == ""
@@ -355,10 +355,10 @@ def test_the_doctor_says_what_is_wrong_with_an_advertised_address(target: str, t
     properties = {"advertised.listeners": f"PLAINTEXT://nowhere.invalid:{port}", "num.io.threads": "3"}
     broker = TARGETS["kpybroker"](properties, directory=tmp_path)
     with broker:
-        said = Cluster(broker.bootstrap_servers, None).run("doctor", code=4)
-    assert "PROBLEM  advertised address: broker 1 tells clients to connect to nowhere.invalid" in said
-    assert "Set advertised.listeners of broker 1" in said
-    assert "log directories:" in said
+        reported = Cluster(broker.bootstrap_servers, None).run("doctor", code=4)
+    assert "PROBLEM  advertised address: broker 1 tells clients to connect to nowhere.invalid" in reported
+    assert "Set advertised.listeners of broker 1" in reported
+    assert "log directories:" in reported
 
 
 def test_records_of_transactions_can_be_left_out_until_they_are_committed(cluster: Cluster) -> None:

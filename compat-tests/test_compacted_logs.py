@@ -242,7 +242,7 @@ def states(broker: BrokerProcess) -> dict[str, tuple[str, int, int]]:
     with connect(broker.bootstrap_servers) as raw:
         found: dict[str, tuple[str, int, int]] = {}
 
-        def all_told() -> bool:
+        def in_total() -> bool:
             answer = raw.call(DescribeTransactionsRequest(transactional_ids=ids), 0)
             for state in answer.transaction_states:
                 found[state.transactional_id] = (
@@ -250,5 +250,5 @@ def states(broker: BrokerProcess) -> dict[str, tuple[str, int, int]]:
                 )  # fmt: skip
             return all(state.error_code == 0 for state in answer.transaction_states)
 
-        eventually(all_told, "the coordinator", WITHIN_S)
+        eventually(in_total, "the coordinator", WITHIN_S)
     return found

@@ -214,7 +214,7 @@ def test_partitions_with_their_preferred_leader_need_no_election(
     }
 
 
-def test_nobody_has_permissions_or_credentials(admin: AdminClient) -> None:
+def test_acls_quotas_and_credentials_are_empty_at_first(admin: AdminClient) -> None:
     binding = asking.AclBinding(
         asking.ResourceType.TOPIC,
         "a",

@@ -114,7 +114,7 @@ def test_random_sequences_are_answered_alike(pair: Pair, request: pytest.Fixture
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_a_user_over_tls_and_scram_whom_acls_allow_everything_is_answered_alike(
+def test_a_user_with_all_permissions_over_tls_and_scram_gets_the_same_answers(
     target: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     if target != "kpybroker":

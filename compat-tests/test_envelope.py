@@ -22,7 +22,7 @@ from raw_client import RawClient
 from test_protocol_controller import node as node
 from test_protocol_versions import advertised
 
-NOBODY = UnregisterBrokerRequest(broker_id=4711)
+UNKNOWN_BROKER = UnregisterBrokerRequest(broker_id=4711)
 HEARTBEAT = BrokerHeartbeatRequest(
     broker_id=1, broker_epoch=1, current_metadata_offset=1, want_fence=True, want_shut_down=False
 )
@@ -55,7 +55,7 @@ def test_controllers_take_envelopes_and_brokers_do_not(node: tuple[BrokerProcess
     host, _, port = node[0].bootstrap_servers.rpartition(":")
     with RawClient(int(port)) as broker:
         assert api.ENVELOPE not in advertised(broker)
-        broker.send(envelope_of(NOBODY, 0), 0)
+        broker.send(envelope_of(UNKNOWN_BROKER, 0), 0)
         assert broker.is_closed(), host
 
 
@@ -79,7 +79,7 @@ def test_many_at_once_are_decided_too(controller: RawClient) -> None:
 
 
 def test_an_error_of_the_request_is_in_its_own_answer(controller: RawClient) -> None:
-    gone = opened(controller.call(envelope_of(NOBODY, 0), 0), api.UNREGISTER_BROKER, 0)
+    gone = opened(controller.call(envelope_of(UNKNOWN_BROKER, 0), 0), api.UNREGISTER_BROKER, 0)
     assert gone.error_code == error_codes.BROKER_ID_NOT_REGISTERED
     quorum = opened(controller.call(envelope_of(quorum_of((METADATA, [0])), 2), 0), api.DESCRIBE_QUORUM, 2)
     assert quorum.error_code == error_codes.NONE
@@ -98,14 +98,16 @@ def test_an_error_of_the_request_is_in_its_own_answer(controller: RawClient) -> 
         ({"client_host_address": b"", "request_principal": b""}, error_codes.PRINCIPAL_DESERIALIZATION_FAILURE),
         ({"client_host_address": b"", "request_data": b""}, error_codes.INVALID_REQUEST),
         ({"request_data": b""}, error_codes.UNSUPPORTED_VERSION),
-        ({"request_data": inside(NOBODY, 0)[:6]}, error_codes.UNSUPPORTED_VERSION),
-        ({"request_data": inside(NOBODY, 0)[:-2]}, error_codes.UNSUPPORTED_VERSION),
+        ({"request_data": inside(UNKNOWN_BROKER, 0)[:6]}, error_codes.UNSUPPORTED_VERSION),
+        ({"request_data": inside(UNKNOWN_BROKER, 0)[:-2]}, error_codes.UNSUPPORTED_VERSION),
         ({"request_data": pack(">hhih", 999, 0, 1, -1)}, error_codes.UNSUPPORTED_VERSION),
         ({"request_data": pack(">hhih", api.CREATE_TOPICS, 99, 1, -1) + b"\0"}, error_codes.UNSUPPORTED_VERSION),
     ],
 )
-def test_what_is_no_envelope_is_refused(controller: RawClient, changes: dict[str, Any], code: int) -> None:
-    answer = controller.call(envelope_of(NOBODY, 0, **changes), 0)
+def test_a_request_without_a_valid_envelope_is_refused(
+    controller: RawClient, changes: dict[str, Any], code: int
+) -> None:
+    answer = controller.call(envelope_of(UNKNOWN_BROKER, 0, **changes), 0)
     assert (answer.error_code, answer.response_data) == (code, None)
 
 
@@ -115,10 +117,10 @@ def test_what_is_no_envelope_is_refused(controller: RawClient, changes: dict[str
         (MetadataRequest(topics=[]), 9),
         (DescribeConfigsRequest(resources=[]), 4),
         (HEARTBEAT, 0),
-        (envelope_of(NOBODY, 0), 0),
+        (envelope_of(UNKNOWN_BROKER, 0), 0),
     ],
 )
-def test_what_no_client_asks_a_controller_is_not_passed_on(
+def test_requests_that_clients_do_not_send_to_controllers_are_not_forwarded(
     controller: RawClient, request_inside: Any, version: int
 ) -> None:
     answer = controller.call(envelope_of(request_inside, version), 0)
@@ -130,7 +132,7 @@ def test_only_what_kafka_passes_on_may_be_inside(controller: RawClient) -> None:
     codes: dict[int, list[str]] = {}
     for key, entry in api.API_KEYS.items():
         data = pack(">hhih", key, 99, 1, -1) + b"\0\0\0\0"
-        answer = controller.call(envelope_of(NOBODY, 0, request_data=data), 0)
+        answer = controller.call(envelope_of(UNKNOWN_BROKER, 0, request_data=data), 0)
         codes.setdefault(answer.error_code, []).append(entry.name)
     assert sorted(codes) == sorted((error_codes.UNSUPPORTED_VERSION, error_codes.INVALID_REQUEST))
     allowed = (

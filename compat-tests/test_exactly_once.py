@@ -36,7 +36,7 @@ def committed_by(verdict: Verdict, client: str) -> int:
 
 @pytest.mark.java
 @pytest.mark.timeout(600)
-def test_what_transactions_promise_is_kept_through_kills_pauses_and_zombies(
+def test_transactions_are_exactly_once_through_kills_pauses_and_zombies(
     start_broker: StartBroker, target: str, tmp_path: Path
 ) -> None:
     try:
@@ -70,7 +70,7 @@ def test_they_are_kept_on_a_cluster_whose_leaders_and_coordinators_are_killed_st
 @pytest.mark.java
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_they_are_kept_for_clients_over_tls_and_scram_whom_acls_allow_everything(target: str, tmp_path: Path) -> None:
+def test_they_are_kept_for_clients_with_all_permissions_over_tls_and_scram(target: str, tmp_path: Path) -> None:
     if target not in PROGRAMS:
         pytest.skip("kills and secures a broker, so it needs one of its own")
     with started(target, tmp_path, secured=True) as (broker, access):
@@ -102,7 +102,7 @@ def test_a_program_that_commits_nothing_is_named(tmp_path: Path) -> None:
         wait_for_commits(programs, 0)
 
 
-def test_a_program_that_ended_by_itself_is_to_be_started_again_until_it_is_told_to_end(tmp_path: Path) -> None:
+def test_a_program_that_ended_by_itself_is_restarted_unless_it_was_asked_to_end(tmp_path: Path) -> None:
     program = Program("aiokafka", "worker-0", 0, tmp_path, tmp_path)
     program.processes.append(subprocess.Popen([sys.executable, "-c", ""]))
     program.processes[0].wait()

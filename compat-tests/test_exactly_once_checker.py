@@ -147,7 +147,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("story", GOOD)
-def test_what_may_happen_is_no_anomaly(story: str) -> None:
+def test_allowed_histories_are_no_anomalies(story: str) -> None:
     assert check(GOOD[story]) == []
 
 

@@ -110,7 +110,7 @@ def test_different_clients_form_one_group(bootstrap_servers: str, new_topic: New
 
 
 @pytest.mark.parametrize("kind", [PythonMember, ConfluentMember, CooperativeMember, AsyncMember, NextProtocolMember])
-def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(
+def test_a_restarted_static_member_keeps_its_partitions_without_a_rebalance(
     kind: type[Member], bootstrap_servers: str, new_topic: NewTopic, group: str
 ) -> None:
     topic = new_topic(PARTITIONS)

@@ -158,7 +158,7 @@ def test_log_directories_are_described(run: Run, topic: str, bootstrap_servers: 
     assert (partition["offsetLag"], partition["isFuture"]) == (0, False)
 
 
-def test_what_the_broker_serves_is_listed(run: Run, bootstrap_servers: str, in_zookeeper_mode: bool) -> None:
+def test_the_served_apis_are_listed(run: Run, bootstrap_servers: str, in_zookeeper_mode: bool) -> None:
     produce, fetch, api_versions = (11, 17, 4) if in_zookeeper_mode else (13, 18, 5)
     listed = run("kafka-broker-api-versions").out
     assert re.search(rf"^{bootstrap_servers} \(id: \d+ rack: null isFenced: false\) -> \($", listed, re.M)

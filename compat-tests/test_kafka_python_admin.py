@@ -172,7 +172,7 @@ def test_validation_creates_nothing(client: Any, unused_topic: Callable[[], str]
     assert name not in client.list_topics()
 
 
-def test_one_bad_topic_does_not_spoil_the_others(client: Any, unused_topic: Callable[[], str]) -> None:
+def test_an_error_of_one_topic_does_not_affect_the_others(client: Any, unused_topic: Callable[[], str]) -> None:
     good, bad = unused_topic(), unused_topic()
     created = client.create_topics({good: {}, bad: {"num_partitions": 0}}, raise_errors=False)
     assert {one["name"]: one["error_code"] for one in created["topics"]} == {good: 0, bad: 37}
@@ -360,7 +360,7 @@ def test_log_directories_show_what_partitions_weigh(client: Any, new_topic: NewT
     assert directory["total_bytes"] > directory["usable_bytes"] > 0
 
 
-def test_what_the_broker_serves_can_be_asked(client: Any, in_zookeeper_mode: bool) -> None:
+def test_the_served_versions_can_be_requested(client: Any, in_zookeeper_mode: bool) -> None:
     if in_zookeeper_mode:
         assert client.api_versions()
     else:  # kafka-python knows no API that is newer than itself

@@ -82,7 +82,7 @@ def test_seek_to_beginning_and_end(python: KafkaPython, topic: str, consumer: Ca
 
 
 @pytest.mark.parametrize(("reset", "first"), [("earliest", 0), ("latest", 10)])
-def test_a_consumer_without_a_position_starts_where_it_is_told(
+def test_a_consumer_without_a_position_follows_auto_offset_reset(
     python: KafkaPython, topic: str, consumer: Callable[..., Any], reset: str, first: int
 ) -> None:
     fill(python, topic, 10)
@@ -255,7 +255,7 @@ def test_clients_of_every_protocol_generation_write_and_read(
     assert by_time.offset == 5
 
 
-def test_partitions_that_do_not_exist_are_said_to_be_unknown(
+def test_missing_partitions_are_reported_as_unknown(
     unused_topic: Callable[[], str], topic: str, bootstrap_servers: str
 ) -> None:
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)

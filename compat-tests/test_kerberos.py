@@ -199,8 +199,8 @@ def command(
 ) -> "subprocess.CompletedProcess[str]":
     """``kpybroker topics`` with these properties: ``list``, or other words."""
     file = secured.kdc.directory / "command.properties"
-    said = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", **properties}
-    file.write_text("".join(f"{name}={value}\n" for name, value in said.items()))
+    reported = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", **properties}
+    file.write_text("".join(f"{name}={value}\n" for name, value in reported.items()))
     return subprocess.run(
         [
             str(KpyBroker.path),
@@ -252,10 +252,10 @@ MISTAKES = [
 @pytest.mark.parametrize(("properties", "words"), MISTAKES)
 def test_a_mistake_in_a_command_is_one_line(secured: Secured, properties: dict[str, str], words: str) -> None:
     keytab = str(secured.keytabs["alice"])
-    said = command(secured, {name: keytab if value == "KEYTAB" else value for name, value in properties.items()})
-    assert said.returncode in (1, 2)
-    assert words in said.stderr
-    assert "Traceback" not in said.stderr
+    reported = command(secured, {name: keytab if value == "KEYTAB" else value for name, value in properties.items()})
+    assert reported.returncode in (1, 2)
+    assert words in reported.stderr
+    assert "Traceback" not in reported.stderr
 
 
 def test_an_expired_ticket_is_named(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,9 +377,9 @@ def test_a_start_without_a_key_is_refused_in_one_line(secured: Secured, tmp_path
     broker.prepare()
     with pytest.raises(BrokerProcessError):
         broker.start()
-    said = broker.output.read_text()
-    assert f"{jaas}: {keytab}: no key of kafka/elsewhere@{REALM} can be read: No key table entry found for" in said
-    assert "Traceback" not in said
+    reported = broker.output.read_text()
+    assert f"{jaas}: {keytab}: no key of kafka/elsewhere@{REALM} can be read: No key table entry found for" in reported
+    assert "Traceback" not in reported
 
 
 def test_a_keytab_that_is_replaced_counts_at_once(secured: Secured) -> None:

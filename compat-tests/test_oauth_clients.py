@@ -169,18 +169,18 @@ def test_kafka_python_and_aiokafka_log_in(secured: Secured) -> None:
     assert asyncio.run(send()) == 0
 
 
-def test_a_token_that_is_refused_is_said_to_confluent_kafka_and_to_the_log(secured: Secured) -> None:
+def test_a_refused_token_is_reported_to_confluent_kafka_and_in_the_log(secured: Secured) -> None:
     for claims in ({"aud": "another"}, {"iat": 1, "exp": 2}, {"iss": "another"}):
-        said = produce(with_callback(secured, **claims))
-        assert "_AUTHENTICATION" in said
-        assert 'SASL authentication error: {"status":"invalid_token"}' in said
+        reported = produce(with_callback(secured, **claims))
+        assert "_AUTHENTICATION" in reported
+        assert 'SASL authentication error: {"status":"invalid_token"}' in reported
     eventually(lambda: WRONG_AUDIENCE in secured.log(), "the reason of the first one in the log")
 
 
-def test_a_wrong_secret_is_said_by_the_provider(secured: Secured) -> None:
-    said = produce(with_oidc(secured, "wrong"))
-    assert "Failed to acquire SASL OAUTHBEARER token" in said
-    assert "invalid_client" in said
+def test_a_wrong_secret_is_reported_with_the_providers_error(secured: Secured) -> None:
+    reported = produce(with_oidc(secured, "wrong"))
+    assert "Failed to acquire SASL OAUTHBEARER token" in reported
+    assert "invalid_client" in reported
 
 
 def test_new_keys_of_the_provider_count_when_a_token_names_them(secured: Secured) -> None:

@@ -24,7 +24,7 @@ from kpywire.messages.init_producer_id import InitProducerIdRequest
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from oracle import ApacheKafka, free_port
 from oracle.process import HOST
-from permitted import NOBODY, SINGLE, Asking, allow, asked_of, jaas, logged_in, user_without, users
+from permitted import SINGLE, UNPRIVILEGED, Asking, allow, asked_of, jaas, logged_in, user_without, users
 from raw_client import RawClient
 from streams_requests import IN_MEMORY_PLUGIN
 from test_protocol_versions import plausible
@@ -114,7 +114,7 @@ def test_each_api_answers_users_without_a_permission_as_kafka_does(kafka: tuple[
     with logged_in(kafka[1], last) as one, RawClient(ours, client_id=PREFIX + last) as other:
         becomes(lambda: described(one) > 0, True)
         becomes(lambda: described(other) > 0, True)
-    for user in users() if EVERY else (NOBODY, "cluster-8", "topic-8", "group-8", "transactional-8"):
+    for user in users() if EVERY else (UNPRIVILEGED, "cluster-8", "topic-8", "group-8", "transactional-8"):
         kafkas = Asking(partial(logged_in, kafka[1], user))
         our = Asking(partial(RawClient, ours, client_id=PREFIX + user))
         found += differences(kafkas, our, user)
@@ -133,7 +133,7 @@ def test_configs_of_a_broker_are_refused_as_kafka_refuses_them(kafka: tuple[int,
         "log.retention.ms": None,
     }
     found = []
-    for client in (logged_in(kafka[1], NOBODY), RawClient(ours, client_id=PREFIX + NOBODY)):
+    for client in (logged_in(kafka[1], UNPRIVILEGED), RawClient(ours, client_id=PREFIX + UNPRIVILEGED)):
         with client:
             found.append([set_config(client, name, value) for name, value in values.items()])
     assert found[1] == found[0]

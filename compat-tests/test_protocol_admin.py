@@ -147,7 +147,7 @@ REFUSED_UPDATES = {
 @pytest.mark.usefixtures("_of_ours")
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("wanted", REFUSED_UPDATES, ids=str)
-def test_what_a_feature_cannot_be_is_refused(raw: RawClient, wanted: tuple[str, int, int], version: int) -> None:
+def test_invalid_feature_levels_are_refused(raw: RawClient, wanted: tuple[str, int, int], version: int) -> None:
     name, level, _ = wanted
     for levels in ((wanted,), (("metadata.version", 33, UPGRADE), wanted)):
         if levels[0] != wanted and name == "metadata.version":
@@ -226,7 +226,7 @@ def test_partitions_with_their_preferred_leader_need_no_election(
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_of_all_partitions_only_elected_ones_are_listed(
+def test_an_election_of_all_partitions_lists_only_elected_ones(
     raw: RawClient, topic: str, version: int, in_zookeeper_mode: bool
 ) -> None:
     response = raw.call(ElectLeadersRequest(topic_partitions=None, timeout_ms=10_000), version)
@@ -312,7 +312,7 @@ def listed(raw: RawClient, kinds: list[int], version: int = 1) -> list[tuple[int
 
 
 @pytest.mark.usefixtures("_of_ours")
-def test_what_has_configs_is_listed(raw: RawClient, configured: dict[int, str]) -> None:
+def test_resources_with_configs_are_listed(raw: RawClient, configured: dict[int, str]) -> None:
     everything = listed(raw, [])
     assert len(set(everything)) == len(everything)
     assert {*configured.items(), (BROKER, "1"), (BROKER_LOGGER, "1")} <= set(everything)
@@ -402,7 +402,7 @@ def test_acls_with_unknown_elements_close_the_connection(raw: RawClient, request
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-def test_who_has_not_logged_in_gets_no_tokens(raw: RawClient, version: int) -> None:
+def test_a_client_without_a_login_gets_no_tokens(raw: RawClient, version: int) -> None:
     refused = error_codes.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     token = raw.call(CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=1000), version)
     assert (token.error_code, token.token_id, token.hmac) == (refused, "", b"")
@@ -428,7 +428,7 @@ def test_who_has_not_logged_in_gets_no_tokens(raw: RawClient, version: int) -> N
         assert (expired.error_code, expired.expiry_timestamp_ms) == (refused, -1)
 
 
-def test_where_nobody_logs_in_sasl_is_out_of_place(raw: RawClient) -> None:
+def test_sasl_requests_on_a_plaintext_listener_are_illegal(raw: RawClient) -> None:
     text = "SaslAuthenticate request received after successful authentication"
     for version in range(3):
         for mechanism in ("PLAIN", "nope", ""):
@@ -439,7 +439,7 @@ def test_where_nobody_logs_in_sasl_is_out_of_place(raw: RawClient) -> None:
         assert (answer.auth_bytes, answer.session_lifetime_ms) == (b"", 0)
 
 
-def test_nobody_has_credentials(raw: RawClient) -> None:
+def test_scram_credentials_are_empty_at_first(raw: RawClient) -> None:
     for users in (None, []):
         response = raw.call(DescribeUserScramCredentialsRequest(users=users), 0)
         assert (response.error_code, response.error_message, response.results) == (error_codes.NONE, "", [])
@@ -499,7 +499,7 @@ REFUSED_FILTERS: list[tuple[list[tuple[str, int, str | None]], int, str]] = [
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_nobody_has_quotas(raw: RawClient, version: int) -> None:
+def test_client_quotas_are_empty_at_first(raw: RawClient, version: int) -> None:
     for request in (
         quotas(("user", EXACT, "nobody-here")),
         quotas(("user", EXACT, ""), ("client-id", DEFAULT, None), strict=True),

@@ -193,7 +193,7 @@ def test_a_value_that_a_broker_cannot_run_with_is_an_invalid_request(
 
 
 @pytest.mark.parametrize("name", ["num.partitions", "broker.id", "advertised.listeners", "log.retention.minutes"])
-def test_what_is_fixed_at_the_start_is_not_changed(
+def test_configs_fixed_at_the_start_cannot_be_changed(
     raw: RawClient, broker: str, name: str, in_zookeeper_mode: bool
 ) -> None:
     names = f"Set({name})" if in_zookeeper_mode else f"[{name}]"
@@ -245,7 +245,9 @@ def test_a_request_changes_the_broker_it_goes_to(raw: RawClient, node: str) -> N
         assert outcome(raw, BROKER, name) == (refused, message)
 
 
-def test_one_broker_wins_over_all_and_both_over_the_file(raw: RawClient, node: str, topic: str) -> None:
+def test_a_brokers_config_overrides_the_cluster_default_and_both_override_the_file(
+    raw: RawClient, node: str, topic: str
+) -> None:
     try:
         request = incremental_alteration(
             (BROKER, node, [("log.segment.delete.delay.ms", SET, "11111")]),

@@ -96,7 +96,7 @@ def test_only_the_configs_asked_for_are_described(raw: RawClient, topic: str, ve
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_what_cannot_be_described_is_an_error_of_its_own(raw: RawClient, topic: str, version: int) -> None:
+def test_a_resource_that_cannot_be_described_gets_its_own_error(raw: RawClient, topic: str, version: int) -> None:
     names = (topic, "no-such-topic", "a b", "", "__cluster_metadata")
     resources = [
         DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=[]) for name in names

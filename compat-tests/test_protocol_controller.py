@@ -103,7 +103,7 @@ def test_the_administrative_requests_are_served_at_every_version(controller: Raw
             controller.call(request, version)
 
 
-def test_what_is_a_brokers_closes_the_connection(controller: RawClient) -> None:
+def test_requests_for_brokers_close_the_connection_to_a_controller(controller: RawClient) -> None:
     controller.send(MetadataRequest(topics=[]), 9)
     assert controller.is_closed()
 
@@ -198,7 +198,9 @@ def test_all_configs_of_a_resource_are_judged_by_the_controller(controller: RawC
     assert found == [(error_codes.INVALID_REQUEST, "Duplicate resource.")]
 
 
-def test_what_the_controller_sets_holds_for_the_broker(controller: RawClient, broker: RawClient, topic: str) -> None:
+def test_configs_set_at_the_controller_apply_to_the_broker(
+    controller: RawClient, broker: RawClient, topic: str
+) -> None:
     wanted = (TOPIC, topic, [("retention.ms", SET, "90000")]), (BROKER, "1", [("message.max.bytes", SET, "2000000")])
     assert set(changed(controller, incremental_alteration(*wanted), 1).values()) == {(error_codes.NONE, None)}
     configs_become(broker, BROKER, "1", {"message.max.bytes": "2000000"})

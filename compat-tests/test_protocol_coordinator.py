@@ -56,8 +56,8 @@ def test_the_first_question_makes_the_internal_topic(start_broker: StartBroker) 
         if old.error_code == error_codes.NONE:
             assert f"{old.host}:{old.port}" == bootstrap_servers
         else:
-            nobody = (error_codes.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
-            assert (old.error_code, old.node_id, old.host, old.port) == nobody
+            unknown = (error_codes.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
+            assert (old.error_code, old.node_id, old.host, old.port) == unknown
             assert old.error_message == error_codes.message(error_codes.COORDINATOR_NOT_AVAILABLE)
         eventually(lambda: metadata_of(raw, OFFSETS).error_code == error_codes.NONE, "the internal topic")
         topic = metadata_of(raw, OFFSETS)
@@ -98,7 +98,7 @@ def test_several_groups_are_answered_in_order(raw: RawClient, version: int) -> N
 
 @pytest.mark.parametrize("key_type", [-1, 3, 100])
 @pytest.mark.parametrize("version", range(1, 7))
-def test_nobody_coordinates_keys_of_an_unknown_type(raw: RawClient, version: int, key_type: int) -> None:
+def test_find_coordinator_refuses_an_unknown_key_type(raw: RawClient, version: int, key_type: int) -> None:
     keys = ("g", "h") if version >= 4 else ("g",)
     answers = coordinators(raw, version, *keys, key_type=key_type)
     assert [found.key for found in answers] == list(keys)
@@ -115,7 +115,7 @@ def test_share_partitions_are_no_key_before_version_six(raw: RawClient, version:
 
 
 @pytest.mark.parametrize("key", ["", "g", "a:b:c", "g:AAAAAAAAAAAAAAAAAAAAAA:x"])
-def test_what_is_no_share_partition_has_no_coordinator(raw: RawClient, key: str) -> None:
+def test_an_invalid_share_partition_key_has_no_coordinator(raw: RawClient, key: str) -> None:
     (found,) = coordinators(raw, 6, key, key_type=SHARE)
     assert (found.key, found.error_code, found.error_message) == (key, error_codes.INVALID_REQUEST, "")
 

@@ -204,7 +204,7 @@ def test_leader_epochs_fence_old_and_new_readers(raw: RawClient, topic: str) -> 
     assert newer.error_code == error_codes.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_reader_of_another_history_is_told_where_they_part(raw: RawClient, topic: str) -> None:
+def test_a_fetch_with_a_diverging_epoch_gets_the_epoch_and_offset_of_divergence(raw: RawClient, topic: str) -> None:
     produce(raw, topic, b"a", b"b")
     fine = only(raw.call(fetch(topic, 1, last_fetched_epoch=0), BY_NAME))
     assert (fine.error_code, fine.diverging_epoch.epoch) == (0, -1)

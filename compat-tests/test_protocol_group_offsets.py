@@ -61,7 +61,7 @@ def topic_id(raw: RawClient, unused_topic: Callable[[], str]) -> tuple[str, byte
 
 
 @pytest.mark.parametrize("version", BY_NAME)
-def test_what_is_committed_is_found(raw: RawClient, group: str, topic_id: tuple[str, bytes], version: int) -> None:
+def test_committed_offsets_are_found(raw: RawClient, group: str, topic_id: tuple[str, bytes], version: int) -> None:
     topic, _ = topic_id
     codes = commit(raw, group, topic, (0, 5, "here"), (2, 1 << 40, None), version=version)
     assert codes == {0: error_codes.NONE, 2: error_codes.NONE}
@@ -100,7 +100,7 @@ def offsets_in_order(topics: Sequence[Any]) -> list[dict[int, Any]]:
 
 
 @pytest.mark.parametrize("version", BY_NAME)
-def test_what_does_not_exist_is_refused_before_anything_else(
+def test_missing_topics_and_partitions_are_refused_first(
     raw: RawClient, group: str, topic_id: tuple[str, bytes], version: int
 ) -> None:
     topic, _ = topic_id
@@ -109,8 +109,8 @@ def test_what_does_not_exist_is_refused_before_anything_else(
     assert [(each.name, [(p.partition_index, p.error_code) for p in each.partitions]) for each in answer.topics] == [
         ("no-such-topic", [(0, 3), (4, 3)]), (topic, [(3, 3), (0, 0)])
     ]  # fmt: skip
-    nobody = {"no-such-topic": [(0, 1, "")]}
-    answer = raw.call(committing("nobody", nobody, version, member_id="nobody", generation=4), version)
+    unknown_group = {"no-such-topic": [(0, 1, "")]}
+    answer = raw.call(committing("nobody", unknown_group, version, member_id="nobody", generation=4), version)
     assert answer.topics[0].partitions[0].error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION
     assert raw.call(OffsetCommitRequest(group_id=group + "-", member_id="", topics=[]), version).topics == []
     assert describe(raw, group + "-").group_state == "Dead"
@@ -125,7 +125,7 @@ def test_metadata_have_a_limit_for_each_partition(raw: RawClient, group: str, to
 
 
 @pytest.mark.parametrize("version", BY_NAME)
-def test_a_generation_nobody_is_in_cannot_commit(
+def test_a_commit_of_a_generation_in_an_empty_group_is_refused(
     raw: RawClient, group: str, topic_id: tuple[str, bytes], version: int
 ) -> None:
     topic, _ = topic_id
@@ -215,8 +215,8 @@ def test_offsets_of_one_group_are_fetched(
         (2, NOTHING),
     ]
     assert offsets_in(answer.topics)["no-such-topic"] == {0: NOTHING}
-    nobody = raw.call(fetching_one("nobody-" + group, {topic: [0]}), version)
-    assert (nobody.error_code, offsets_in(nobody.topics)) == (error_codes.NONE, {topic: {0: NOTHING}})
+    unknown_group = raw.call(fetching_one("nobody-" + group, {topic: [0]}), version)
+    assert (unknown_group.error_code, offsets_in(unknown_group.topics)) == (error_codes.NONE, {topic: {0: NOTHING}})
     if version >= 2:
         everything = raw.call(fetching_one(group, None), version)
         assert offsets_in(everything.topics) == {topic: {0: (5, epoch, "m", 0), 1: (6, epoch, "", 0)}}
@@ -231,20 +231,20 @@ def test_offsets_of_several_groups_are_fetched_in_their_order(
     topic, _ = topic_id
     commit(raw, group, topic, (0, 5, "m"))
     commit(raw, other, topic, (1, 6, ""))
-    nobody = "nobody-" + group
+    unknown_group = "nobody-" + group
     asked: list[tuple[str, dict[str, list[int]] | None]] = [
         (other, None),
-        (nobody, None),
+        (unknown_group, None),
         (group, {topic: [0, 1]}),
-        (nobody, {topic: [0]}),
+        (unknown_group, {topic: [0]}),
         (other, {topic: []}),
     ]
     answers = raw.call(fetching(*asked, require_stable=True), version).groups
     assert [(each.group_id, each.error_code, offsets_in(each.topics)) for each in answers] == [
         (other, 0, {topic: {1: (6, 0, "", 0)}}),
-        (nobody, 0, {}),
+        (unknown_group, 0, {}),
         (group, 0, {topic: {0: (5, 0, "m", 0), 1: NOTHING}}),
-        (nobody, 0, {topic: {0: NOTHING}}),
+        (unknown_group, 0, {topic: {0: NOTHING}}),
         (other, 0, {topic: {}}),
     ]
     assert raw.call(fetching(), version).groups == []
@@ -281,7 +281,7 @@ def subscription(*topics: str) -> bytes:
     return b"\0\0" + encode(ConsumerProtocolSubscription(topics=list(topics)), 0)
 
 
-def test_what_a_consumer_reads_is_not_forgotten(raw: RawClient, group: str, topic_id: tuple[str, bytes]) -> None:
+def test_offsets_of_a_subscribed_topic_are_not_deleted(raw: RawClient, group: str, topic_id: tuple[str, bytes]) -> None:
     topic, _ = topic_id
     unread = topic + "-unread"
     create(raw, unread)

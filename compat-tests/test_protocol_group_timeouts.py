@@ -106,7 +106,7 @@ def test_a_session_that_ends_starts_a_round_for_the_others(another: Another, gro
     assert ([each.member_id for each in answer.members], answer.generation_id) == ([leader.id], 3)
 
 
-def test_who_does_not_join_again_in_time_is_left_out(another: Another, group: str) -> None:
+def test_a_member_that_rejoins_too_late_is_removed(another: Another, group: str) -> None:
     late = stable_member(another(), group, rebalance_ms=SHORT_MS, session_ms=30_000)
     newcomer = Member(another(), group, rebalance_ms=SHORT_MS)
     began = time.monotonic()
@@ -116,7 +116,7 @@ def test_who_does_not_join_again_in_time_is_left_out(another: Another, group: st
     assert late.heartbeat() == error_codes.UNKNOWN_MEMBER_ID
 
 
-def test_who_does_not_sync_in_time_is_left_out(another: Another, group: str) -> None:
+def test_a_member_that_syncs_too_late_is_removed(another: Another, group: str) -> None:
     leader = Member(another(), group, rebalance_ms=SHORT_MS, session_ms=30_000)
     follower = Member(another(), group, rebalance_ms=SHORT_MS, session_ms=30_000)
     leader.begin_join()
@@ -132,7 +132,7 @@ def test_who_does_not_sync_in_time_is_left_out(another: Another, group: str) -> 
     assert follower.join().leader == follower.id
 
 
-def test_an_id_that_nobody_joins_with_holds_nobody_up_for_long(another: Another, group: str) -> None:
+def test_a_reserved_member_id_without_a_join_delays_a_rebalance_briefly(another: Another, group: str) -> None:
     raw = another()
     pending = raw.call(joining(group, session_ms=SHORT_MS), 9)
     assert pending.error_code == error_codes.MEMBER_ID_REQUIRED
@@ -143,7 +143,9 @@ def test_an_id_that_nobody_joins_with_holds_nobody_up_for_long(another: Another,
     assert raw.call(joining(group, pending.member_id), 9).error_code == error_codes.UNKNOWN_MEMBER_ID
 
 
-def test_who_hangs_up_while_joining_is_not_waited_for_longer_than_its_session(another: Another, group: str) -> None:
+def test_a_member_that_disconnects_while_joining_delays_others_at_most_its_session_timeout(
+    another: Another, group: str
+) -> None:
     leader = stable_member(another(), group, session_ms=30_000, rebalance_ms=30_000)
     gone = Member(another(), group, session_ms=SHORT_MS, rebalance_ms=30_000)
     gone.begin_join()
@@ -156,7 +158,7 @@ def test_who_hangs_up_while_joining_is_not_waited_for_longer_than_its_session(an
     assert [each.member_id for each in leader.join().members] == [leader.id]
 
 
-def test_a_full_group_takes_nobody(another: Another, group: str) -> None:
+def test_a_full_group_takes_no_member(another: Another, group: str) -> None:
     inside = [Member(another(), group, session_ms=30_000) for _ in range(MAX_SIZE)]
     for member in inside:
         member.begin_join()

@@ -117,7 +117,7 @@ def test_a_member_joins_syncs_lives_and_leaves(
         pytest.param("sr", "v0", b'{"version":1,"host":"a","port":8081,"master_eligibility":true}', id="registry"),
     ],
 )
-def test_what_a_group_is_made_of_is_nobodys_business(
+def test_member_metadata_is_opaque_to_the_coordinator(
     raw: RawClient, group: str, protocol_type: str, name: str, metadata: bytes
 ) -> None:
     member = Member(raw, group, protocol_type=protocol_type, protocols=[Protocol(name, metadata)])
@@ -134,7 +134,7 @@ def test_what_a_group_is_made_of_is_nobodys_business(
 # Several
 
 
-def test_followers_wait_for_the_leader_who_alone_sees_everybody(another: Another, group: str) -> None:
+def test_followers_wait_for_the_leader_and_only_the_leader_gets_the_members(another: Another, group: str) -> None:
     leader = stable_member(another(), group)
     followers = [Member(another(), group, protocols=[Protocol("range", b"f%d" % number)]) for number in range(3)]
     for follower in followers:
@@ -185,7 +185,7 @@ def test_the_protocol_that_most_members_prefer_is_taken(another: Another, group:
     assert [each.metadata for each in leaders[0].members].count(b"2") == 3
 
 
-def test_a_follower_that_joins_again_unchanged_disturbs_nobody(another: Another, group: str) -> None:
+def test_a_follower_that_rejoins_unchanged_starts_no_rebalance(another: Another, group: str) -> None:
     leader, follower = pair(another, group)
     answer = follower.join()
     assert (answer.error_code, answer.generation_id, answer.leader, answer.members) == (0, 2, leader.id, [])
@@ -309,7 +309,7 @@ def test_a_heartbeat_of_somebody_else_is_refused(raw: RawClient, group: str, ver
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_who_is_no_member_cannot_leave(raw: RawClient, group: str, version: int) -> None:
+def test_an_unknown_member_cannot_leave(raw: RawClient, group: str, version: int) -> None:
     stable_member(raw, group)
     if version < 3:
         for name, code in (("", 24), (group, 25), ("nobody-" + group, 25)):
@@ -369,7 +369,7 @@ def test_a_static_member_comes_back_without_a_round(another: Another, group: str
 
 
 @pytest.mark.parametrize("version", [5, 6, 7, 8])
-def test_a_leader_that_comes_back_by_an_older_version_is_told_of_the_former_one(
+def test_a_static_leader_that_rejoins_with_an_older_version_gets_the_former_leader_id(
     another: Another, group: str, version: int
 ) -> None:
     before = stable_member(another(), group, instance_id="one")
@@ -470,11 +470,11 @@ def test_lists_of_groups_are_filtered(raw: RawClient, another: Another, group: s
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_group_goes_when_nobody_is_in_it(raw: RawClient, group: str, version: int) -> None:
+def test_an_empty_group_is_deleted(raw: RawClient, group: str, version: int) -> None:
     member = stable_member(raw, group)
-    nobody = "nobody-" + group
-    assert delete_groups(raw, nobody, group, nobody, version=version) == {
-        nobody: error_codes.GROUP_ID_NOT_FOUND, group: error_codes.NON_EMPTY_GROUP
+    unknown = "nobody-" + group
+    assert delete_groups(raw, unknown, group, unknown, version=version) == {
+        unknown: error_codes.GROUP_ID_NOT_FOUND, group: error_codes.NON_EMPTY_GROUP
     }  # fmt: skip
     assert member.heartbeat() == error_codes.NONE
     member.leave()

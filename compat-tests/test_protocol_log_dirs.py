@@ -118,7 +118,7 @@ def values(client: RawClient, topic: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_what_cannot_move_is_answered_with_the_reason(broker: BrokerProcess, two: RawClient, version: int) -> None:
+def test_a_replica_that_cannot_move_gets_the_reason(broker: BrokerProcess, two: RawClient, version: int) -> None:
     topic = f"there-{version}"
     create(two, topic)
     here, there = elsewhere(broker, two, topic)
@@ -202,7 +202,7 @@ def test_a_partition_that_comes_later_lies_where_it_was_wanted(broker: BrokerPro
     becomes(lambda: set(places(two, "later")), {("two", index, False) for index in range(3)})
 
 
-def test_nothing_moves_to_where_no_logs_are_wanted(broker: BrokerProcess, two: RawClient) -> None:
+def test_no_replica_moves_to_a_cordoned_directory(broker: BrokerProcess, two: RawClient) -> None:
     create(two, "stays")
     path = str(broker.directory / "two")
     cordoned = incremental_alteration((BROKER, "1", [("cordoned.log.dirs", SET, path)]))

@@ -48,7 +48,7 @@ def errors(response: MetadataResponse) -> dict[str | None, int]:
 
 
 @pytest.mark.parametrize("version", EVERY_METADATA)
-def test_every_version_says_who_leads_and_where(
+def test_every_version_of_metadata_has_the_leader_and_its_address(
     raw: RawClient, new_topic: NewTopic, bootstrap_servers: str, version: int
 ) -> None:
     topic = new_topic(partitions=3)
@@ -90,7 +90,7 @@ def test_names_that_no_topic_can_have_are_refused(raw: RawClient, topic: str, ve
 
 
 @pytest.mark.parametrize("version", [4, 8, 9, 12, 13])
-def test_unknown_topics_are_told_beside_the_known_and_not_created(
+def test_unknown_topics_are_reported_with_the_known_ones_and_not_created(
     raw: RawClient, topic: str, unused_topic: Callable[[], str], version: int
 ) -> None:
     unknown = unused_topic()
@@ -131,7 +131,7 @@ def test_a_topic_named_twice_is_described_once(raw: RawClient, topic: str, versi
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_authorized_operations_are_told_when_asked_for(raw: RawClient, topic: str, version: int) -> None:
+def test_authorized_operations_are_in_the_answer_when_requested(raw: RawClient, topic: str, version: int) -> None:
     asked = metadata(topic, "no-such-topic", include_topic_authorized_operations=True)
     asked.include_cluster_authorized_operations = True
     answer = raw.call(asked, version)
@@ -239,7 +239,7 @@ def test_topics_are_described_in_the_order_of_their_names(raw: RawClient, three_
     assert described.topic_authorized_operations == TOPIC_OPERATIONS
 
 
-def test_what_is_not_a_topic_is_told_in_its_place_and_not_created(
+def test_an_invalid_topic_name_gets_its_own_error_and_is_not_created(
     raw: RawClient, topic: str, unused_topic: Callable[[], str]
 ) -> None:
     unknown = unused_topic()

@@ -334,7 +334,7 @@ def test_the_start_of_a_log_moves_forward_only(raw: RawClient, topic: str, versi
     assert (answer.base_offset, answer.log_start_offset) == (6, 6)
 
 
-def test_what_was_deleted_is_read_no_more(raw: RawClient, topic: str) -> None:
+def test_deleted_records_are_not_read(raw: RawClient, topic: str) -> None:
     for first in (100, 200, 300):
         append(raw, topic, first, first + 5)
     raw.call(deletion(topic, (0, 3)), 2)

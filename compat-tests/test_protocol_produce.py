@@ -85,12 +85,12 @@ def test_other_acknowledgements_are_refused(raw: RawClient, topic: str, acks: in
     assert (answer.error_code, answer.base_offset) == (error_codes.INVALID_REQUIRED_ACKS, -1)
 
 
-def test_unknown_topics_and_partitions_are_told(raw: RawClient, topic: str) -> None:
+def test_produce_reports_unknown_topics_and_partitions(raw: RawClient, topic: str) -> None:
     assert produce(raw, "no-such-topic-here", batch()).error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION
     assert produce(raw, topic, batch(), partition=8).error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_one_bad_partition_does_not_harm_the_others(raw: RawClient, new_topic: NewTopic) -> None:
+def test_an_error_of_one_partition_does_not_affect_the_others(raw: RawClient, new_topic: NewTopic) -> None:
     topic = new_topic(partitions=2)
     good = PartitionProduceData(index=0, records=batch(b"a"))
     bad = PartitionProduceData(index=1, records=changed(batch(b"a"), 57, ">i", 3))
@@ -100,7 +100,7 @@ def test_one_bad_partition_does_not_harm_the_others(raw: RawClient, new_topic: N
     assert codes == {0: error_codes.NONE, 1: error_codes.INVALID_RECORD}
 
 
-def test_of_a_partition_named_twice_the_last_batch_counts(raw: RawClient, new_topic: NewTopic) -> None:
+def test_the_last_batch_of_a_partition_named_twice_is_written(raw: RawClient, new_topic: NewTopic) -> None:
     topic = new_topic(partitions=2)
     named = [[0, 1, 0], [], [0]]
     data = [

@@ -374,7 +374,7 @@ def test_configs_are_kept_as_they_were_written(raw: RawClient, name: str, value:
     assert {config.name: config.value for config in result.configs}[name] == value
 
 
-def test_of_a_config_given_twice_the_last_counts(raw: RawClient, unused_topic: UnusedTopic) -> None:
+def test_the_last_value_of_a_config_given_twice_is_used(raw: RawClient, unused_topic: UnusedTopic) -> None:
     topic = topic_named(unused_topic())
     topic.configs = [CreatableTopicConfig(name="retention.ms", value=value) for value in ("1000", "2000")]
     assert created(raw, topic)[topic.name].error_code == error_codes.NONE
@@ -402,12 +402,12 @@ def test_topics_are_deleted_by_name(raw: RawClient, unused_topic: UnusedTopic, v
     topic = unused_topic()
     topic_id = create(raw, topic)
     request = deletion(topic, "no-such-topic", "a b", version=version)
-    told = {
+    notified = {
         result.name: (result.error_code, result.topic_id, result.error_message)
         for result in deleted(raw, request, version)
     }
     unknown = (error_codes.UNKNOWN_TOPIC_OR_PARTITION, NO_ID, NOT_HOSTED if version >= 5 else None)
-    assert told == {
+    assert notified == {
         topic: (error_codes.NONE, topic_id if version >= 6 else NO_ID, None),
         "no-such-topic": unknown,
         "a b": unknown,

@@ -102,7 +102,7 @@ def test_timeouts_have_bounds(raw: RawClient, timeout_ms: int, code: int) -> Non
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_who_names_its_identity_goes_on_if_it_still_has_it(producer: Transactional, version: int) -> None:
+def test_init_producer_id_with_a_current_identity_bumps_the_epoch(producer: Transactional, version: int) -> None:
     """KIP-360: the epoch rises; repeating that is answered alike; what is older is fenced."""
     identity, epoch = producer.producer_id, producer.epoch
     raised = producer.init(version, producer_id=identity, epoch=epoch)
@@ -117,7 +117,7 @@ def test_who_names_its_identity_goes_on_if_it_still_has_it(producer: Transaction
         assert producer.init(version, **half).error_code == error_codes.INVALID_REQUEST
 
 
-def test_an_identity_that_nobody_knows_begins_anew(raw: RawClient) -> None:
+def test_init_producer_id_with_an_unknown_identity_starts_a_new_one(raw: RawClient) -> None:
     producer = Transactional(raw, new_id())
     find_coordinator(raw, producer.id)
     answer = producer.init(producer_id=12_345_678, epoch=5)
@@ -164,7 +164,7 @@ def test_partitions_are_added_by_old_clients(producer: Transactional, topic: str
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_one_unknown_partition_spoils_all(producer: Transactional, topic: str, version: int) -> None:
+def test_one_unknown_partition_fails_the_whole_request(producer: Transactional, topic: str, version: int) -> None:
     codes = producer.add((topic, 0), (topic, 1), ("no-such-topic", 0), version=version)
     assert codes == {error_codes.OPERATION_NOT_ATTEMPTED, error_codes.UNKNOWN_TOPIC_OR_PARTITION}
     assert producer.describe().transaction_state == "Empty"
@@ -202,7 +202,7 @@ def test_brokers_ask_for_several_transactions_at_once(producer: Transactional, t
 # Produce
 
 
-def test_old_clients_write_only_where_they_said(raw: RawClient, producer: Transactional, topic: str) -> None:
+def test_old_clients_produce_only_to_added_partitions(raw: RawClient, producer: Transactional, topic: str) -> None:
     for version, code in ((9, error_codes.INVALID_TXN_STATE), (11, error_codes.TRANSACTION_ABORTABLE)):
         refused = producer.produce(topic, b"a", version=version)
         assert (refused.error_code, refused.base_offset, refused.log_start_offset) == (code, -1, -1)
@@ -243,7 +243,7 @@ def test_new_clients_add_by_producing(raw: RawClient, producer: Transactional, t
 
 
 @pytest.mark.parametrize("version", [9, BY_NAME, ADDING])
-def test_who_writes_into_a_transaction_says_which(producer: Transactional, topic: str, version: int) -> None:
+def test_a_batch_without_its_transactional_id_is_refused(producer: Transactional, topic: str, version: int) -> None:
     denied = error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert producer.add((topic, 0)) == {NONE}
     assert producer.produce(topic, b"a", version=version, as_id=None).error_code == denied
@@ -278,7 +278,7 @@ def test_an_id_without_a_transaction_is_no_harm(producer: Transactional, topic: 
     assert produce_records(producer.raw, topic, plain, producer.id).error_code == NONE
 
 
-def test_nothing_else_is_written_while_a_transaction_is_open(producer: Transactional, topic: str) -> None:
+def test_other_records_are_refused_while_a_transaction_is_open(producer: Transactional, topic: str) -> None:
     assert producer.produce(topic, b"a", version=ADDING).error_code == NONE
     plain = build_batch(
         [Record(timestamp=now_ms(), value=b"b")],
@@ -297,7 +297,7 @@ def test_a_transaction_begins_with_its_first_batch(producer: Transactional, topi
     assert producer.produce(topic, b"a", version=ADDING).error_code == NONE
 
 
-def test_one_request_is_of_one_producer(raw: RawClient, producer: Transactional, new_topic: NewTopic) -> None:
+def test_a_request_is_of_one_producer_only(raw: RawClient, producer: Transactional, new_topic: NewTopic) -> None:
     topic = new_topic(2)
     other = Transactional(raw, producer.id, producer.producer_id, producer.epoch + 1)
     parts = [
@@ -327,8 +327,8 @@ def test_old_clients_end_what_they_began(producer: Transactional, topic: str, ve
     assert older.end(commit, version).error_code == fenced(version)
     other = Transactional(producer.raw, producer.id, producer.producer_id + 100_000, producer.epoch)
     assert other.end(commit, version).error_code == error_codes.INVALID_PRODUCER_ID_MAPPING
-    nobody = Transactional(producer.raw, new_id("nobody"), 1, 0)
-    assert nobody.end(commit, version).error_code == error_codes.INVALID_PRODUCER_ID_MAPPING
+    missing = Transactional(producer.raw, new_id("nobody"), 1, 0)
+    assert missing.end(commit, version).error_code == error_codes.INVALID_PRODUCER_ID_MAPPING
     assert Transactional(producer.raw, "", 1, 0).end(commit, version).error_code == error_codes.INVALID_REQUEST
     answer = producer.end(commit, version)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (NONE, -1, -1)
@@ -410,7 +410,9 @@ def test_several_groups_in_one_transaction(raw: RawClient, producer: Transaction
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_offsets_of_who_may_not(raw: RawClient, producer: Transactional, topic: str, version: int) -> None:
+def test_transactional_offsets_of_a_wrong_producer_or_member_are_refused(
+    raw: RawClient, producer: Transactional, topic: str, version: int
+) -> None:
     group = new_id("group")
     find_coordinator(raw, group, GROUP)
     unknown = error_codes.UNKNOWN_TOPIC_OR_PARTITION
@@ -519,8 +521,8 @@ def write_marker(
 def test_markers_end_transactions(raw: RawClient, producer: Transactional, topic: str, version: int) -> None:
     producer.init()
     assert producer.produce(topic, b"a", version=ADDING).error_code == NONE
-    nobody = Transactional(raw, producer.id, producer.producer_id, -1)
-    assert write_marker(nobody, topic, commit=False, version=version) == error_codes.UNKNOWN_SERVER_ERROR
+    missing = Transactional(raw, producer.id, producer.producer_id, -1)
+    assert write_marker(missing, topic, commit=False, version=version) == error_codes.UNKNOWN_SERVER_ERROR
     assert write_marker(producer, "no-such-topic", commit=False) == error_codes.UNKNOWN_TOPIC_OR_PARTITION
     older = Transactional(raw, producer.id, producer.producer_id, producer.epoch - 1)
     assert write_marker(older, topic, commit=False, version=version) == error_codes.INVALID_PRODUCER_EPOCH
@@ -587,9 +589,9 @@ def test_transactions_are_listed(raw: RawClient, producer: Transactional, topic:
     assert nothing.transaction_states == []
 
 
-def test_who_is_not_known_is_not_described(raw: RawClient, producer: Transactional) -> None:
-    nobody = Transactional(raw, new_id("nobody")).describe()
-    assert (nobody.error_code, nobody.transaction_state) == (error_codes.TRANSACTIONAL_ID_NOT_FOUND, "")
-    assert (nobody.producer_id, nobody.producer_epoch, nobody.topics) == (0, 0, [])
+def test_an_unknown_transactional_id_is_not_described(raw: RawClient, producer: Transactional) -> None:
+    missing = Transactional(raw, new_id("nobody")).describe()
+    assert (missing.error_code, missing.transaction_state) == (error_codes.TRANSACTIONAL_ID_NOT_FOUND, "")
+    assert (missing.producer_id, missing.producer_epoch, missing.topics) == (0, 0, [])
     assert Transactional(raw, "").describe().error_code == error_codes.INVALID_REQUEST
     assert producer.describe().error_code == NONE

@@ -169,7 +169,7 @@ def test_an_unknown_api_versions_version_is_answered_in_version_zero(raw: RawCli
 
 
 @pytest.mark.parametrize("name", ["", "with space", "trailing-", "ünicode"])
-def test_a_client_with_an_odd_name_is_told(raw: RawClient, name: str) -> None:
+def test_an_invalid_client_software_name_is_refused(raw: RawClient, name: str) -> None:
     response = raw.call(ApiVersionsRequest(client_software_name=name, client_software_version="1"), 3)
     assert response.error_code == error_codes.INVALID_REQUEST
 
@@ -178,7 +178,7 @@ def test_a_client_with_an_odd_name_is_told(raw: RawClient, name: str) -> None:
     ("key", "version"),
     [(0, 2), (0, 14), (1, 3), (1, 19), (3, 14), (4, 0), (5, 0), (93, 0), (500, 0), (-1, 0), (52, 0)],
 )
-def test_what_is_not_served_closes_the_connection(raw: RawClient, key: int, version: int) -> None:
+def test_an_unserved_api_version_closes_the_connection(raw: RawClient, key: int, version: int) -> None:
     body = struct.pack(">hhih", key, version, 1, -1) + bytes(50)
     raw.sock.sendall(struct.pack(">i", len(body)) + body)
     assert raw.is_closed()

@@ -11,7 +11,7 @@ from kpywire.messages.fetch import ReplicaState
 from oracle import BrokerProcess
 from quorum_requests import (
     METADATA,
-    NOBODY,
+    UNKNOWN_ID,
     addition_of,
     begin_of,
     end_of,
@@ -57,7 +57,7 @@ def as_of(key: int, version: int, request: Any) -> Any:
     if key == api.VOTE:
         return vote_of(0, pre_vote=version >= 2)
     if key == api.FETCH and version < 15:
-        request = fetch_of(0, replica_id=NOBODY, replica_state=ReplicaState())
+        request = fetch_of(0, replica_id=UNKNOWN_ID, replica_state=ReplicaState())
     return request
 
 
@@ -85,11 +85,11 @@ def test_another_cluster_is_refused(controller: RawClient, epoch: int) -> None:
     }
     for key, request in requests.items():
         assert whole_and_partition(controller, key, request) == INCONSISTENT, api.API_KEYS[key].name
-    for request in (addition_of(NOBODY, cluster_id=ANOTHER), removal_of(NOBODY, cluster_id=ANOTHER)):
+    for request in (addition_of(UNKNOWN_ID, cluster_id=ANOTHER), removal_of(UNKNOWN_ID, cluster_id=ANOTHER)):
         response = controller.call(request, 0)
         assert response.error_code == error_codes.INCONSISTENT_CLUSTER_ID
         assert response.error_message.startswith(f'The given id "{ANOTHER}" doesn\'t match the cluster id "')
-    update = controller.call(update_of(epoch, NOBODY, cluster_id=ANOTHER), 0)
+    update = controller.call(update_of(epoch, UNKNOWN_ID, cluster_id=ANOTHER), 0)
     assert update.error_code == error_codes.INCONSISTENT_CLUSTER_ID
 
 
@@ -128,7 +128,9 @@ def test_epochs_and_keys_are_checked(controller: RawClient, epoch: int) -> None:
         assert whole_and_partition(controller, key, request) == expected, (api.API_KEYS[key].name, request)
 
 
-def test_what_is_wrong_with_a_snapshots_part_is_said(controller: RawClient, epoch: int, startable_target: str) -> None:
+def test_a_wrong_fetch_snapshot_request_gets_its_error_code(
+    controller: RawClient, epoch: int, startable_target: str
+) -> None:
     """Apache Kafka 4.3.1 finds the same errors and then cannot encode its answer, since it has no bytes."""
     for request, code in (
         (snapshot_of(epoch, 0, 0, topic="orders"), error_codes.UNKNOWN_TOPIC_OR_PARTITION),
@@ -158,7 +160,7 @@ def test_voters_are_not_changed_by_what_makes_no_sense(controller: RawClient, ep
     for request, code, message in (
         (addition_of(-1), error_codes.INVALID_REQUEST, "Add voter request didn't include a valid voter"),
         (
-            addition_of(NOBODY, "ELSEWHERE"),
+            addition_of(UNKNOWN_ID, "ELSEWHERE"),
             error_codes.INVALID_REQUEST,
             "Add voter request didn't include the endpoint (",
         ),
@@ -167,10 +169,10 @@ def test_voters_are_not_changed_by_what_makes_no_sense(controller: RawClient, ep
         response = controller.call(request, 0)
         assert response.error_code == code
         assert response.error_message.startswith(message), response.error_message
-    unreachable = controller.call(addition_of(NOBODY), 0)
+    unreachable = controller.call(addition_of(UNKNOWN_ID), 0)
     assert unreachable.error_code == error_codes.REQUEST_TIMED_OUT
     assert unreachable.error_message.endswith("since API_VERSIONS returned an error BROKER_NOT_AVAILABLE")
     update = controller.call(update_of(epoch - 1, 1), 0)
     assert update.error_code == error_codes.FENCED_LEADER_EPOCH
     assert (update.current_leader.leader_id, update.current_leader.leader_epoch) == (1, epoch)
-    assert controller.call(update_of(epoch, NOBODY), 0).error_code == error_codes.VOTER_NOT_FOUND
+    assert controller.call(update_of(epoch, UNKNOWN_ID), 0).error_code == error_codes.VOTER_NOT_FOUND

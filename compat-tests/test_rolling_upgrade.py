@@ -85,7 +85,7 @@ def restart(cluster: Cluster, restarted: Iterable[VersionedNode], sources: Path 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_cluster_of_an_earlier_version_is_upgraded_and_nobody_notices(
+def test_clients_notice_nothing_of_a_rolling_upgrade_from_an_earlier_version(
     earlier: Path, version: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     with Cluster(nodes_of(earlier, "--release-version", "3.9"), tmp_path) as cluster:

@@ -131,19 +131,19 @@ def test_clients_log_in(secured: Secured, mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", [PLAIN, SCRAM])
-def test_a_wrong_password_is_said_to_the_client_and_to_the_log(secured: Secured, mechanism: str) -> None:
-    said = produce(of_librdkafka(secured.server(), mechanism, "hidden-secret"))
-    assert "_AUTHENTICATION" in said
-    assert ("Invalid username or password" if mechanism == PLAIN else "due to invalid credentials") in said
+def test_a_wrong_password_is_reported_to_the_client_and_in_the_log(secured: Secured, mechanism: str) -> None:
+    reported = produce(of_librdkafka(secured.server(), mechanism, "hidden-secret"))
+    assert "_AUTHENTICATION" in reported
+    assert ("Invalid username or password" if mechanism == PLAIN else "due to invalid credentials") in reported
     words = re.compile(f"login failed: {mechanism} from [0-9.:]+ on listener SECURED: user 'alice': wrong password")
     eventually(lambda: words.search(secured.log()), "the reason in the log")
     assert "hidden-secret" not in secured.log()
 
 
 def test_a_mechanism_that_is_not_enabled_is_named_with_those_that_are(secured: Secured) -> None:
-    said = produce(of_librdkafka(secured.server(), "SCRAM-SHA-512"))
-    assert "broker's supported mechanisms" in said
-    assert PLAIN in said
+    reported = produce(of_librdkafka(secured.server(), "SCRAM-SHA-512"))
+    assert "broker's supported mechanisms" in reported
+    assert PLAIN in reported
 
 
 def test_a_client_without_sasl_is_named_in_the_log(secured: Secured) -> None:

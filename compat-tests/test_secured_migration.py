@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
 
 TOPIC, GROUP, CLUSTER = 2, 3, 4
 READ, WRITE, CREATE = 3, 4, 5
-NOBODY = ("eve", "password of eve")
+UNKNOWN_USER = ("eve", "password of eve")
 """A user that may do nothing."""
 LOADER, LOAD = "loader", "load"
 """The user of the clients that write and read meanwhile, and their topic."""
@@ -106,7 +106,7 @@ class Known:
         missing: list[object] = [name for name, is_known in {**users, **tokens}.items() if not is_known]
         topics = {name: f"topic-of-{name}" for name, is_known in users.items() if is_known}
         refused = [t for name, t in topics.items() if not cluster.lets_read(broker_id, name, self.users[name], t)]
-        open_to_all = [t for t in topics.values() if cluster.lets_read(broker_id, *NOBODY, t)]
+        open_to_all = [t for t in topics.values() if cluster.lets_read(broker_id, *UNKNOWN_USER, t)]
         quotas = without_order(cluster.quotas(broker_id))
         acls = cluster.acls(broker_id)
         return [
@@ -130,7 +130,7 @@ def loaded_cluster(mix: Programs, directory: Path) -> Iterator[tuple[SecuredClus
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         create(admin, LOAD, 4, replicas=2)
         known = Known(cluster)
-        soon(lambda: cluster.add_user(*NOBODY))
+        soon(lambda: cluster.add_user(*UNKNOWN_USER))
         known.add(LOADER)
         for operation in (READ, WRITE):
             known.allow(LOADER, TOPIC, LOAD, operation)

@@ -18,7 +18,7 @@ from kpybroker.client.group_requests import committed
 from kpybroker.machines.errors import KafkaError
 from kpybroker.pipeline.sink import committing
 from kpybroker.pipeline.sink.options import Mark
-from kpybroker.pipeline.sink.packing import Batches, Chooser, Packer, Row
+from kpybroker.pipeline.sink.packing import Batches, Chooser, Packer, SinkRow
 from kpywire.compression import LZ4
 from stepping_clients import SETTINGS, Killed, Mortal
 
@@ -38,7 +38,7 @@ def packed(topic: str, *numbers: int) -> Batches:
     """Batches of the numbers, some rows each."""
     packer = Packer(Chooser(lambda _: PARTITIONS), lambda: 1, codec=LZ4, batch_bytes=100)
     for number in numbers:
-        packer.add(Row(topic, number % PARTITIONS, None, b"%d" % number))
+        packer.add(SinkRow(topic, number % PARTITIONS, None, b"%d" % number))
     return packer.take_all()
 
 
@@ -138,6 +138,6 @@ def test_a_batch_too_large_for_its_topic_is_divided(
     topic = new_topic(max_message_bytes="1000")
     packer = Packer(Chooser(lambda _: 1), lambda: 1)
     for number in range(100):
-        packer.add(Row(topic, None, None, b"%099d" % number))
+        packer.add(SinkRow(topic, None, None, b"%099d" % number))
     committing.write(client, topic, TIMEOUT_MS, None, [packer.take_all()])
     assert numbers(bootstrap_servers, topic, 1) == list(range(100))

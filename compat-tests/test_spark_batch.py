@@ -95,7 +95,7 @@ def test_offsets_are_chosen_by_time(confluent: Confluent, new_topic: NewTopic, r
     assert offsets(whole) == span(range(15, 30), range(15, 20))
 
 
-def test_a_time_after_the_last_record_fails_unless_told_otherwise(
+def test_a_start_time_after_the_last_record_fails_unless_the_strategy_is_latest(
     confluent: Confluent, topic: str, read: Batch
 ) -> None:
     fill(confluent, topic, [5])

@@ -112,11 +112,11 @@ def rows_of(reader: Any, tasks: Any) -> list[dict[str, Any]]:
 def difference(spark: SparkSession, servers: str, number: int, chosen: OptionSet) -> str | None:
     """How the two sources differ; None if they do not."""
     given = {"kafka.bootstrap.servers": servers, **PATIENT}
-    said = {name.lower() for name in chosen.options}
-    given = {name: value for name, value in given.items() if name.lower() not in said}
+    reported = {name.lower() for name in chosen.options}
+    given = {name: value for name, value in given.items() if name.lower() not in reported}
     whole = chosen._replace(options={**given, **chosen.options})
     theirs, why_theirs = answer(lambda: through_spark(spark, KAFKA, whole))
-    if number % THROUGH_SPARK in (0, 3) and "maxoffsetspertrigger" not in said:
+    if number % THROUGH_SPARK in (0, 3) and "maxoffsetspertrigger" not in reported:
         ours, why_ours = answer(lambda: through_spark(spark, KPYBROKER, whole))
     else:
         ours, why_ours = answer(lambda: directly(whole))

@@ -65,7 +65,7 @@ def test_a_fetch_limit_below_the_size_of_a_record_slows_and_does_not_stop(
     assert [bytes(row.value) for row in read(topic, **limits).orderBy("offset").collect()] == values
 
 
-def test_times_of_the_broker_are_told_as_such(confluent: Confluent, new_topic: NewTopic, read: Batch) -> None:
+def test_log_append_time_is_shown_as_the_timestamp_type(confluent: Confluent, new_topic: NewTopic, read: Batch) -> None:
     topic = new_topic(message_timestamp_type="LogAppendTime")
     before_ms = time.time() * 1000
     fill(confluent, topic, range(3))
@@ -100,7 +100,7 @@ def test_read_committed_leaves_out_what_was_aborted(
     assert sorted(flow.values()) == sorted([*map(str, range(10)), "open"])
 
 
-def test_a_stream_starts_where_each_partition_is_told_to(
+def test_a_stream_starts_at_the_offset_given_for_each_partition(
     confluent: Confluent, new_topic: NewTopic, pipeline: Flow
 ) -> None:
     topic = new_topic(partitions=3)

@@ -32,7 +32,7 @@ def test_rows_that_are_lost_or_twice_or_in_a_wrong_order_are_found(values: dict[
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("way", ["driver", "tasks"])
-def test_what_a_query_wrote_is_its_input_after_kills_of_everything(
+def test_the_output_of_a_query_equals_its_input_after_kills_of_all_parts(
     start_broker: StartBroker, pytestconfig: pytest.Config, tmp_path: Path, way: str
 ) -> None:
     if reason := pytestconfig.stash.get(no_spark, None):
@@ -54,7 +54,7 @@ def sessions_of_children(parent: int) -> list[int]:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_nothing_is_left_of_a_run_that_is_killed(pytestconfig: pytest.Config, tmp_path: Path) -> None:
+def test_a_killed_run_leaves_no_records(pytestconfig: pytest.Config, tmp_path: Path) -> None:
     if reason := pytestconfig.stash.get(no_spark, None):
         pytest.skip(reason)
     path = os.pathsep.join(map(str, (CHECKOUT, PACKAGE, PYSPARK)))

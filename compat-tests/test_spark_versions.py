@@ -18,8 +18,8 @@ def test_the_makefile_and_the_page_for_people_name_these_versions() -> None:
     connected = {name: spark for name, spark in VERSIONS.items() if spark.token_provider is not None}
     assert named[1].split() == list(connected)
     rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) \| [\d.]+ \| ([\d, ]+) \|", (ROOT / "docs/spark.md").read_text(), re.M)
-    told = [(spark.version, spark.scala, ", ".join(map(str, sorted(spark.javas)))) for spark in connected.values()]
-    assert rows == told
+    notified = [(spark.version, spark.scala, ", ".join(map(str, sorted(spark.javas)))) for spark in connected.values()]
+    assert rows == notified
 
 
 def test_the_installed_version_is_one_of_them() -> None:
@@ -42,7 +42,7 @@ def test_a_version_that_does_not_know_this_java_is_refused(monkeypatch: pytest.M
     assert sys.path == before
 
 
-def test_a_version_that_nobody_has_tried_is_refused() -> None:
+def test_an_untested_spark_version_is_refused() -> None:
     with pytest.raises(
         UnavailableError, match=r"Spark 2.4.8 is not one that the suite knows: 3.5.1, 4.0.0, 4.2.0, 4.3.0"
     ):

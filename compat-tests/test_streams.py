@@ -150,12 +150,12 @@ SHORT = ("instance", "broker")
 LONG = tuple(random.Random(6).choices(("instance", "broker", "both instances", "broker and instance"), k=12))
 
 
-def strike(whom: str, broker: BrokerProcess, instances: Sequence[Instance]) -> None:
+def strike(target: str, broker: BrokerProcess, instances: Sequence[Instance]) -> None:
     """SIGKILL, all of them before the first is started again."""
-    dying = instances if "instances" in whom else instances[1:] if "instance" in whom else ()
+    dying = instances if "instances" in target else instances[1:] if "instance" in target else ()
     for each in dying:
         each.kill()
-    if "broker" in whom:
+    if "broker" in target:
         broker.restart(kill=True)
     for each in dying:
         each.start()
@@ -188,9 +188,9 @@ def test_totals_are_exact_though_instances_and_the_broker_are_killed(
             for each in instances:
                 eventually(partial(each.times, "RUNNING"), "both instances", 120)
             eventually(partial(totals.reach, payments.count), "the first totals", 90)
-            for whom in kills:
-                strike(whom, broker, instances)
-                eventually(partial(totals.reach, payments.count), f"totals after the kill of {whom}", 180)
+            for target in kills:
+                strike(target, broker, instances)
+                eventually(partial(totals.reach, payments.count), f"totals after the kill of {target}", 180)
         eventually(partial(totals.reach, payments.count), "the last totals", 120)
         names = set(admin.list_topics(timeout=30).topics)
         with Client(broker.bootstrap_servers) as client:

@@ -76,7 +76,7 @@ def test_a_container_is_paused_stopped_and_killed_as_a_process_is(engine: FakeEn
     assert engine.calls[5:] == ["start", "kill signal=SIGKILL", "remove"]
 
 
-def test_where_no_engine_answers_the_reason_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_container_engine_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     missing = container.why_not()
     assert missing is not None

@@ -27,7 +27,7 @@ def test_created_topics_have_the_brokers_default_partitions(start_broker: StartB
     assert here.end_offsets("made-by-producing", 3) == [0, 0, 1]
 
 
-def test_nothing_is_created_where_the_broker_forbids_it(start_broker: StartBroker, client: Client) -> None:
+def test_no_topic_is_created_if_auto_creation_is_off(start_broker: StartBroker, client: Client) -> None:
     broker = start_broker(auto_create_topics_enable="false")
     here = CLIENTS[client.name](broker.bootstrap_servers)
     impatient = {

@@ -74,7 +74,7 @@ def test_commits_are_read_and_aborts_are_not(new_client: New, raw: RawClient, to
     assert seen(client, topic, topic, 6) == ["0a", "0b", "2a", "2b", "4a", "4b"]
 
 
-def test_what_is_read_is_written_and_counted_in_one_step(new_client: New, raw: RawClient, new_topic: NewTopic) -> None:
+def test_reading_writing_and_committing_is_atomic(new_client: New, raw: RawClient, new_topic: NewTopic) -> None:
     """Consume, transform, produce; every third step is aborted and done again."""
     source, sink = new_topic(), new_topic()
     writer = new_client(source)

@@ -42,7 +42,7 @@ def test_a_partition_forgets_producers_that_write_no_more_but_no_open_transactio
         assert done.produce("orders", b"b", version=ADDING).error_code == error_codes.NONE
 
 
-def test_a_coordinator_forgets_ids_that_nobody_uses_but_no_open_transaction(start_broker: StartBroker) -> None:
+def test_a_coordinator_expires_unused_ids_but_no_open_transaction(start_broker: StartBroker) -> None:
     broker = start_broker(
         transactional_id_expiration_ms="1500", transaction_remove_expired_transaction_cleanup_interval_ms="100"
     )

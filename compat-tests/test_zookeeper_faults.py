@@ -46,7 +46,7 @@ def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(
 
 
 @pytest.mark.timeout(900)
-def test_what_transactions_promise_is_kept_while_brokers_controllers_and_zookeeper_fail(tmp_path: Path) -> None:
+def test_transactions_are_exactly_once_while_brokers_controllers_and_zookeeper_fail(tmp_path: Path) -> None:
     with on_zookeeper("mixed", tmp_path) as nodes:
         verdict = run_transactions(nodes, tmp_path, SECONDS, seed=2)
     assert verdict.anomalies == [], counts(verdict)

@@ -67,7 +67,7 @@ def test_the_registration_has_the_fields_of_apache_kafkas(cluster: ZooKeeperClus
     assert {"broker.id=2", "version=0"} <= set(meta.splitlines())
 
 
-def test_it_leads_and_follows_beside_apache_kafka(cluster: ZooKeeperCluster, admin: AdminClient) -> None:
+def test_a_broker_leads_and_follows_beside_apache_kafka(cluster: ZooKeeperCluster, admin: AdminClient) -> None:
     assert admin.list_topics(timeout=10).controller_id == 1
     create(admin, "shared", 6)
     soon(lambda: is_in_sync(admin, "shared"))
@@ -191,7 +191,9 @@ def reigns_in(tree: KazooClient, *brokers: int) -> bool:
     return json.loads(content).get("brokerid") in brokers
 
 
-def test_it_follows_another_controller(cluster: ZooKeeperCluster, admin: AdminClient, tree: KazooClient) -> None:
+def test_a_broker_follows_a_newly_elected_controller(
+    cluster: ZooKeeperCluster, admin: AdminClient, tree: KazooClient
+) -> None:
     cluster.brokers[1].kill()
     soon(lambda: reigns_in(tree, 2, 3))
     soon(lambda: admin.list_topics(timeout=10).controller_id in (2, 3))

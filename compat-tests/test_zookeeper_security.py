@@ -20,7 +20,7 @@ from kazoo.exceptions import NoNodeError
 
 import permitted
 import quota_requests
-from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, Permission, ResourceType
 from kpybroker.machines.sasl import scram
 from kpybroker.machines.zookeeper.tree import paths
 from kpywire import error_codes
@@ -264,7 +264,7 @@ def filter_for(resource: ResourceType, name: str, pattern: PatternType) -> Any:
         pattern_type_filter=pattern,
         principal_filter=None,
         host_filter=None,
-        operation=Operation.ANY,
+        operation=AclOperation.ANY,
         permission_type=Permission.ANY,
     )
 
@@ -373,7 +373,7 @@ def test_a_user_of_apache_kafka_logs_in_at_kpybroker_and_its_acls_hold_there(wor
             resource_pattern_type=PatternType.LITERAL,
             principal="User:carol",
             host="*",
-            operation=Operation.CREATE,
+            operation=AclOperation.CREATE,
             permission_type=Permission.ALLOW,
         )
         for writer in (kafka, guest):
@@ -429,7 +429,7 @@ def test_acls_that_both_programs_create_at_the_same_time_are_all_kept(world: Wor
                     resource_pattern_type=PatternType.LITERAL,
                     principal=f"User:{number}-{each}",
                     host="*",
-                    operation=Operation.READ,
+                    operation=AclOperation.READ,
                     permission_type=Permission.ALLOW,
                 )
                 assert raw.call(CreateAclsRequest(creations=[creation]), 3).results[0].error_code == 0
@@ -446,7 +446,7 @@ def test_acls_that_both_programs_create_at_the_same_time_are_all_kept(world: Wor
         pattern_type_filter=PatternType.LITERAL,
         principal_filter=None,
         host_filter=None,
-        operation=Operation.ANY,
+        operation=AclOperation.ANY,
         permission_type=Permission.ANY,
     )
     for broker in brokers:
@@ -540,14 +540,14 @@ TOOLS_CLIENTS: Final = "--entity-type users --entity-name tool --entity-type cli
 )
 def test_kafkas_tools_say_the_same_and_leave_the_same_znodes(world: World, command: str) -> None:
     tool, *arguments = command.split()
-    said = []
+    reported = []
     for broker in (world.kafka, world.ours):
         words = ("--bootstrap-server", broker.bootstrap_servers, *arguments)
         done = java(f"kafka.admin.{tool}", *words, release=jars.KAFKA_BEFORE_4)
         assert done.returncode == 0, done.stdout + done.stderr
         parts = (part.strip() for line in done.stdout.splitlines() for part in line.split("\t"))
-        said.append(sorted(part for part in parts if "tool" in part))
-    assert said[0] == said[1]
+        reported.append(sorted(part for part in parts if "tool" in part))
+    assert reported[0] == reported[1]
     kafkas, ours = without_order(kept(world.kafkas_tree)), without_order(kept(world.our_tree))
     assert {path: each for path, each in ours.items() if "tool" in path} == {
         path: each for path, each in kafkas.items() if "tool" in path

@@ -38,7 +38,7 @@ def test_suites_of_clients_pass_on_a_broker_in_zookeeper_mode(target: str, tmp_p
         assert [name for name in found.by_test if test.partition("::")[2] in name]
 
 
-def test_what_is_not_played_there_exists() -> None:
+def test_skipped_tests_of_the_target_exist() -> None:
     for beginnings in SKIPPED.values():
         for beginning in beginnings:
             file, _, test = beginning.partition("::")

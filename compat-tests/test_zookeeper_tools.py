@@ -28,7 +28,7 @@ def altered(connect: str, kind: str, name: str, configs: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_the_tool_wrote_counts_at_the_first_start(tmp_path: Path) -> None:
+def test_credentials_written_by_the_tool_apply_at_the_first_start(tmp_path: Path) -> None:
     port, secured = free_port(), free_port()
     listeners = f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{secured}"
     configs = {

@@ -37,9 +37,9 @@ def sources_of(version: str, directory: Path) -> Path:
         ["git", "-C", str(ROOT), "archive", "--format=tar", commit, *SOURCES], capture_output=True, check=False
     )
     if archived.returncode != 0:
-        said = archived.stderr.decode(errors="replace").strip().splitlines()
+        reported = archived.stderr.decode(errors="replace").strip().splitlines()
         raise NoSuchVersion(
-            f"needs the sources of {version}, {commit[:7]}: {said[-1] if said else 'git archive failed'}"
+            f"needs the sources of {version}, {commit[:7]}: {reported[-1] if reported else 'git archive failed'}"
         )
     directory.mkdir(parents=True)
     subprocess.run(["tar", "-x", "-C", str(directory)], input=archived.stdout, check=True)
@@ -65,8 +65,8 @@ class VersionedNode(KpyNode):
     @property
     def version(self) -> str:
         """The version that the program prints."""
-        said = subprocess.run([*self.words, "--version"], capture_output=True, text=True, check=True)
-        return said.stdout.split("version ")[1].split(",")[0]
+        reported = subprocess.run([*self.words, "--version"], capture_output=True, text=True, check=True)
+        return reported.stdout.split("version ")[1].split(",")[0]
 
 
 def nodes_of(sources: Path | None, *formatting: str) -> Callable[[Place, Mapping[str, str], Path], VersionedNode]:

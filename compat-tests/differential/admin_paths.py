@@ -76,7 +76,7 @@ from raw_requests import (
 
 BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
-NOBODY = 1 << 30
+NO_SUCH_NODE = 1 << 30
 MEANT_FROM = 5
 """The first version of ApiVersions that says which cluster and node the client means."""
 BAD_CONFIGS: tuple[tuple[str, str | None], ...] = (
@@ -391,12 +391,12 @@ def _update_features(version: int) -> Iterator[Any]:
 
 
 def _unregister_broker(version: int) -> Iterator[Any]:  # noqa: ARG001
-    yield UnregisterBrokerRequest(broker_id=NOBODY)
+    yield UnregisterBrokerRequest(broker_id=NO_SUCH_NODE)
     yield UnregisterBrokerRequest(broker_id=-1)
 
 
 def _unregister_controller(version: int) -> Iterator[Any]:  # noqa: ARG001
-    yield UnregisterControllerRequest(controller_id=NOBODY)
+    yield UnregisterControllerRequest(controller_id=NO_SUCH_NODE)
     yield UnregisterControllerRequest(controller_id=-1)
     yield UnregisterControllerRequest(controller_id=1)
 

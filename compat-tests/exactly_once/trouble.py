@@ -87,13 +87,13 @@ class Trouble:
 
     @property
     def _troubled(self) -> list[Program | BrokerProcess]:
-        return [who for _, who, _ in self._later]
+        return [target for _, target, _ in self._later]
 
     def _count(self, what: str) -> None:
         self.made[what] = self.made.get(what, 0) + 1
 
-    def _after(self, pause_s: float, who: Program | BrokerProcess, go_on: Callable[[], object]) -> None:
-        self._later.append((time.monotonic() + pause_s, who, go_on))
+    def _after(self, pause_s: float, target: Program | BrokerProcess, go_on: Callable[[], object]) -> None:
+        self._later.append((time.monotonic() + pause_s, target, go_on))
 
     def _any(self) -> Program:
         return self._rng.choice([program for program in self._programs if program not in self._troubled])

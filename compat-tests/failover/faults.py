@@ -53,8 +53,8 @@ def wait_until_replicated(cluster: Nodes, size: int, stall_s: float = 120.0) -> 
             most, deadline_s = in_sync, time.monotonic() + stall_s
         time.sleep(0.1)
     examples = ", ".join(f"{each.id} led by {each.leader}, in sync {each.isrs}" for each in missing[:5])
-    said = "".join(f"\nnode {node_id}:{node.tail(15)}" for node_id, node in cluster.nodes.items())
-    text = f"{len(missing)} partitions lack replicas, and for {stall_s} s none came back: {examples}{said}"
+    reported = "".join(f"\nnode {node_id}:{node.tail(15)}" for node_id, node in cluster.nodes.items())
+    text = f"{len(missing)} partitions lack replicas, and for {stall_s} s none came back: {examples}{reported}"
     raise TimeoutError(text)
 
 

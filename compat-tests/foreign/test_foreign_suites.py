@@ -82,7 +82,7 @@ def test_a_suite_that_wants_a_cluster_says_where_there_is_none(tmp_path: Path) -
         pass
 
 
-def test_what_did_not_run_has_not_passed() -> None:
+def test_skipped_tests_do_not_count_as_passed() -> None:
     assert outcomes.missing(["a", "b", "c"], {"a": "passed", "b": "skipped"}) == ["b", "c"]
 
 

@@ -35,7 +35,7 @@ def main(kinds: tuple[str, ...], rounds: int, with_java: bool, pause_ms: float, 
     wrong = False
     for kind in kinds or tuple(KINDS):
         with tempfile.TemporaryDirectory(prefix="replacement-") as directory:
-            outcome = run(kind, Path(directory), rounds=rounds, with_java=with_java, told=show)
+            outcome = run(kind, Path(directory), rounds=rounds, with_java=with_java, notified=show)
         verdict = outcome.verdict
         click.echo(
             f"{kind}: {len(outcome.turns)} nodes replaced; {verdict.acknowledged} records acknowledged, "

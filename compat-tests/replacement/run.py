@@ -57,7 +57,7 @@ def run(
     *,
     rounds: int = 1,
     with_java: bool = False,
-    told: Callable[[Turn], object] = lambda _turn: None,
+    notified: Callable[[Turn], object] = lambda _turn: None,
 ) -> Outcome:
     """Replace all nodes by kpybroker and then by Apache Kafka again, ``rounds`` times."""
     cluster = KINDS[kind](directory)
@@ -81,7 +81,7 @@ def run(
             for _ in range(2 * rounds):
                 for node in replaceable(cluster):
                     turns.append(turn(cluster, node))
-                    told(turns[-1])
+                    notified(turns[-1])
                     differences += compared(before, seen(cluster), turns[-1])
             time.sleep(CALM_S)
         finally:

@@ -14,7 +14,7 @@ from kpybroker.cli.tables import columns, plural, printable, show_json
 from kpybroker.client import dead_letters
 from kpybroker.client.client import Client
 from kpybroker.client.dead_letters import DeadLetter
-from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareMember
+from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareGroupReader
 from kpywire.record import Record
 
 
@@ -64,12 +64,12 @@ def consume(
         with out.in_time():
             for topic in topics:
                 client.topic(topic)
-        member = ShareMember(client, group, topics, ACKNOWLEDGEMENTS[answer], math.inf)
+        member = ShareGroupReader(client, group, topics, ACKNOWLEDGEMENTS[answer], math.inf)
         as_member(member, lambda: _read(member, out, say_line), say_line)
         _say_lost(member, say_line)
 
 
-def _read(member: ShareMember, out: Printing, say_line: Say) -> None:
+def _read(member: ShareGroupReader, out: Printing, say_line: Say) -> None:
     out.begin()
     while not out.is_over:
         with out.in_time():
@@ -81,7 +81,7 @@ def _read(member: ShareMember, out: Printing, say_line: Say) -> None:
     out.end(member.patience)
 
 
-def _say_lost(member: ShareMember, say_line: Say) -> None:
+def _say_lost(member: ShareGroupReader, say_line: Say) -> None:
     if member.lost:
         say_line(f"{member.lost} printed records could not be acknowledged in time; they will come again.")
         member.lost = 0

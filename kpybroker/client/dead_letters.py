@@ -12,8 +12,8 @@ from typing import NamedTuple
 from kpybroker.client import config_requests, transactions
 from kpybroker.client.appending import Appender
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
-from kpybroker.client.config_requests import Kind, Resource
-from kpybroker.client.reader import Fetching, Reader
+from kpybroker.client.config_requests import ConfigResource, ConfigResourceType
+from kpybroker.client.reader import FetchSettings, RecordReader
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share.dead_letters import DELIVERY_COUNT, GROUP, MESSAGE, OFFSET, PARTITION, TOPIC
 from kpywire import error_codes
@@ -48,7 +48,7 @@ class DeadLetter(NamedTuple):
 
 def topic_of(client: Client, group: str) -> str | None:
     """The dead-letter topic of a group, if it has one. Raises KafkaError."""
-    found = config_requests.describe(client, Resource(Kind.GROUP, group), [NAME])
+    found = config_requests.describe(client, ConfigResource(ConfigResourceType.GROUP, group), [NAME])
     return next((each.value for each in found if each.name == NAME), None) or None
 
 
@@ -84,7 +84,9 @@ def letters(client: Client, topic: str, group: str) -> Iterator[DeadLetter]:
     """The dead letters of a group that its topic has now. Raises KafkaError, Unreachable."""
     every = client.retrying(lambda: ends(client, topic))
     left = {spot: bounds for spot, bounds in every.items() if bounds[0] < bounds[1]}
-    reader = Reader(client, {spot: first for spot, (first, _) in left.items()}, fetching=Fetching(reset="earliest"))
+    reader = RecordReader(
+        client, {spot: first for spot, (first, _) in left.items()}, fetching=FetchSettings(reset="earliest")
+    )
     while reader.positions:
         for found in reader.poll():
             if found.record.offset < left[found.spot][1]:
@@ -122,7 +124,7 @@ def _read_again(client: Client, spot: Spot, offset: int) -> Record | None:
         first, last = ends(client, spot.topic).get(spot, (0, 0))
         if not first <= offset < last:
             return None
-        for found in Reader(client, {spot: offset}).poll():
+        for found in RecordReader(client, {spot: offset}).poll():
             return found.record if found.record.offset == offset else None
     except KafkaError as error:
         if error.code not in LOST:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.sasl import kerberos_names, krb5_login
-from kpybroker.machines.sasl.jaas import MODULES, BrokenJaas, Entry, parse
+from kpybroker.machines.sasl.jaas import MODULES, BrokenJaas, JaasEntry, parse
 from kpybroker.machines.sasl.jaas_file import LoginFile
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class MechanismConfig(NamedTuple):
     """The config of one mechanism on one listener."""
 
     name: str
-    entry: Entry
+    entry: JaasEntry
     reauth_ms: int
     """``connections.max.reauth.ms``; 0 for no limit."""
     value: Callable[[str], Any]
@@ -128,7 +128,7 @@ def jaas_key(listener: str, mechanism: str) -> str:
     return f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
 
 
-def jaas_entry(config: "BrokerValues", listener: str, mechanism: str) -> Entry:
+def jaas_entry(config: "BrokerValues", listener: str, mechanism: str) -> JaasEntry:
     """The login module of a mechanism on a listener, with its options: of its config, else of the login file. Raises
     ConfigError."""
     key = jaas_key(listener, mechanism)
@@ -145,7 +145,7 @@ def jaas_entry(config: "BrokerValues", listener: str, mechanism: str) -> Entry:
     return entry
 
 
-def _entry_in_file(file: LoginFile, listener: str, mechanism: str) -> Entry:
+def _entry_in_file(file: LoginFile, listener: str, mechanism: str) -> JaasEntry:
     module = MODULES[mechanism]
     section, entries = file.of_listener(listener)
     for entry in entries:

@@ -17,7 +17,7 @@ from kpystorage.disk_errors import in_words
 from kpystorage.errors import DiskFailure, TooManyOpenFiles
 from kpystorage.log_config import LogConfig
 from kpystorage.log_folder import LogFolder
-from kpystorage.session import Session
+from kpystorage.session import DirectorySession
 
 MOST_REMOVED_AT_ONCE: Final = 16
 
@@ -59,7 +59,7 @@ class Home:
         self.failure: OSError | None = None
         """The error that took the directory offline; None while it works."""
         self._rng = rng
-        self._session = Session(disk, self.path)
+        self._session = DirectorySession(disk, self.path)
         self._guard = Failing(self.fail)
         self._due: list[tuple[int, int, LogFolder, str]] = []  # a heap; the second number makes all different
         self._set_aside = 0

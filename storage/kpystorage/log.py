@@ -33,7 +33,7 @@ from kpystorage.retention import expendable
 from kpystorage.segment import Segment
 from kpystorage.set_aside import set_aside, set_aside_oldest
 from kpystorage.snapshot_files import SnapshotFiles
-from kpystorage.transaction_index import AbortedTransaction
+from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire.batch import CONTROL_MASK, LENGTH_END, NO_PRODUCER_ID, BatchHeader
 from kpywire.errors import Malformed
 from kpywire.varint import Buffer
@@ -422,13 +422,13 @@ class Log:
         with self.directory.failing():
             return lookups.max_timestamp_offset(self.segments, search, self.config.max_decompressed_message_bytes)
 
-    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[TransactionIndexEntry]:
         """The aborted transactions with records in ``offset .. end_offset``."""
         first = max(bisect_right(self.base_offsets, offset) - 1, 0)
         with self.directory.failing():
             return lookups.aborted_transactions(self.segments[first:], offset, end_offset)
 
-    def aborted_within(self, offset: int, records: LogSlice) -> list[AbortedTransaction]:
+    def aborted_within(self, offset: int, records: LogSlice) -> list[TransactionIndexEntry]:
         """The aborted transactions that a reader of ``records`` needs, read at ``offset``, as Kafka finds them."""
         first = max(bisect_right(self.base_offsets, offset) - 1, 0)
         end_position = records.position + records.length

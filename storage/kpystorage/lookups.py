@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kpystorage.segment import Segment
-from kpystorage.transaction_index import AbortedTransaction
+from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire import time_search
 from kpywire.walk import ANY_SIZE
 
@@ -45,9 +45,9 @@ def max_timestamp_offset(
     return OffsetForTimestamp(*found) if found else None
 
 
-def aborted_transactions(segments: Sequence[Segment], offset: int, end_offset: int) -> list[AbortedTransaction]:
+def aborted_transactions(segments: Sequence[Segment], offset: int, end_offset: int) -> list[TransactionIndexEntry]:
     """The aborted transactions with records in ``offset .. end_offset``; ``segments`` are those from ``offset`` on."""
-    found: list[AbortedTransaction] = []
+    found: list[TransactionIndexEntry] = []
     for segment in segments:
         overlapping, complete = segment.transaction_index.overlapping(offset, end_offset)
         found += overlapping
@@ -58,7 +58,7 @@ def aborted_transactions(segments: Sequence[Segment], offset: int, end_offset: i
 
 def aborted_within(
     segments: Sequence[Segment], offset: int, end_position: int, log_end_offset: int
-) -> list[AbortedTransaction]:
+) -> list[TransactionIndexEntry]:
     """The aborted transactions of a read at ``offset`` that ends at ``end_position`` of the first segment it found.
 
     The offset index gives the end of the read, so a few transactions that begin behind it may be listed, and

@@ -224,7 +224,7 @@ def worker_of(parent: int) -> int | None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
-def test_a_cleaner_that_is_killed_costs_its_log_the_compaction_for_a_while_and_nobody_anything_else(
+def test_a_killed_cleaner_delays_the_compaction_of_its_log_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction, "AGAIN_AFTER_MS", 3_000)

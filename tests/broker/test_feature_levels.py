@@ -27,11 +27,11 @@ def test_single_levels_are_taken_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "texts", "said"),
+    ("release", "texts", "reported"),
     [(None, (), "name a release"), ("9.9", (), "Unknown metadata.version"), (None, ("a=x",), "Can't parse")],
 )
-def test_what_is_no_level_is_refused(release: str | None, texts: tuple[str, ...], said: str) -> None:
-    with pytest.raises(click.UsageError, match=said):
+def test_an_invalid_feature_level_is_refused(release: str | None, texts: tuple[str, ...], reported: str) -> None:
+    with pytest.raises(click.UsageError, match=reported):
         wanted_levels(AT_4_3, release, texts, lower=False)
 
 

@@ -9,7 +9,7 @@ import pytest
 from running_node import RunningNode, start
 
 from kpybroker.hosts.replicas.replica import HeldTopic, Replica
-from kpybroker.machines.fetch.session import Entry, Session
+from kpybroker.machines.fetch.session import CachedPartition, FetchSession
 from kpybroker.requests.server.connection import Connection
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -67,12 +67,12 @@ def test_a_fetch_without_a_session_leaves_nothing_to_collect(node: RunningNode, 
         create(client)
         fetch(client, max_wait_ms)  # a connection may know what it read last
         with no_collector():
-            before = node.call(lambda: alive(Session, Entry))
+            before = node.call(lambda: alive(FetchSession, CachedPartition))
             for _ in range(10):
                 assert fetch(client, max_wait_ms) == 0
-            assert node.call(lambda: alive(Session, Entry)) <= before
+            assert node.call(lambda: alive(FetchSession, CachedPartition)) <= before
             assert fetch(client, max_wait_ms, session_epoch=0) > 0
-            assert node.call(lambda: alive(Session, Entry)) > PARTITIONS
+            assert node.call(lambda: alive(FetchSession, CachedPartition)) > PARTITIONS
 
 
 def test_a_session_does_not_keep_a_topic_that_is_deleted(node: RunningNode) -> None:

@@ -48,21 +48,21 @@ def test_commits_are_compressed_as_configured_and_found_after_a_restart(tmp_path
 @pytest.mark.parametrize("codec", [0, 2])
 def test_a_large_commit_is_made_in_steps_and_written_as_one_batch(tmp_path: Path, codec: int) -> None:
     settings = {"offsets_topic_num_partitions": "1", "offsets_topic_compression_codec": str(codec)}
-    said = {index: (index + 1, "m" * (index * 9)) for index in range(150)}
-    wanted = {"t": {index: (offset, 0, metadata, 0) for index, (offset, metadata) in said.items()}}
+    reported = {index: (index + 1, "m" * (index * 9)) for index in range(150)}
+    wanted = {"t": {index: (offset, 0, metadata, 0) for index, (offset, metadata) in reported.items()}}
     node = start(tmp_path, **settings)
     try:
         with RawClient(node.port) as client:
-            create(client, "t", partitions=len(said))
+            create(client, "t", partitions=len(reported))
             coordinator_ready(client)
-            taken = commit(client, "g", "t", *((index, *each) for index, each in said.items()), (150, 1, "unknown"))
-            assert taken == {**dict.fromkeys(said, 0), 150: error_codes.UNKNOWN_TOPIC_OR_PARTITION}
+            taken = commit(client, "g", "t", *((index, *each) for index, each in reported.items()), (150, 1, "unknown"))
+            assert taken == {**dict.fromkeys(reported, 0), 150: error_codes.UNKNOWN_TOPIC_OR_PARTITION}
             assert offsets(client, "g") == wanted
             too_long = (0, 99, "x" * 5_000)
             assert commit(client, "h", "t", too_long, (1, 7, "")) == {0: error_codes.OFFSET_METADATA_TOO_LARGE, 1: 0}
             assert commit(client, "h", "none", (0, 1, "x" * 3_000)) == {0: error_codes.UNKNOWN_TOPIC_OR_PARTITION}
             many = [(index, 1, "x" * 4_000) for index in range(150)] * 2
-            refused = dict.fromkeys(said, error_codes.UNKNOWN_SERVER_ERROR if codec == 0 else 0)
+            refused = dict.fromkeys(reported, error_codes.UNKNOWN_SERVER_ERROR if codec == 0 else 0)
             assert commit(client, "i", "t", *many) == refused
     finally:
         node.stop()
@@ -83,7 +83,7 @@ def test_a_large_commit_is_made_in_steps_and_written_as_one_batch(tmp_path: Path
         node.stop()
 
 
-def test_nothing_is_kept_of_clients_that_join_and_leave_without_a_word(tmp_path: Path) -> None:
+def test_clients_that_join_and_disconnect_leave_nothing_behind(tmp_path: Path) -> None:
     node = start(tmp_path, offsets_topic_num_partitions="1", group_initial_rebalance_delay_ms="0")
     try:
         with RawClient(node.port) as client:

@@ -87,7 +87,7 @@ def test_the_only_voter_may_close_its_listener_until_the_acls_are_loaded(tmp_pat
         node.stop()
 
 
-def test_what_was_written_is_there_after_a_clean_restart(tmp_path: Path) -> None:
+def test_written_records_are_there_after_a_clean_restart(tmp_path: Path) -> None:
     for round_number in range(3):
         node = start(tmp_path)
         with RawClient(node.port) as client:
@@ -99,7 +99,7 @@ def test_what_was_written_is_there_after_a_clean_restart(tmp_path: Path) -> None
         assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_logs_that_nobody_needed_since_the_start_are_weighed_unopened(tmp_path: Path) -> None:
+def test_sizes_of_unused_logs_are_measured_without_opening_them(tmp_path: Path) -> None:
     def weighed(node: RunningNode) -> dict[str, int]:
         with RawClient(node.port) as client:
             (directory,) = client.call(DescribeLogDirsRequest(topics=None), 5).results
@@ -161,7 +161,7 @@ def test_deleted_records_stay_deleted_whatever_happens_after_the_answer(nodes: E
         assert client.call(fetch, 12).responses[0].partitions[0].log_start_offset == 2
 
 
-def test_what_is_damaged_is_an_error_of_its_partition_and_said_once(
+def test_damage_is_an_error_of_its_partition_and_logged_once(
     nodes: ExitStack, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = start(tmp_path)
@@ -184,9 +184,9 @@ def test_what_is_damaged_is_an_error_of_its_partition_and_said_once(
             (answered,) = client.call(ListOffsetsRequest(replica_id=-1, topics=topics), 7).topics
             codes = [answer.error_code for answer in answered.partitions]
             assert codes == [error_codes.CORRUPT_MESSAGE, error_codes.KAFKA_STORAGE_ERROR, error_codes.NONE]
-    said = [entry for entry in caplog.records if entry.levelname == "ERROR"]
-    assert len(said) == 1
-    assert str(framing) in said[0].getMessage()
+    reported = [entry for entry in caplog.records if entry.levelname == "ERROR"]
+    assert len(reported) == 1
+    assert str(framing) in reported[0].getMessage()
 
 
 def test_a_directory_that_fails_goes_offline_alone(nodes: ExitStack, tmp_path: Path) -> None:
@@ -263,9 +263,7 @@ def test_logs_in_a_directory_that_is_gone_at_the_start_are_missed_not_made_anew(
             assert read(client, "spread", partition) == expected
 
 
-def test_many_that_produce_at_once_to_a_failing_directory_are_not_told_that_it_worked(
-    nodes: ExitStack, tmp_path: Path
-) -> None:
+def test_concurrent_produces_to_a_failing_disk_all_fail(nodes: ExitStack, tmp_path: Path) -> None:
     disk = BreakableDisk()
     first, second = tmp_path / "first", tmp_path / "second"
     node = running(nodes, RunningNode({"log.dirs": f"{first},{second}"}, disk))
@@ -356,7 +354,7 @@ def test_a_stop_ends_what_the_second_port_is_serving(tmp_path: Path) -> None:
         assert unfinished.recv(1) == b""
 
 
-def test_who_listens_everywhere_advertises_a_name_that_can_be_reached(nodes: ExitStack, tmp_path: Path) -> None:
+def test_a_broker_that_listens_on_all_interfaces_advertises_a_reachable_name(nodes: ExitStack, tmp_path: Path) -> None:
     node = running(nodes, RunningNode({"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://:0"}))
     with RawClient(node.port) as client:
         (broker,) = client.call(MetadataRequest(topics=[]), 12).brokers

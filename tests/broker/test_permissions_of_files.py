@@ -88,7 +88,7 @@ def test_a_directory_that_cannot_be_closed_is_named_once(tmp_path: Path, caplog:
     assert caplog.text.count("other users of this machine may enter the log directory") == 1
 
 
-def test_what_format_writes_is_its_owners(tmp_path: Path) -> None:
+def test_files_written_by_format_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     data, properties = tmp_path / "data", tmp_path / "server.properties"
     properties.write_text(f"node.id=1\nprocess.roles=broker,controller\nlog.dirs={data}\n")
     user = "SCRAM-SHA-512=[name=alice,password=wonder]"

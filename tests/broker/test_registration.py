@@ -11,7 +11,7 @@ from test_node import create, produce, read, running
 
 from kpybroker.cli.format import command as format_command
 from kpybroker.machines.metadata import metadata_version
-from kpybroker.machines.metadata.broker import Broker
+from kpybroker.machines.metadata.broker import BrokerRegistration
 from kpywire import error_codes
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -25,8 +25,8 @@ def nodes() -> Iterator[ExitStack]:
         yield stack
 
 
-def registration(node: RunningNode) -> Callable[[], Broker | None]:
-    def look() -> Broker | None:
+def registration(node: RunningNode) -> Callable[[], BrokerRegistration | None]:
+    def look() -> BrokerRegistration | None:
         assert node.node.broker is not None
         return node.node.broker.image.brokers.get(1)
 

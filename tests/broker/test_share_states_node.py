@@ -140,7 +140,7 @@ def test_a_request_is_answered_by_topic_and_partition(node: RunningNode) -> None
         assert leader.write(0, 1) == error_codes.INVALID_REQUEST
 
 
-def test_without_the_topic_nobody_is_the_coordinator(node: RunningNode) -> None:
+def test_without_the_state_topic_there_is_no_share_coordinator(node: RunningNode) -> None:
     with RawClient(node.port) as client:
         create(client, "t")
         leader = Leader(client)

@@ -115,7 +115,7 @@ def test_a_parked_produce_is_given_up_with_its_connection(node: RunningNode, raw
     assert fetch(raw, "t", committed=False).error_code == error_codes.NONE
 
 
-def test_old_clients_are_told_to_wait(node: RunningNode, raw: RawClient) -> None:
+def test_old_clients_get_concurrent_transactions_while_a_transaction_ends(node: RunningNode, raw: RawClient) -> None:
     """An error that a version does not know is NOT_ENOUGH_REPLICAS, which every client retries without new metadata."""
     producer = producer_of(raw)
     assert producer.add(("t", 0)) == {error_codes.NONE}

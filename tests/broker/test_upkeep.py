@@ -60,7 +60,7 @@ def test_a_log_is_flushed_when_its_time_has_passed(tmp_path: Path, key: str) -> 
         node.stop()
 
 
-def test_records_grow_old_in_logs_that_nobody_has_used_since_the_start(tmp_path: Path) -> None:
+def test_retention_deletes_records_in_logs_unused_since_the_start(tmp_path: Path) -> None:
     node = start(tmp_path)
     with RawClient(node.port) as client:
         for topic, retention_ms in (("aging", "1000"), ("kept", "-1")):
@@ -304,7 +304,7 @@ def test_a_roll_that_finds_a_flush_under_way_is_flushed_behind_it(tmp_path: Path
 
 
 @pytest.mark.parametrize("is_rolled", [False, True])
-def test_what_a_process_that_died_left_is_flushed_in_time_though_nobody_uses_its_log(
+def test_unflushed_records_of_a_killed_process_are_flushed_in_time_in_unused_logs(
     tmp_path: Path, is_rolled: bool
 ) -> None:
     node = start(tmp_path)

@@ -265,7 +265,7 @@ def test_a_controller_serves_the_sender_that_an_envelope_names(
     assert bool(token.hmac) == (code == error_codes.NONE)
 
 
-def test_what_is_dumped_of_the_metadata_hides_the_keys(broker: Broker) -> None:
+def test_dumped_metadata_hide_the_keys(broker: Broker) -> None:
     log = str(broker.directory / "data" / "__cluster_metadata-0")
     dumped = CliRunner().invoke(main, ["metadata", "-d", log, "cat", "/image/scram/SCRAM-SHA-256/alice"])
     assert (dumped.exit_code, "[hidden]" in dumped.output, "alice" in dumped.output) == (0, True, True), dumped.output

@@ -31,19 +31,19 @@ class KillableBroker:
         with open(self.directory / "broker.log", "ab") as log:
             command = [sys.executable, "-m", "kpybroker", "start", *words]
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        eventually(self._answers, lambda: f"its port, and it logged {self.said()}", PATIENCE_S)
+        eventually(self._answers, lambda: f"its port, and it logged {self.log_text()}", PATIENCE_S)
         return self
 
     def _answers(self) -> bool:
         assert self.process is not None
-        assert self.process.poll() is None, self.said()
+        assert self.process.poll() is None, self.log_text()
         try:
             socket.create_connection(("127.0.0.1", self.port), 1).close()
         except OSError:
             return False
         return True
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         return (self.directory / "broker.log").read_text()
 
     def end(self, number: int = signal.SIGKILL) -> None:

@@ -55,8 +55,8 @@ def test_dead_letters_are_listed_and_replayed_with_their_headers(broker: Broker)
     assert group["dead_letters"] == {"topic": TOPIC, "records": 2}
     assert f"dead letters: 2 records in {TOPIC}" in run(broker, "groups", "describe", "g")
 
-    said = run(broker, "share", "dead-letters", "replay", "g", second["place"])
-    assert said == f"{TOPIC}-0@1: t-0 offset 1 was written again\n"
+    reported = run(broker, "share", "dead-letters", "replay", "g", second["place"])
+    assert reported == f"{TOPIC}-0@1: t-0 offset 1 was written again\n"
     value, headers = records(broker)[-1]
     assert value == b"b"
     assert ("__dlq.errors.offset", b"1") in headers

@@ -79,9 +79,9 @@ def in_a_terminal(*options: str) -> tuple[int, int]:
         die_with_parent()
         heed_hangups()
         os.execv(sys.executable, [sys.executable, "-m", "kpybroker", "start", "--http", "off", *options])
-    said = b""
-    while b"In Spark" not in said:
-        said += os.read(terminal, 10_000)
+    reported = b""
+    while b"In Spark" not in reported:
+        reported += os.read(terminal, 10_000)
     return pid, terminal
 
 

@@ -79,7 +79,7 @@ def test_a_topic_gets_more_replicas_other_ones_and_fewer(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "reported"),
     [
         (("nothing", "--broker-list", "1"), 1, "topic nothing does not exist"),
         (("u", "--broker-list", "1,9"), 1, "INVALID_REPLICA_ASSIGNMENT"),
@@ -94,11 +94,11 @@ def test_a_topic_gets_more_replicas_other_ones_and_fewer(cluster: Cluster) -> No
     ],
 )
 def test_a_mistake_is_one_clear_line_and_moves_nothing(
-    cluster: Cluster, words: tuple[str, ...], code: int, said: str
+    cluster: Cluster, words: tuple[str, ...], code: int, reported: str
 ) -> None:
     invoke(cluster, "create", "u", "-p", "1", "-r", "2", "--if-not-exists")
     before = replicas(cluster, "u")
     answer = invoke(cluster, "reassign", *words)
     assert answer.exit_code == code
-    assert said in answer.output
+    assert reported in answer.output
     assert replicas(cluster, "u") == before

@@ -61,7 +61,7 @@ def test_metadata_go_on_listing_a_node_and_nothing_is_led_there(cluster: Running
     assert [listed(cluster, node_id) for node_id in (1, 2, 3)] == [[1, 2, 3]] * 3
 
 
-def test_a_node_that_starts_lists_whom_it_finds_fenced(cluster: RunningCluster) -> None:
+def test_a_starting_node_lists_the_fenced_brokers(cluster: RunningCluster) -> None:
     cluster.stop(1)
     cluster.stop(2)
     cluster.start(2)

@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 from console_node import ConsoleNode
 
-from kpybroker.machines.console.record_tasks import Answer, Task, work
+from kpybroker.machines.console.record_tasks import Answer, RecordTask, work
 from kpybroker.monitoring.console import searches
 from kpystorage.disk import Disk
 from waiting import eventually
@@ -20,7 +20,7 @@ def running_search(node: ConsoleNode, topic: str) -> Iterator[str]:
     """Search a topic for a text until the end of the context. Yields the address of the search."""
     may_end = Event()
 
-    def endless(disk: Disk, task: Task) -> Iterator[Answer]:
+    def endless(disk: Disk, task: RecordTask) -> Iterator[Answer]:
         if task.needle is not None and task.needle.data == NEVER:
             may_end.wait(120)
         yield from work(disk, task)

@@ -39,7 +39,7 @@ class FaultyBroker(KpyBroker):
     def command(self) -> Sequence[str]:
         return [*self.prefix, *super().command()]
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         """The text that it has written to its log."""
         return self.output.read_text()
 

@@ -189,9 +189,7 @@ def read_back(servers: str, wanted: dict[int, list[bytes]]) -> None:
         consumer.close()
 
 
-def test_nothing_goes_offline_and_nothing_is_lost_however_slow_the_disks_are(
-    tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
+def test_slow_disks_neither_fail_directories_nor_lose_records(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     duration_s = pytestconfig.getoption("--slow-disk-s")
     launcher = ("env", f"LD_PRELOAD={library(tmp_path)}", f"KPYBROKER_FSYNC_MS={FSYNC_MS}")
 

@@ -86,12 +86,12 @@ def counting(count: int, seen: list[int]) -> Generator[None, None, list[int]]:
     return (yield from each(range(count), see))
 
 
-def test_what_is_short_is_answered_at_once(turns: Turns) -> None:
+def test_short_requests_are_answered_at_once(turns: Turns) -> None:
     assert turns.slices.begin(counting(3, []), Client()) == [0, 1, 2]
     assert not turns.soon
 
 
-def test_what_is_long_is_answered_in_later_turns(turns: Turns) -> None:
+def test_long_requests_are_answered_in_later_turns(turns: Turns) -> None:
     seen: list[int] = []
     pending = turns.slices.begin(counting(1000, seen), Client())
     assert isinstance(pending, Pending)
@@ -103,7 +103,7 @@ def test_what_is_long_is_answered_in_later_turns(turns: Turns) -> None:
     assert pending.response == list(range(1000))
 
 
-def test_where_many_are_served_the_first_piece_is_brief() -> None:
+def test_the_first_piece_is_brief_with_many_connections() -> None:
     """Each of those who are served in one turn waits for the first pieces of all before it."""
     crowd = [True]
     turns = Turns(CROWDED_NS // 2)
@@ -161,7 +161,7 @@ def test_an_answer_that_comes_later_still_is_waited_for(turns: Turns) -> None:
     assert pending.response == "late"
 
 
-def test_what_work_waits_for_is_cancelled_with_it(turns: Turns) -> None:
+def test_cancelled_work_cancels_what_it_waits_for(turns: Turns) -> None:
     forgotten: list[bool] = []
     inner = Pending()
     inner.when_cancelled(lambda: forgotten.append(True))
@@ -169,7 +169,7 @@ def test_what_work_waits_for_is_cancelled_with_it(turns: Turns) -> None:
     assert forgotten == [True]
 
 
-def test_who_is_gone_is_not_worked_for(turns: Turns) -> None:
+def test_requests_of_closed_connections_are_dropped(turns: Turns) -> None:
     seen: list[int] = []
     pending = turns.slices.begin(counting(1000, seen), Client())
     pending.cancel()
@@ -236,7 +236,7 @@ def test_large_requests_begin_when_there_is_room_the_smallest_first(turns: Turns
     assert slices.may_begin(large, WORK_BYTES)
 
 
-def test_work_that_waits_for_others_keeps_nobody_from_beginning(turns: Turns) -> None:
+def test_waiting_work_does_not_stop_other_requests_from_starting(turns: Turns) -> None:
     inner = Pending()
     turns.slices.begin(waiting_for(inner), Client(), WORK_BYTES)
     assert turns.slices.may_begin(Client(), WORK_BYTES)
@@ -262,7 +262,7 @@ def test_a_kind_of_large_requests_is_long_while_its_last_had_a_long_step(turns: 
         assert set(turns.slices.long_kinds) == ({SOME_KIND} if is_long else set())
 
 
-def test_who_has_paid_for_a_long_step_before_is_not_charged_again(turns: Turns) -> None:
+def test_a_long_step_is_charged_once(turns: Turns) -> None:
     def work() -> Generator[None, None, None]:
         yield from each(range(50), str)
         turns.time_ns += 10 * LONG_NS

@@ -10,7 +10,7 @@ from kafka_shard import KafkaShard, Outcome, canonical, normal, wrapped
 
 from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash
 from kpybroker.machines.groups.consumer.regexes import ResolveRegexes
-from kpybroker.machines.groups.events import TimersDue
+from kpybroker.machines.groups.events import GroupTimersDue
 from kpybroker.machines.journal import Effects
 from kpybroker.machines.metadata.topic import Partition, Topic
 from kpywire import api, error_codes
@@ -140,7 +140,7 @@ class ConsumerTwins:
         self.theirs = Outcome(self.kafka.ask("advance", now_ms))
         self.ours.now_ms = now_ms
         while (deadline_ms := self.ours.coordinator.next_deadline_ms()) is not None and deadline_ms <= now_ms:
-            self.ours.submit(TimersDue(now_ms))
+            self.ours.submit(GroupTimersDue(now_ms))
         self.compare(known)
 
     def event(self, event: Any, *words: object) -> None:

@@ -181,7 +181,7 @@ def is_served(data: bytes) -> bool:
 
 
 @pytest.mark.parametrize("begin", [plain_guess, scram_beginning])
-def test_damaged_frames_of_a_login_let_nobody_in(attacked: SecuredBroker, begin: object, rounds: int) -> None:
+def test_damaged_login_frames_are_refused(attacked: SecuredBroker, begin: object, rounds: int) -> None:
     """Cut, flipped, inserted and repeated bytes, with a request behind them that only a user may make."""
 
     @settings(max_examples=count_of(rounds, 12, 400), deadline=None)
@@ -265,9 +265,9 @@ def test_renegotiation_is_refused(attacked: SecuredBroker) -> None:
         text=True,
         timeout=PATIENCE_S,
     )
-    told = asked.stdout + asked.stderr
-    assert "RENEGOTIATING" in told, told
-    assert "no renegotiation" in told, told
+    notified = asked.stdout + asked.stderr
+    assert "RENEGOTIATING" in notified, notified
+    assert "no renegotiation" in notified, notified
     assert attacked.cpu_s() - before < 1
 
 

@@ -47,7 +47,7 @@ NO_FRAMES = {
 
 
 @pytest.mark.parametrize("sent", NO_FRAMES.values(), ids=NO_FRAMES.keys())
-def test_what_is_no_request_ends_its_connection(target: WatchedBroker, sent: bytes) -> None:
+def test_bytes_that_are_no_request_end_the_connection(target: WatchedBroker, sent: bytes) -> None:
     with Attacker(target.port) as client:
         client.sock.sendall(sent)
         assert client.is_closed()
@@ -75,7 +75,7 @@ def test_random_bytes_end_their_connections(target: WatchedBroker) -> None:
     assert len(target.log_since(position)) <= 30
 
 
-def test_what_was_asked_before_an_offence_is_answered(attacker: Attacker) -> None:
+def test_requests_before_an_invalid_one_are_answered(attacker: Attacker) -> None:
     good = attacker.frame(MetadataRequest(topics=[]), 9)
     attacker.sock.sendall(good + good + struct.pack(">i", -1) + bytes(100))
     for _ in range(2):
@@ -120,7 +120,7 @@ def test_a_large_request_in_crumbs_is_put_together_again(attacker: Attacker) -> 
 
 
 @pytest.mark.parametrize("forged", ["\n", "\r\n", "\x1b[2K\r", "\0", "\u2028", "%s%n"], ids=ascii)
-def test_nobody_writes_lines_of_his_own_into_the_log(start_broker: StartBroker, forged: str) -> None:
+def test_clients_cannot_inject_lines_into_the_log(start_broker: StartBroker, forged: str) -> None:
     target = start_broker()
     position = target.log_position()
     text = f"evil{forged}2026-11-20 00:00:00,000 WORSE forged line"

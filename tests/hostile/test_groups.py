@@ -118,7 +118,7 @@ def test_groups_of_one_member_that_never_comes_back(start_broker: StartBroker, r
         eventually(lambda: groups(client) == 0, "groups that nobody joined are gone")
 
 
-def test_member_ids_that_nobody_uses(target: WatchedBroker, attacker: Attacker, rounds: int) -> None:
+def test_reserved_member_ids_use_bounded_memory(target: WatchedBroker, attacker: Attacker, rounds: int) -> None:
     count = MANY * rounds
     before = target.memory_bytes()
     requests = (join("crowded") for _ in range(count))

@@ -177,7 +177,7 @@ def test_an_honest_request_waits_for_no_large_one(
 ) -> None:
     if not pace.is_full and key % ONE_OF[state]:
         pytest.skip("sent by `make hostile`")
-    _holds_nobody(guarded, honest, pace, key, state)
+    _delays_no_other(guarded, honest, pace, key, state)
 
 
 @pytest.mark.parametrize("state", [BEFORE_LOGIN, WITHOUT_RIGHTS, WITH_RIGHTS])
@@ -187,10 +187,10 @@ def test_an_honest_request_waits_for_no_large_one_to_a_controller(
 ) -> None:
     if not pace.is_full and key % ONE_OF[state]:
         pytest.skip("sent by `make hostile`")
-    _holds_nobody(guarded, honest, pace, key, state, (CONTROLLER, CONTROLLER_LOGIN))
+    _delays_no_other(guarded, honest, pace, key, state, (CONTROLLER, CONTROLLER_LOGIN))
 
 
-def _holds_nobody(
+def _delays_no_other(
     guarded: GuardedNode,
     honest: HonestClient,
     pace: Pace,

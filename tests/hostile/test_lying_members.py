@@ -62,9 +62,7 @@ def test_a_member_that_lies_about_its_epoch_gets_kafkas_error(attacker: Attacker
     assert attacker.call(beating("liars", "m", -1), 1).error_code == error_codes.NONE
 
 
-def test_who_says_that_it_has_what_others_have_takes_nothing_from_them(
-    target: WatchedBroker, attacker: Attacker
-) -> None:
+def test_a_member_that_claims_partitions_of_others_takes_none(target: WatchedBroker, attacker: Attacker) -> None:
     topic_id = create_topic(attacker, "coveted", 2)
     honest = attacker.call(beating("owners", "honest", 0, topics=["coveted"]), 1)
     has = honest.assignment.topic_partitions
@@ -122,7 +120,7 @@ def test_records_that_a_member_never_had_are_not_acknowledged(target: WatchedBro
     assert target.peak_memory_bytes() - before < 50 * MIB
 
 
-def test_who_holds_all_records_for_ever_holds_a_bounded_number(attacker: Attacker) -> None:
+def test_a_member_that_keeps_its_records_locks_a_bounded_number(attacker: Attacker) -> None:
     topic_id = create_topic(attacker, "held")
     eventually(lambda: has_joined(attacker, "holders", "held"), "the share partition has a state")
     assert attacker.call(acquiring("holders", "m", 0, topic_id), 2).error_code == error_codes.NONE

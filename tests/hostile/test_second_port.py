@@ -73,7 +73,7 @@ BAD: dict[str, tuple[bytes, bytes]] = {
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
-def test_what_is_no_request_for_a_page_is_refused(observed: WatchedBroker, bad: tuple[bytes, bytes]) -> None:
+def test_an_invalid_page_request_is_refused(observed: WatchedBroker, bad: tuple[bytes, bytes]) -> None:
     sent, expected = bad
     received = answer(observed, sent)
     assert expected in received
@@ -120,7 +120,7 @@ def test_probes_are_answered_beside_a_crowd_of_slow_connections(
             eventually(lambda: b" 200 " in answer(observed, b"GET /metrics HTTP/1.1\r\n\r\n"), "metrics are served")
 
 
-def test_who_asks_and_vanishes_leaves_nothing_behind(observed: WatchedBroker) -> None:
+def test_a_client_that_disconnects_after_a_request_leaves_nothing_behind(observed: WatchedBroker) -> None:
     eventually(lambda: is_live(observed), "the second port serves")
     files = observed.descriptors()
     for _ in range(100):
@@ -138,9 +138,9 @@ def test_the_doctor_says_that_connections_are_used_up_though_it_gets_none(tmp_pa
         held = [Attacker(broker.port) for _ in range(3)]
         for client in held:
             client.call(MetadataRequest(topics=[]), 9)
-        said = CliRunner().invoke(doctor.command, [*options, "--patience", "0"])
-        assert said.exit_code == NOT_IN_ORDER, said.output
-        (finding,) = json.loads(said.output)
+        reported = CliRunner().invoke(doctor.command, [*options, "--patience", "0"])
+        assert reported.exit_code == NOT_IN_ORDER, reported.output
+        (finding,) = json.loads(reported.output)
         assert finding["check"] == "connections"
         assert finding["message"].startswith("all connections that the broker allows are used up (3 are open)")
         for client in held:

@@ -56,7 +56,7 @@ def crowd(target: WatchedBroker, count: int) -> Iterator[list[Attacker]]:
             client.vanish()
 
 
-def test_records_that_nobody_reads_wait_in_their_file(target: WatchedBroker) -> None:
+def test_unread_records_are_not_copied_into_memory(target: WatchedBroker) -> None:
     before, files = target.memory_bytes(), target.descriptors()
     target.forget_peak()
     with crowd(target, 150) as clients:
@@ -76,7 +76,7 @@ def test_records_that_nobody_reads_wait_in_their_file(target: WatchedBroker) -> 
         assert all(check_crc(data, header, position) for position, header in headers)
 
 
-def test_answers_in_memory_that_nobody_reads_are_given_up_in_time(target: WatchedBroker) -> None:
+def test_unread_answers_in_memory_are_dropped_in_time(target: WatchedBroker) -> None:
     everything = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)
     request = DescribeConfigsRequest(resources=[everything] * 150, include_synonyms=True, include_documentation=True)
     position = target.log_position()
@@ -134,7 +134,7 @@ def test_a_hundred_thousand_produce_requests_without_acknowledgement_are_all_app
         assert answer.topics[0].partitions[0].offset == 100_000
 
 
-def test_who_vanishes_while_his_fetch_is_parked_leaves_nothing_behind(target: WatchedBroker) -> None:
+def test_a_client_that_disconnects_during_a_parked_fetch_leaves_nothing_behind(target: WatchedBroker) -> None:
     batch = build_batch([Record(timestamp=int(time.time() * 1000), value=b"x")])
     sockets = target.sockets()
     with crowd(target, 100) as clients:
@@ -165,7 +165,7 @@ def cpu_s_in_a_second(target: WatchedBroker) -> float:
     return target.cpu_s() - before
 
 
-def test_who_vanishes_in_the_middle_of_a_request_or_an_answer_leaves_nothing_behind(target: WatchedBroker) -> None:
+def test_a_client_that_disconnects_mid_request_or_mid_answer_leaves_nothing_behind(target: WatchedBroker) -> None:
     batch = build_batch([Record(timestamp=int(time.time() * 1000), value=os.urandom(900_000))])
     files = target.descriptors()
     for number in range(120):

@@ -38,10 +38,10 @@ class WatchedBroker(KpyBroker):
 
     def command(self) -> Sequence[str]:
         limited = [] if self.open_files is None else ["prlimit", f"--nofile={self.open_files}"]
-        told = [*limited, *super().command()]
+        notified = [*limited, *super().command()]
         if self.with_http:
-            told[told.index("--http") + 1] = f"127.0.0.1:{self.http_port}"
-        return told
+            notified[notified.index("--http") + 1] = f"127.0.0.1:{self.http_port}"
+        return notified
 
     @property
     def is_alive(self) -> bool:

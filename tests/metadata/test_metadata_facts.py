@@ -60,7 +60,7 @@ def test_the_default_levels_of_features_are_kafkas(facts: Rows) -> None:
 
 
 @pytest.mark.java
-def test_what_a_level_brings_is_what_it_brings_in_kafka(facts: Rows) -> None:
+def test_feature_levels_enable_the_same_as_in_kafka(facts: Rows) -> None:
     abilities = [
         metadata_version.SCRAM,
         metadata_version.ISR_SHRINK_KEEPS_LEADER_EPOCH,
@@ -81,7 +81,7 @@ def test_what_a_level_brings_is_what_it_brings_in_kafka(facts: Rows) -> None:
 
 
 @pytest.mark.java
-def test_what_levels_need_of_other_features_is_what_they_need_in_kafka(facts: Rows) -> None:
+def test_dependencies_of_feature_levels_are_kafkas(facts: Rows) -> None:
     needed = {(name, int(level)): what for name, level, what in facts["needs"] if name in SUPPORTED}
     assert len(needed) >= len(SUPPORTED)
     assert {at: what for at, what in needed.items() if what != "{}"} == {

@@ -82,7 +82,7 @@ def test_strimzis_dashboards_of_brokers_and_lag_miss_nothing() -> None:
         assert not [name for name in DASHBOARDS[dashboard] if name.startswith(tuple(NOT_MEASURED))]
 
 
-def test_what_is_not_measured_is_asked_for_by_a_dashboard_and_is_not_there(scrape: Scrape) -> None:
+def test_dashboard_queries_without_a_metric_are_listed_as_missing(scrape: Scrape) -> None:
     every = {name for asked in DASHBOARDS.values() for name in asked}
     for beginning in NOT_MEASURED:
         assert any(name.startswith(beginning) for name in every), beginning

@@ -66,7 +66,7 @@ async def watched(
     return watch
 
 
-def test_a_loop_that_stood_still_is_told_with_the_request_it_served(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_blocked_loop_is_logged_with_the_request_it_served(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "kpybroker.loop")
     dispatcher: Any = Served()
     dispatcher.slow_ns, dispatcher.slowest = 290_000_000, (FETCH, "10.0.0.7:5000")
@@ -80,7 +80,7 @@ def test_a_loop_that_stood_still_is_told_with_the_request_it_served(caplog: pyte
     assert watch.late_ns >= (BLOCKED_MS - EVERY_MS) * 1_000_000
 
 
-def test_where_no_request_is_to_blame_it_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_block_without_a_request_is_logged_as_such(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "kpybroker.loop")
     asyncio.run(watched(BLOCKED_MS, Served(), warn_ms=100))
     assert caplog.messages[0].endswith("ms, not for a request")
@@ -101,7 +101,7 @@ def test_a_request_that_is_worked_on_in_pieces_is_named_too(caplog: pytest.LogCa
         assert line.slow_ns == 0, "the next one has another cause"
 
 
-def test_with_a_threshold_of_nothing_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_threshold_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "kpybroker.loop")
     watch = asyncio.run(watched(BLOCKED_MS, Served(), warn_ms=0))
     assert watch.late_ns > 0

@@ -118,7 +118,7 @@ def test_a_collector_that_refuses_costs_one_line_without_the_headers(
 
 
 def test_a_header_that_http_does_not_allow_is_named_and_not_shown() -> None:
-    collector = otlp.Collector("http://127.0.0.1:1", {"Authorization": f"{SECRET}\nx: y"})
+    collector = otlp.OtlpCollector("http://127.0.0.1:1", {"Authorization": f"{SECRET}\nx: y"})
     refusal = collector.post(b"")
     assert refusal is not None
     assert "planted" not in refusal

@@ -6,7 +6,7 @@ import pytest
 from scraped_node import Scrape, ScrapedNode, scraped_node
 
 from kpybroker.client.client import Client
-from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareMember
+from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareGroupReader
 from kpybroker.requests.serving.share.metrics import GroupReads, ShareMetrics
 from kpywire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -41,9 +41,9 @@ def node() -> Iterator[ScrapedNode]:
         yield running
 
 
-def read(node: ScrapedNode, answer: str = "accept") -> ShareMember:
+def read(node: ScrapedNode, answer: str = "accept") -> ShareGroupReader:
     """Accept or reject all records, and read once more, without result."""
-    member = ShareMember(Client(f"127.0.0.1:{node.port}", 20.0), GROUP, [TOPIC], ACKNOWLEDGEMENTS[answer])
+    member = ShareGroupReader(Client(f"127.0.0.1:{node.port}", 20.0), GROUP, [TOPIC], ACKNOWLEDGEMENTS[answer])
     offsets: set[int] = set()
     while len(offsets) < 4:
         member.keep_up()

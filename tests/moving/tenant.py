@@ -37,9 +37,9 @@ class Tenant(KpyBroker):
             self.start()
         except BrokerProcessError:
             lines = self.output.read_text().splitlines()
-            said = [line for line in lines if "WARNING" not in line and " INFO " not in line]
-            assert len(said) == 1, said
-            return said[0]
+            reported = [line for line in lines if "WARNING" not in line and " INFO " not in line]
+            assert len(reported) == 1, reported
+            return reported[0]
         self.stop()
         raise AssertionError("it started")
 

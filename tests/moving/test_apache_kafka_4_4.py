@@ -10,7 +10,7 @@ from tenant import Tenant, check
 
 from kpybroker.cli import main
 from kpybroker.client import acl_requests
-from kpybroker.client.acl_requests import Entry
+from kpybroker.client.acl_requests import AclBinding
 from kpybroker.client.client import Client
 from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from oracle import ApacheKafka, BrokerProcess, BrokerProcessError, java
@@ -83,10 +83,10 @@ def test_dead_letters_are_raised_and_lowered_where_either_leads(tmp_path: Path) 
         assert finalized(ours.port) == {**LEVELS, "share.version": 2}
 
 
-NETWORK = Entry(2, "orders", 3, "User:ann", "10.0.0.0/8", 3, 3)
+NETWORK = AclBinding(2, "orders", 3, "User:ann", "10.0.0.0/8", 3, 3)
 
 
-def acls(node: BrokerProcess) -> list[Entry]:
+def acls(node: BrokerProcess) -> list[AclBinding]:
     with Client(node.bootstrap_servers) as client:
         return acl_requests.describe(client)
 

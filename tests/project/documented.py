@@ -45,9 +45,9 @@ def wrong_commands(text: str) -> Iterator[str]:
         except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError):
             continue
         except click.ClickException as error:
-            said = error.format_message()
-            if "does not exist" not in said and "No such file" not in said:
-                yield f"kpybroker {line}: {said}"
+            reported = error.format_message()
+            if "does not exist" not in reported and "No such file" not in reported:
+                yield f"kpybroker {line}: {reported}"
 
 
 def wrong_programs(text: str) -> Iterator[str]:

@@ -71,11 +71,11 @@ def started(image: Path, command: Sequence[str], ready: str = READY, **variables
     )
     try:
         assert process.stdout is not None
-        said: list[str] = []
-        while not said or ready not in said[-1]:
-            said.append(process.stdout.readline())
-            assert said[-1], f"the broker ended:\n{''.join(said)}"
-        yield said
+        reported: list[str] = []
+        while not reported or ready not in reported[-1]:
+            reported.append(process.stdout.readline())
+            assert reported[-1], f"the broker ended:\n{''.join(reported)}"
+        yield reported
     finally:
         # The whole session, as when a container ends: scripts leave things in the background.
         os.killpg(process.pid, signal.SIGTERM)

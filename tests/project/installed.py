@@ -46,13 +46,13 @@ def broker(programs: Path, directory: Path) -> Iterator[str]:
     process = subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert process.stdout is not None
-        said = []
+        reported = []
         for line in process.stdout:
-            said.append(line)
+            reported.append(line)
             if READY in line:
                 break
         else:
-            pytest.fail(f"the broker ended:\n{''.join(said)}")
+            pytest.fail(f"the broker ended:\n{''.join(reported)}")
         yield address
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0

@@ -27,12 +27,12 @@ def made(data: Path, listen: str, http: str) -> Iterator[list[str]]:
     )
     try:
         assert process.stdout is not None
-        said = []
+        reported = []
         for line in process.stdout:
-            said.append(line.strip())
+            reported.append(line.strip())
             if line.startswith("In Spark"):
                 break
-        yield said
+        yield reported
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.communicate(timeout=20)
@@ -44,9 +44,9 @@ def test_two_run_side_by_side(tmp_path: Path) -> None:
         made(tmp_path / "first", listen[0], http[0]) as first,
         made(tmp_path / "second", listen[1], http[1]) as second,
     ):
-        for said, address, page in zip((first, second), listen, http, strict=True):
-            assert any(line.startswith(f"kpybroker serves {address}, data in ") for line in said), said
-            assert f"metrics on port {page.rpartition(':')[2]}: /metrics, /live, /ready" in said
+        for reported, address, page in zip((first, second), listen, http, strict=True):
+            assert any(line.startswith(f"kpybroker serves {address}, data in ") for line in reported), reported
+            assert f"metrics on port {page.rpartition(':')[2]}: /metrics, /live, /ready" in reported
             with urllib.request.urlopen(f"http://{page}/ready", timeout=10) as answer:
                 assert answer.status == 200
             with Client(address) as client:

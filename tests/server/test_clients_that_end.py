@@ -168,7 +168,7 @@ def test_a_client_that_reset_its_connection_is_not_waited_for(start_server: Star
 
 
 @pytest.mark.parametrize("end", [reset, send_no_more], ids=["reset", "no more sent"])
-def test_an_ended_client_wakes_nobody_while_it_is_throttled(
+def test_a_closed_throttled_client_wakes_no_other_client(
     start_server: StartServer, end: Callable[[socket.socket], object]
 ) -> None:
     served = Served()

@@ -55,7 +55,7 @@ def test_pipelined_requests_are_all_answered_in_order(start_server: StartServer)
         assert [read_reply(sock)[0] for _ in range(20_000)] == list(range(20_000))
 
 
-def test_who_pipelines_slow_requests_is_served_one_at_a_time(start_server: StartServer) -> None:
+def test_pipelined_slow_requests_are_served_one_at_a_time(start_server: StartServer) -> None:
     served: list[int] = []
 
     def dispatch(connection: Connection, received: memoryview) -> list[bytes]:
@@ -157,7 +157,7 @@ def test_a_request_waits_for_the_parked_answer_before_it(start_server: StartServ
     ],
     ids=["negative", "zero", "too small", "huge", "TLS", "HTTP"],
 )
-def test_what_is_no_kafka_frame_closes_only_its_connection(
+def test_an_invalid_frame_closes_only_its_connection(
     start_server: StartServer, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = start_server(echo)

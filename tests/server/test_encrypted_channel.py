@@ -40,7 +40,7 @@ from kpybroker.requests.server.channel import Channel, plain_channel
 from kpybroker.requests.server.connection_quotas import ConnectionLimits
 from kpybroker.requests.server.listener import SocketLimits
 from kpybroker.requests.server.poller import Poller
-from kpybroker.requests.server.tls_channel import Terms, TlsListener
+from kpybroker.requests.server.tls_channel import ListenerTerms, TlsListener
 from kpybroker.requests.server.tls_mistakes import TlsFailure
 from kpybroker.runtime.calls.principal import ANONYMOUS, Principal
 from kpybroker.security.tls.contexts import client_context, server_context
@@ -48,7 +48,7 @@ from kpybroker.security.tls.names import subject_of
 from kpybroker.security.tls.settings import TlsSettings
 from waiting import eventually
 
-TERMS = Terms("SECURE", "SSL", "CN=broker", "requested")
+TERMS = ListenerTerms("SECURE", "SSL", "CN=broker", "requested")
 
 
 class Later:
@@ -126,10 +126,10 @@ def start_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Runn
         (ends.test_a_client_that_sends_no_more_gets_answers_that_come_later, (3,)),
         (ends.test_a_throttled_client_that_closed_is_served_when_its_time_has_passed, ()),
         (ends.test_a_client_that_reset_its_connection_is_not_waited_for, ()),
-        (ends.test_an_ended_client_wakes_nobody_while_it_is_throttled, (ends.reset,)),
+        (ends.test_a_closed_throttled_client_wakes_no_other_client, (ends.reset,)),
     ],
 )
-def test_it_serves_like_a_plain_one(
+def test_an_encrypted_channel_serves_like_a_plain_one(
     start_server: Callable[..., RunningServer], behaviour: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
     behaviour(start_server, *arguments)
@@ -158,7 +158,7 @@ def start_with() -> Iterator[Callable[[TlsListener], RunningServer]]:
     running: list[RunningServer] = []
 
     def start(listener: TlsListener) -> RunningServer:
-        running.append(RunningServer(who, SocketLimits(), listener))
+        running.append(RunningServer(caller, SocketLimits(), listener))
         for sock, each in running[-1].server._listening.items():
             running[-1].server._listening[sock] = each._replace(protocol="SSL")
         return running[-1]
@@ -168,7 +168,7 @@ def start_with() -> Iterator[Callable[[TlsListener], RunningServer]]:
         server.stop()
 
 
-def who(connection: Any, received: memoryview) -> list[bytes]:
+def caller(connection: Any, received: memoryview) -> list[bytes]:
     return reply_to(struct.unpack_from(">i", received, 4)[0], str(connection.client.principal).encode())
 
 
@@ -177,7 +177,7 @@ def asked(sock: socket.socket) -> str:
     return read_reply(sock)[1].decode()
 
 
-def test_the_certificate_says_who_the_client_is(start_with: Callable[[TlsListener], RunningServer]) -> None:
+def test_the_principal_comes_from_the_client_certificate(start_with: Callable[[TlsListener], RunningServer]) -> None:
     server = start_with(listening("requested"))
     with secured(server.connect(), AUTHORITY.issue("alice", ())) as alice, secured(server.connect()) as anonymous:
         assert asked(alice) == "User:CN=alice"
@@ -226,11 +226,11 @@ def test_every_mistake_closes_its_connection_and_is_named_in_one_line(
             caplog.clear()
             server.server.complaints._kept_back.clear()
             play()
-            eventually(lambda line=line: any(line in said.getMessage() for said in caplog.records))
-            (said,) = caplog.records
-            assert said.getMessage().startswith("closing the connection of 127.0.0.1:")
-            assert "\n" not in said.getMessage()
-            assert said.exc_info is None
+            eventually(lambda line=line: any(line in reported.getMessage() for reported in caplog.records))
+            (reported,) = caplog.records
+            assert reported.getMessage().startswith("closing the connection of 127.0.0.1:")
+            assert "\n" not in reported.getMessage()
+            assert reported.exc_info is None
     with secured(server.connect(), AUTHORITY.issue("alice", ())) as sock:
         assert asked(sock) == "User:CN=alice", "others are served"
 
@@ -378,8 +378,8 @@ class Talk:
         self._sock, mine = socket.socketpair()
         for sock in (self._sock, mine):
             sock.setblocking(False)
-        nobody: Any = MagicMock()
-        self.channel: Any = listener(mine, nobody, nobody)
+        unknown: Any = MagicMock()
+        self.channel: Any = listener(mine, unknown, unknown)
         self._from, self._to = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._client = client_context(settings(None, AUTHORITY)).wrap_bio(
             self._from, self._to, server_hostname="localhost"

@@ -13,8 +13,8 @@ from random import Random
 from share_partition_world import MEMBERS, SharePartitionWorld, some_log
 
 from kpybroker.machines.share.acknowledging import Acknowledgement
-from kpybroker.machines.share.acquiring import LogBatch, Wish
-from kpybroker.machines.share.partition import DeadLetters, Settings, StateWrite, StoredBatch
+from kpybroker.machines.share.acquiring import AcquireRequest, LogBatch
+from kpybroker.machines.share.partition import DeadLetters, ShareSettings, StateWrite, StoredStateBatch
 from oracle.asked import AskedOracle
 from oracle.recorded import Asked
 
@@ -39,7 +39,7 @@ class Twins:
         self.rng = rng
         self.weights = weights
         has_dlq = "settle" in weights
-        settings = Settings(rng.choice((2, 3, 5, 10)), rng.choice((10, 30, 200)), 1_000, dead_letters=has_dlq)
+        settings = ShareSettings(rng.choice((2, 3, 5, 10)), rng.choice((10, 30, 200)), 1_000, dead_letters=has_dlq)
         self.ours = SharePartitionWorld(settings, some_log(rng))
         stored, offset = [], rng.choice((0, 5))
         start = offset
@@ -47,7 +47,7 @@ class Twins:
             offset += rng.choice((0, 0, 3))
             last = offset + rng.randrange(5)
             state = rng.choice((0, 2, 3, 4) if has_dlq else (0, 2, 4))
-            stored.append(StoredBatch(offset, last, state, rng.randrange(1, settings.delivery_limit + has_dlq)))
+            stored.append(StoredStateBatch(offset, last, state, rng.randrange(1, settings.delivery_limit + has_dlq)))
             offset = last + 1
         self.ours.load(start, stored)
         self.steps: list[str] = []
@@ -83,10 +83,19 @@ class Twins:
 
     def acquire(self) -> None:
         rng = self.rng
-        wish = Wish(rng.choice(MEMBERS), rng.choice((1, 3, 10, 500)), rng.choice((1, 5, 100)), rng.random() < 0.4)
-        offset, read, given = self.ours.acquire(wish, rng.choice((1, 3, 5)))
+        request = AcquireRequest(
+            rng.choice(MEMBERS), rng.choice((1, 3, 10, 500)), rng.choice((1, 5, 100)), rng.random() < 0.4
+        )
+        offset, read, given = self.ours.acquire(request, rng.choice((1, 3, 5)))
         if read:
-            words = [wish.member_id, wish.max_records, wish.batch_size, int(wish.is_limit), offset, _read(read)]
+            words = [
+                request.member_id,
+                request.max_records,
+                request.batch_size,
+                int(request.is_limit),
+                offset,
+                _read(read),
+            ]
             theirs = self.tell("acquire", *words)
             if "Existing acquisition lock timeout exists" in theirs[0]:
                 self.is_over = True  # Kafka gives records without a lock if one ended during a change

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from share_partition_world import MEMBERS, SharePartitionWorld, some_log
 
 from kpybroker.machines.share.acknowledging import ACCEPT, REJECT, RELEASE, Acknowledgement
-from kpybroker.machines.share.acquiring import LogBatch, Wish
-from kpybroker.machines.share.partition import COUNTED_OUT, REJECTED, Settings, SharePartition, StoredBatch
+from kpybroker.machines.share.acquiring import AcquireRequest, LogBatch
+from kpybroker.machines.share.partition import COUNTED_OUT, REJECTED, SharePartition, ShareSettings, StoredStateBatch
 from kpybroker.machines.share.record_state import ACKNOWLEDGED, ACQUIRED, ARCHIVED, ARCHIVING
 from kpybroker.machines.share_coordinator.state_batches import StateBatch, combine
 
@@ -22,7 +22,7 @@ class Group:
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
-        self.settings = Settings(rng.choice((2, 3, 5)), rng.choice((10, 200)), LOCK_MS, dead_letters=True)
+        self.settings = ShareSettings(rng.choice((2, 3, 5)), rng.choice((10, 200)), LOCK_MS, dead_letters=True)
         self.world = SharePartitionWorld(self.settings, some_log(rng, 12))
         self.start_offset = 0
         self.stored: tuple[StateBatch, ...] = ()
@@ -64,14 +64,14 @@ class Group:
         before = self.world
         self.world = SharePartitionWorld(self.settings, before.log)
         self.world.now_ms = before.now_ms
-        batches = [StoredBatch(first, last, state, count) for first, last, count, state in self.stored]
+        batches = [StoredStateBatch(first, last, state, count) for first, last, count, state in self.stored]
         self.world.load(self.start_offset, batches)
 
     def acquire(self) -> int:
         if not self.world.partition.can_acquire():
             return 0
-        wish = Wish(self.rng.choice(MEMBERS), self.rng.choice((1, 5, 100)), 10)
-        return len(self.world.acquire(wish)[2])
+        request = AcquireRequest(self.rng.choice(MEMBERS), self.rng.choice((1, 5, 100)), 10)
+        return len(self.world.acquire(request)[2])
 
     def acknowledge(self, kinds: tuple[int, ...]) -> None:
         held = [
@@ -139,7 +139,7 @@ def test_every_record_is_accepted_or_has_a_dead_letter_whoever_leads(seed: int) 
 def test_a_record_is_not_done_with_before_its_dead_letter_is_settled() -> None:
     group = Group(Random(1))
     world = group.world
-    group.world.acquire(Wish("m", 1, 10, is_limit=True))
+    group.world.acquire(AcquireRequest("m", 1, 10, is_limit=True))
     world.acknowledge("m", Acknowledgement(0, 0, [REJECT]))
     group.store()
     partition = world.partition
@@ -153,15 +153,19 @@ def test_a_record_is_not_done_with_before_its_dead_letter_is_settled() -> None:
 
 
 def test_a_takeover_finds_the_reason_of_a_dead_letter_in_its_deliveries() -> None:
-    stored = [StoredBatch(0, 1, ARCHIVING, 1), StoredBatch(2, 2, ARCHIVING, 5), StoredBatch(3, 3, ARCHIVED, 5)]
-    unsettled = SharePartition(7, Settings(dead_letters=True)).load(0, 1, stored)
+    stored = [
+        StoredStateBatch(0, 1, ARCHIVING, 1),
+        StoredStateBatch(2, 2, ARCHIVING, 5),
+        StoredStateBatch(3, 3, ARCHIVED, 5),
+    ]
+    unsettled = SharePartition(7, ShareSettings(dead_letters=True)).load(0, 1, stored)
     assert [each[:4] for each in unsettled] == [(0, 1, 1, REJECTED), (2, 2, 5, COUNTED_OUT)]
 
 
 def test_a_lock_that_ends_during_a_change_that_is_not_stored_counts_out_with_a_dead_letter() -> None:
-    world = SharePartitionWorld(Settings(1, 10, LOCK_MS, dead_letters=True), some_log(Random(1), 1))
+    world = SharePartitionWorld(ShareSettings(1, 10, LOCK_MS, dead_letters=True), some_log(Random(1), 1))
     world.load(0, [])
-    world.acquire(Wish("m", 1, 10))
+    world.acquire(AcquireRequest("m", 1, 10))
     assert world.acknowledge("m", Acknowledgement(0, 0, [ACCEPT])) == 0
     world.wait(LOCK_MS)
     world.store(is_stored=False)

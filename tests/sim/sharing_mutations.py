@@ -115,7 +115,7 @@ SHARING_MUTATIONS = [
         LED,
         "        self._write(change.write, answered)\n",
         "        self._write(change.write, answered)\n"
-        "        stored(error_codes.NONE, None)\n        stored = _nobody_waits\n",
+        "        stored(error_codes.NONE, None)\n        stored = _has_no_waiters\n",
         nodes=3,
     ),
     _sharing(

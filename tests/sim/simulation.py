@@ -67,7 +67,7 @@ class Outcome(NamedTuple):
     events: int
     virtual_ms: float
     acknowledged: int
-    told: list[str]
+    reported: list[str]
 
 
 class Simulation:
@@ -137,7 +137,7 @@ class Simulation:
         """A new client that has so much patience."""
         client = Client(self.world, self.network, name, self.node_ids, request_timeout_ms)
         if self.zookeeper is not None:
-            client.who_controls, client.adds_partitions = self.zookeeper.who_controls, True
+            client.known_controller, client.adds_partitions = self.zookeeper.known_controller, True
         self.clients.append(client)
         return client
 
@@ -412,4 +412,4 @@ def simulate(
         client.loop.end()
     acknowledged = sum(1 for each in simulation.records.transactions if each.outcome.name == "COMMITTED")
     past = simulation.world
-    return Outcome(seed, violation, past.digest, past.events, past.now_ms, acknowledged, list(past.told))
+    return Outcome(seed, violation, past.digest, past.events, past.now_ms, acknowledged, list(past.reported))

@@ -151,7 +151,7 @@ def compare_pass(kafka: KafkaCleaner, history: History, copy: Path, where: str) 
         for producer_id, last in sorted(task.last_records.items())
     ), where
     ours = history.compact(task)
-    assert told(ours) == told(theirs), where
+    assert notified(ours) == notified(theirs), where
     compare_files(Path(task.path), copy, exact=set(history.shape.codecs) == {0}, where=where)
     return ours.end_offset < task.first_uncleanable_offset
 
@@ -178,7 +178,7 @@ def kafka_config(history: History) -> dict[str, object]:
     }
 
 
-def told(cleaned: Cleaned | KafkaCleaned) -> dict[str, int]:
+def notified(cleaned: Cleaned | KafkaCleaned) -> dict[str, int]:
     """The figures that both give of a pass."""
     stats = cleaned.stats if isinstance(cleaned, Cleaned) else cleaned
     return {

@@ -213,7 +213,7 @@ def test_a_flush_that_had_no_descriptor_may_be_tried_again(tmp_path: Path, monke
     assert log.recovery_point == 3
 
 
-def test_what_must_not_stand_alone_fails_the_directory_for_want_of_a_descriptor(
+def test_a_missing_descriptor_for_paired_files_fails_the_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = RealDisk(Descriptors(100))

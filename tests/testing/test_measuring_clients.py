@@ -24,7 +24,7 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.mark.java
-def test_what_a_java_consumer_measured(broker: Broker) -> None:
+def test_metrics_of_a_java_consumer_are_read(broker: Broker) -> None:
     broker.produce("flights", *(b"x" * 10 for _ in range(RECORDS)))
     classes = classpath(compile_java(JAVA / "MeasuredConsumer.java"))
     arguments = [broker.bootstrap_servers, "flights", "readers", str(RECORDS), "30"]
@@ -54,7 +54,7 @@ def measured_by(broker: Broker, records: int) -> ClientMetrics:
     return eventually(read_all, f"the push after {records} records")
 
 
-def test_what_a_producer_of_librdkafka_measured(broker: Broker) -> None:
+def test_metrics_of_a_librdkafka_producer_are_read(broker: Broker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "writer"})
     producer.produce("flights", b"x")
     producer.flush()

@@ -91,7 +91,7 @@ def test_a_chain_of_usual_length_is_accepted() -> None:
 
 
 @pytest.mark.parametrize("name", ["x" * 63 + ".example", "not-the-broker.example", "xn--strae-oqa.example"])
-def test_a_server_name_that_nobody_has_changes_nothing(name: str) -> None:
+def test_an_unknown_server_name_changes_nothing(name: str) -> None:
     _, client = shake_hands(server(), stranger("DEFAULT"), host=name)
     assert client.getpeercert(binary_form=True) == BROKER.der
 

@@ -11,8 +11,8 @@ from group_world import GroupWorld
 from rendering import Input, Play, Rendering, title
 
 from kpybroker.machines.groups.classic.classic_group import ClassicGroup
-from kpybroker.machines.groups.events import DeleteGroup, GroupRequest, TimersDue
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.events import DeleteGroup, GroupRequest, GroupTimersDue
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.metadata.topic import Partition, Topic
 from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kpywire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -42,15 +42,15 @@ class GroupRendering(Rendering):
     ``t:0@2+1@3``."""
 
     def word(self, value: Any) -> str | None:
-        whose = next((name for name in ("topic_id", "subtopology_id") if hasattr(value, name)), None)
-        if whose is None or any(not isinstance(index, int) for index in getattr(value, "partitions", [None])):
+        owner = next((name for name in ("topic_id", "subtopology_id") if hasattr(value, name)), None)
+        if owner is None or any(not isinstance(index, int) for index in getattr(value, "partitions", [None])):
             return None
         epochs = getattr(value, "assignment_epochs", None) or [None] * len(value.partitions)
         numbers = [
             f"{index}" if epoch is None else f"{index}@{epoch}"
             for index, epoch in zip(value.partitions, epochs, strict=True)
         ]
-        return f"{self.names.render(getattr(value, whose)).removeprefix('id-of-')}:{'+'.join(numbers)}"
+        return f"{self.names.render(getattr(value, owner)).removeprefix('id-of-')}:{'+'.join(numbers)}"
 
 
 class GroupStory(CoordinatorStory):
@@ -120,7 +120,7 @@ class GroupStory(CoordinatorStory):
         """Everything that is due now."""
         self.world.now_ms = given.now_ms
         for _ in range(TURNS):
-            self.world.submit(TimersDue(given.now_ms))
+            self.world.submit(GroupTimersDue(given.now_ms))
             deadline_ms = self.world.coordinator.next_deadline_ms()
             if deadline_ms is None or deadline_ms > given.now_ms:
                 break
@@ -145,10 +145,10 @@ class GroupStory(CoordinatorStory):
         self.world.submit(request, ticket, message.group_id)  # type: ignore[arg-type]
         return self.outcome()
 
-    def records(self) -> Sequence[Record]:
+    def records(self) -> Sequence[GroupRecord]:
         return self.world.records
 
-    def record_lines(self, record: Record) -> list[str]:
+    def record_lines(self, record: GroupRecord) -> list[str]:
         kind = type(record.key).__name__.removesuffix("Key")
         if record.value is None:
             return self.rendering.lines(f"+ {kind} tombstone", record.key)

@@ -14,7 +14,7 @@ from zookeeper_lines import StoryCandidate, request_lines, tree_states, write_li
 from kpybroker.machines.metadata.topic import NO_LEADER_CHANGE
 from kpybroker.machines.zookeeper.client.operations import Delete
 from kpybroker.machines.zookeeper.controller.batch import BrokerRequest
-from kpybroker.machines.zookeeper.migration.driver import Phase
+from kpybroker.machines.zookeeper.migration.driver import MigrationDriverState
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
 from kpywire.metadata_records.partition_record import PartitionRecord
@@ -198,6 +198,6 @@ class MigrationStory:
         states = tree_states(self.world.cluster)
         for node_id, controller in self.world.controllers.items():
             phase = controller.driver.phase
-            if phase is not Phase.UNINITIALIZED:
+            if phase is not MigrationDriverState.UNINITIALIZED:
                 states[node_id] = f"{node_id}: {phase.name} {controller.driver.obstacle}".rstrip()
         return states

@@ -10,7 +10,7 @@ from group_stories import GroupStory, id_of, partitions_of
 from rendering import Input, Play
 
 from kpybroker.machines.groups.events import DeleteGroup
-from kpybroker.machines.groups.share.events import Delete, DescribeShareGroup, Initialize, StatesInitialized
+from kpybroker.machines.groups.share.events import DeleteStates, DescribeShareGroup, Initialize, StatesInitialized
 from kpywire import error_codes
 from kpywire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
@@ -79,7 +79,7 @@ class ShareGroupStory(GroupStory):
                     f"= InitializeShareGroupState to the share coordinator: {epoch} topics={states_text(states)}"
                 )
             message = message.response
-        elif isinstance(message, Delete):
+        elif isinstance(message, DeleteStates):
             if message.partitions:
                 states = [
                     f"{self._named(topic_id)}:{'+'.join(map(str, each))}"

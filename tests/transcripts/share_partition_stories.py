@@ -11,8 +11,8 @@ from share_coordinator_stories import DELIVERY_STATES
 from share_partition_world import SharePartitionWorld
 
 from kpybroker.machines.share.acknowledging import ACCEPT, GAP, REJECT, RELEASE, RENEW, Acknowledgement
-from kpybroker.machines.share.acquiring import LogBatch, Wish
-from kpybroker.machines.share.partition import Settings, StateWrite, StoredBatch
+from kpybroker.machines.share.acquiring import AcquireRequest, LogBatch
+from kpybroker.machines.share.partition import ShareSettings, StateWrite, StoredStateBatch
 from kpywire import error_codes
 
 BATCH_RECORDS = 10
@@ -26,7 +26,7 @@ class SharePartitionStory:
     def __init__(self) -> None:
         self.changes = Changes()
         log = [LogBatch(first, first + BATCH_RECORDS - 1) for first in range(0, 10 * BATCH_RECORDS, BATCH_RECORDS)]
-        self.world = SharePartitionWorld(Settings(), log)
+        self.world = SharePartitionWorld(ShareSettings(), log)
         self.world.load(0, [])
         self._written = 0
         self.changes.lines(self._states())
@@ -59,7 +59,7 @@ class SharePartitionStory:
             offsets, state, count = text.split(":")
             first, last = map(int, offsets.split("-"))
             number = next(number for number, name in DELIVERY_STATES.items() if name == state)
-            stored.append(StoredBatch(first, last, number, int(count)))
+            stored.append(StoredStateBatch(first, last, number, int(count)))
         self.world = SharePartitionWorld(self.world.partition.settings, self.world.log)
         self.world.load(given.number("start_offset", 0), stored)
         self._written = 0
@@ -68,12 +68,14 @@ class SharePartitionStory:
     def acquire(self, given: Input) -> list[str]:
         """A ShareFetch of a member. ``strict=true`` is ``share.acquire.mode=record_limit`` (KIP-1206)."""
         self.world.now_ms = given.now_ms
-        wish = Wish(given.text("member"), given.number("max_records", 500), 500, is_limit=given.flag("strict"))
-        offset, read, acquired = self.world.acquire(wish, READ_BATCHES)
+        wanted = AcquireRequest(
+            given.text("member"), given.number("max_records", 500), 500, is_limit=given.flag("strict")
+        )
+        offset, read, acquired = self.world.acquire(wanted, READ_BATCHES)
         found = f"[{read[0].base_offset}, {read[-1].last_offset + 1})" if read else "nothing"
         lines = [f"* reads {found} from {offset} on"]
         lines += [
-            f"= AcquiredRecords to {wish.member_id}: first_offset={each.first_offset} last_offset={each.last_offset} "
+            f"= AcquiredRecords to {wanted.member_id}: first_offset={each.first_offset} last_offset={each.last_offset} "
             f"delivery_count={each.delivery_count}"
             for each in acquired
         ]

@@ -11,8 +11,13 @@ from rendering import Input, Play, Rendering, StoryError, title
 from transaction_world import FIRST_PRODUCER_ID, MONOTONIC_LAG_MS, TransactionWorld
 
 from kpybroker.machines.coordination.decision import Alike
-from kpybroker.machines.transactions.events import DescribeTransaction, MarkersWritten, TimersDue, TransactionRequest
-from kpybroker.machines.transactions.record import Record
+from kpybroker.machines.transactions.events import (
+    DescribeTransaction,
+    MarkersWritten,
+    TransactionRequest,
+    TransactionTimersDue,
+)
+from kpybroker.machines.transactions.record import TransactionRecord
 from kpybroker.machines.transactions.transaction import STATE_NAMES
 from kpywire import error_codes
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -141,7 +146,7 @@ class TransactionStory(CoordinatorStory):
 
     def timers(self, given: Input) -> list[str]:
         self._to(given)
-        self.world.tell(TimersDue(self.world.now_ms, self._unused_id()))
+        self.world.tell(TransactionTimersDue(self.world.now_ms, self._unused_id()))
         return self.outcome()
 
     def restart(self, given: Input) -> list[str]:
@@ -198,10 +203,10 @@ class TransactionStory(CoordinatorStory):
             message.transaction_start_time_ms -= MONOTONIC_LAG_MS
         return super().reply_lines(head, message)
 
-    def records(self) -> Sequence[Record]:
+    def records(self) -> Sequence[TransactionRecord]:
         return self.world.records
 
-    def record_lines(self, record: Record) -> list[str]:
+    def record_lines(self, record: TransactionRecord) -> list[str]:
         _, value = record.encoded()
         if value is None:
             return [f"+ TransactionLog tombstone transactional_id={record.transactional_id}"]

@@ -13,7 +13,7 @@ from kpybroker.machines.zookeeper.controller.context import Leadership
 from kpybroker.machines.zookeeper.controller.leader_elections import ElectionType
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 from kpywire import error_codes
 
 
@@ -109,7 +109,7 @@ class ZooKeeperControllerStory:
         state = self.cluster.state(*partition)
         leader, isr = given.number("from", state.leader), tuple(given.numbers("isr"))
         epoch = given.number("partition_epoch", self.cluster.state_epoch(*partition))
-        wanted = PartitionState(leader, state.leader_epoch, isr, state.controller_epoch)
+        wanted = LeaderIsrAndControllerEpoch(leader, state.leader_epoch, isr, state.controller_epoch)
         active = self._active()
         change = active.controller.alter_partition(
             leader, self.cluster.brokers[leader].epoch, {partition: Leadership(wanted, epoch)}

@@ -8,7 +8,7 @@ from reigning import Asker, Candidate, Cluster
 from rendering import Names
 
 from kpybroker.machines.zookeeper.client import error_codes
-from kpybroker.machines.zookeeper.client.operations import Create, Delete, Failed, Get, Multi, Set
+from kpybroker.machines.zookeeper.client.operations import Create, Delete, Get, Multi, OperationFailed, Set
 from kpybroker.machines.zookeeper.controller.batch import FULL, BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from kpybroker.machines.zookeeper.controller.reign import ControllerSettings
 from kpybroker.machines.zookeeper.tree import controller, paths
@@ -17,17 +17,17 @@ from kpywire.uuid import from_string
 TOPIC_ID = re.compile('"topic_id":"([^"]{22})"')
 
 
-def write_lines(who: str, operation: Any, result: Any, names: Names) -> Iterator[str]:
-    """A line for each write; reads and checks of versions have none. ``who`` is the writer."""
-    failed = f" ({error_codes.name(result.code)})" if isinstance(result, Failed) else ""
+def write_lines(caller: str, operation: Any, result: Any, names: Names) -> Iterator[str]:
+    """A line for each write; reads and checks of versions have none. ``caller`` is the writer."""
+    failed = f" ({error_codes.name(result.code)})" if isinstance(result, OperationFailed) else ""
     for each in operation.operations if isinstance(operation, Multi) else (operation,):
         if isinstance(each, Create):
             kind = " ephemeral" if each.is_ephemeral else ""
-            yield f"+ {who} create{kind} {each.path}{content(each.data, names)}{failed}"
+            yield f"+ {caller} create{kind} {each.path}{content(each.data, names)}{failed}"
         elif isinstance(each, Set):
-            yield f"+ {who} set {each.path}{content(each.data, names)}{failed}"
+            yield f"+ {caller} set {each.path}{content(each.data, names)}{failed}"
         elif isinstance(each, Delete):
-            yield f"+ {who} delete {each.path}{failed}"
+            yield f"+ {caller} delete {each.path}{failed}"
 
 
 def content(data: bytes | None, names: Names) -> str:
@@ -74,7 +74,7 @@ def tree_states(cluster: Cluster) -> dict[Any, str]:
     states: dict[Any, str] = {}
     elected = cluster.admin.ask(Get(paths.CONTROLLER))
     epoch = cluster.admin.ask(Get(paths.CONTROLLER_EPOCH))
-    if isinstance(elected, Failed):
+    if isinstance(elected, OperationFailed):
         states["controller"] = "no controller"
     else:
         found = controller.ElectedController.decode(elected.data)

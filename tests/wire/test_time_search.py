@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kpywire.batch import HEADER_BYTES, BatchHeader, parse_header
 from kpywire.compression import decompress
 from kpywire.record import Record, build_batch, read_records
-from kpywire.time_search import ANY_LABOUR, Found, Laborious, Labour, first_not_older
+from kpywire.time_search import ANY_LABOUR, Found, LaboriousSearch, SearchLabour, first_not_older
 from kpywire.varint import decode_varint
 from kpywire.walk import OversizedRecord
 
@@ -56,8 +56,8 @@ def test_a_search_with_a_limit_finds_the_same_or_is_given_up(
         batch[22] |= 8
     header = parse_header(batch)
     try:
-        found = first_not_older(batch, header, timestamp, 0, most=Labour(most_bytes, 1_000, most_records))
-    except Laborious:
+        found = first_not_older(batch, header, timestamp, 0, most=SearchLabour(most_bytes, 1_000, most_records))
+    except LaboriousSearch:
         section_bytes = sum(len(value) for _, value in contents)
         assert len(contents) > most_records or section_bytes + 100 * len(contents) > most_bytes
     else:
@@ -88,12 +88,12 @@ def test_a_search_ends_at_a_compressed_record_of_more_bytes_than_are_allowed(
         if record.timestamp >= timestamp:
             outcome = record.timestamp, record.offset
             break
-    for most in (ANY_LABOUR, Labour(1 << 20, 1_000, most_records)):
+    for most in (ANY_LABOUR, SearchLabour(1 << 20, 1_000, most_records)):
         try:
             found: Found | str = first_not_older(batch, header, timestamp, 0, most_bytes, most)
         except OversizedRecord as error:
             found = str(error)
-        except Laborious:
+        except LaboriousSearch:
             assert len(contents) > most.records
             continue
         assert found == outcome
@@ -118,8 +118,8 @@ def test_a_search_is_given_up_before_a_bomb_is_inflated(codec: int, appended: bo
         batch[22] |= 8
     tracemalloc.start()
     try:
-        with pytest.raises(Laborious):
-            first_not_older(batch, parse_header(batch), 9, 0, most=Labour(1 << 20, 1_000, 1_000))
+        with pytest.raises(LaboriousSearch):
+            first_not_older(batch, parse_header(batch), 9, 0, most=SearchLabour(1 << 20, 1_000, 1_000))
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -19,7 +19,7 @@ from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.metadata.chosen_levels import choose_levels
 from kpybroker.machines.metadata.image import MIGRATION, POST_MIGRATION, PRE_MIGRATION
 from kpybroker.machines.zookeeper.client.operations import Create, Delete
-from kpybroker.machines.zookeeper.migration.driver import Phase
+from kpybroker.machines.zookeeper.migration.driver import MigrationDriverState
 from kpybroker.machines.zookeeper.tree import cluster, controller, paths
 from kpybroker.machines.zookeeper.tree.topics import TopicAssignment
 from kpybroker.node.assembly.platform import Simulated
@@ -194,7 +194,7 @@ def test_a_controller_goes_on_where_the_one_that_died_was() -> None:
         await until(lambda: ruler.image.zk_migration_state == MIGRATION)
         await ruler.abandon()
         ruler = await world.start(world.migrating)
-        await until(lambda: ruler.source.migrating.driver.phase is Phase.DUAL_WRITE)
+        await until(lambda: ruler.source.migrating.driver.phase is MigrationDriverState.DUAL_WRITE)
         assert await created(broker, "second") == error_codes.NONE
         await until(lambda: world.znode(paths.partition_state("second", 0)))
         await until(lambda: leads(broker, "second", 0))

@@ -24,16 +24,16 @@ PATIENCE_S = 60
 
 
 def until_it_says(broker: KpyOnZooKeeper, text: str) -> str:
-    def said() -> str:
+    def reported() -> str:
         return broker.output.read_text() if broker.output.exists() else ""
 
-    def is_said() -> bool:
+    def is_reported() -> bool:
         assert broker.process is not None
-        assert broker.process.poll() is None, said()
-        return text in said()
+        assert broker.process.poll() is None, reported()
+        return text in reported()
 
-    eventually(is_said, lambda: f"{text!r} in {said()}")
-    return said()
+    eventually(is_reported, lambda: f"{text!r} in {reported()}")
+    return reported()
 
 
 def test_znodes_are_owned_by_the_login_and_travel_through_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,8 +70,8 @@ def test_znodes_are_owned_by_the_login_and_travel_through_tls(tmp_path: Path, mo
         broker.process = None
         monkeypatch.setenv("KAFKA_OPTS", f"-Xmx1g -Djava.security.auth.login.config={tmp_path / 'client.jaas'}")
         broker.launch()
-        said = until_it_says(broker, "Registered broker 4")
-        assert "secret words" not in said
+        reported = until_it_says(broker, "Registered broker 4")
+        assert "secret words" not in reported
         tree = KazooClient(f"{zookeeper.bootstrap_servers}/secured")
         tree.start()
         owned = {

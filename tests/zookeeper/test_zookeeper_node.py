@@ -18,7 +18,7 @@ from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.hosts.zookeeper.broker import orders
 from kpybroker.hosts.zookeeper.broker.known_controller import ZooKeeperController
 from kpybroker.machines.controller.error_responses import plain_error_response
-from kpybroker.machines.zookeeper.client.operations import ALL, Acl
+from kpybroker.machines.zookeeper.client.operations import ALL, ZnodeAcl
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.controller import ElectedController
 from kpybroker.node.assembly.platform import Simulated
@@ -116,7 +116,7 @@ def lead(leader_epoch: int, broker_epoch: int) -> LeaderAndIsrRequest:
     )
 
 
-def test_it_registers_leads_by_order_loses_its_session_and_leaves() -> None:
+def test_a_zookeeper_broker_registers_leads_loses_its_session_and_leaves() -> None:
     async def story(world: World) -> None:
         node = world.node()
         await node.start(world.disk)
@@ -163,7 +163,7 @@ def what_clients_see(broker: Any) -> tuple[bool, bool, bool]:
     return bool(broker.image.brokers), bool(broker.image.topics), broker.is_listed(5)
 
 
-def test_a_broker_that_starts_again_lists_nobody_before_it_knows_its_topics() -> None:
+def test_a_restarting_broker_lists_no_brokers_before_it_knows_its_topics() -> None:
     async def story(world: World) -> None:
         await with_a_topic(world)
         again = world.node()
@@ -183,7 +183,7 @@ def test_a_broker_that_starts_again_lists_nobody_before_it_knows_its_topics() ->
     played(story)
 
 
-def test_a_broker_that_started_without_a_controller_lists_nobody_before_it_knows_its_topics(
+def test_a_broker_started_without_a_controller_lists_no_brokers_before_it_knows_its_topics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     former = 6
@@ -191,7 +191,7 @@ def test_a_broker_that_started_without_a_controller_lists_nobody_before_it_knows
     async def story(world: World) -> None:
         await with_a_topic(world)
         world.server.sessions[former] = ServedSession(former, b"", 60_000, world.server.now_ms)
-        znode = Znode(ElectedController(former, 0).encode(), (Acl(ALL, "world", "anyone"),), former, 0, 0)
+        znode = Znode(ElectedController(former, 0).encode(), (ZnodeAcl(ALL, "world", "anyone"),), former, 0, 0)
         world.server.nodes[f"/kafka{paths.CONTROLLER}"] = znode
         world.server.nodes["/kafka"].children[paths.CONTROLLER.strip("/")] = None
 

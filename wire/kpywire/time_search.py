@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kpywire.batch import CODEC_MASK, HEADER_BYTES, LENGTH_END, LOG_APPEND_TIME, BatchHeader
-from kpywire.compression import ANY_PARTS, TooLarge, decompress
+from kpywire.compression import ANY_PARTS, InflatesTooLarge, decompress
 from kpywire.errors import Malformed
 from kpywire.record import MAX_INFLATED_BYTES, read_batch
 from kpywire.varint import Buffer, as_int64, decode_varint, decode_varlong
@@ -28,7 +28,7 @@ Search = Callable[[Buffer, BatchHeader, int, int, int], Found]
 """A way to search one batch: `first_not_older`, or one that knows the outcome already."""
 
 
-class Labour(NamedTuple):
+class SearchLabour(NamedTuple):
     """The most work that is spent on one batch."""
 
     inflated_bytes: int
@@ -37,10 +37,10 @@ class Labour(NamedTuple):
     records: int
 
 
-ANY_LABOUR: Final = Labour(MAX_INFLATED_BYTES, ANY_PARTS, 1 << 32)
+ANY_LABOUR: Final = SearchLabour(MAX_INFLATED_BYTES, ANY_PARTS, 1 << 32)
 
 
-class Laborious(Exception):
+class LaboriousSearch(Exception):
     """The search of a batch takes more work than is allowed."""
 
 
@@ -50,7 +50,7 @@ def first_not_older(
     timestamp: int,
     start_offset: int,
     most_record_bytes: int = ANY_SIZE,
-    most: Labour = ANY_LABOUR,
+    most: SearchLabour = ANY_LABOUR,
 ) -> Found:
     """(timestamp, offset) of the first record of the batch in ``buffer`` not older than ``timestamp``, nor before
     ``start_offset``; None if there is none.
@@ -61,22 +61,22 @@ def first_not_older(
         Laborious: it takes more work than ``most``.
     """
     if header.codec and header.size > most.inflated_bytes:
-        raise Laborious
+        raise LaboriousSearch
     simple = header.timestamp_type != LOG_APPEND_TIME and abs(header.base_timestamp) < _FAR and abs(timestamp) < _FAR
     view = memoryview(buffer)[HEADER_BYTES : header.size]
     try:
         section = decompress(header.codec, view, most.inflated_bytes, most.parts) if header.codec else bytes(view)
-    except TooLarge:
+    except InflatesTooLarge:
         if most is ANY_LABOUR:
             raise
-        raise Laborious from None
+        raise LaboriousSearch from None
     sound, size = header.record_count, 0
     if header.codec and len(section) > most_record_bytes:
         number, size = first_oversized(section, most_record_bytes, min(sound, most.records + 1))
         sound = number if size else sound
     found = (_search if simple else _search_any)(section, header, timestamp, start_offset, min(sound, most.records))
     if found is None and sound > most.records:
-        raise Laborious
+        raise LaboriousSearch
     if found is None and size:
         raise OversizedRecord(size, most_record_bytes)
     return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.coordinators.followed_topics import FollowedTopics
-from kpybroker.hosts.coordinators.kind import Kind
+from kpybroker.hosts.coordinators.kind import CoordinatorKind
 from kpybroker.hosts.coordinators.shards import Shards
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.metadata.topic_name import GROUP_OFFSETS_TOPIC
@@ -68,10 +68,10 @@ def group_coordinator(
 
 def _kind(
     config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Random, members_of_node: Callable[[], int]
-) -> Kind:
+) -> CoordinatorKind:
     from kpybroker.machines.groups.coordinator import GroupCoordinator
     from kpybroker.machines.groups.counts import Counts
-    from kpybroker.machines.groups.events import ExpireOffsets, TimersDue
+    from kpybroker.machines.groups.events import ExpireOffsets, GroupTimersDue
     from kpybroker.machines.groups.record import decode
 
     known: tuple[BrokerConfig, GroupSettings, int] | None = None
@@ -85,10 +85,10 @@ def _kind(
             known = (now, _settings(now, topics), int(now["offsets.topic.compression.codec"]))
         return known
 
-    return Kind(
+    return CoordinatorKind(
         new_machine=lambda: GroupCoordinator(lambda: current()[1], topics.now, rng, counts, members_of_node),
         decode=decode,
-        timers_due=TimersDue,
+        timers_due=GroupTimersDue,
         periodic=ExpireOffsets,
         codec=lambda: current()[2],
         load_bytes=lambda: int(config()["offsets.load.buffer.size"]),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kpybroker.hosts.network.peer import Done, Unanswered
+from kpybroker.hosts.network.peer import Done, NoResponse
 from kpybroker.hosts.network.peers import Peers
 from kpybroker.machines.metadata.image import MetadataImage
 
@@ -32,7 +32,7 @@ class Nodes:
             self._peers.ask_once(*address, request, done)
 
     def send(self, node_id: int, request: Any, done: Done, *, newest: int | None = None) -> None:
-        """Send a request to a broker. ``done`` gets the response or `Unanswered`, perhaps at once."""
+        """Send a request to a broker. ``done`` gets the response or `NoResponse`, perhaps at once."""
         address = self.address(node_id)
         if address is None:
             done(_unknown(node_id))
@@ -46,5 +46,5 @@ class Nodes:
         self._peers.close()
 
 
-def _unknown(node_id: int) -> Unanswered:
-    return Unanswered(f"broker {node_id} is not known")
+def _unknown(node_id: int) -> NoResponse:
+    return NoResponse(f"broker {node_id} is not known")

@@ -9,14 +9,14 @@ from kpybroker.machines.groups import stories
 from kpybroker.machines.groups.stories import Event
 
 _WORDS: Final = {
-    stories.JOINED: "{who} joined",
-    stories.REJOINED: "{who} asked for a rebalance",
-    stories.LEFT: "{who} left",
-    stories.SILENT: "{who} sent no heartbeat in time and was removed",
-    stories.LATE_JOIN: "{who} did not rejoin in time and was removed",
-    stories.LATE_SYNC: "{who} did not sync in time and was removed",
-    stories.LATE_REVOKE: "{who} did not give up its partitions or tasks in time and was removed",
-    stories.FENCED: "{who} is at another epoch and has to join again",
+    stories.JOINED: "{label} joined",
+    stories.REJOINED: "{label} asked for a rebalance",
+    stories.LEFT: "{label} left",
+    stories.SILENT: "{label} sent no heartbeat in time and was removed",
+    stories.LATE_JOIN: "{label} did not rejoin in time and was removed",
+    stories.LATE_SYNC: "{label} did not sync in time and was removed",
+    stories.LATE_REVOKE: "{label} did not give up its partitions or tasks in time and was removed",
+    stories.FENCED: "{label} is at another epoch and has to join again",
     stories.REBALANCE: "a rebalance began",
 }
 
@@ -212,7 +212,7 @@ def story_of(events: Sequence[Event]) -> tuple[StoryRow, ...]:
         if event.what == stories.REBALANCE:
             began_ms, last_joined = event.timestamp_ms, ""
         elif event.what in (stories.JOINED, stories.REJOINED):
-            last_joined = who_of(event)
+            last_joined = member_label(event)
         if event.what == stories.GENERATION:
             text = f"generation {event.detail}"
             if began_ms is not None:
@@ -223,11 +223,11 @@ def story_of(events: Sequence[Event]) -> tuple[StoryRow, ...]:
         elif event.what == stories.ASSIGNED:
             text = f"assignment of epoch {event.detail}"
         else:
-            text = _WORDS[event.what].format(who=who_of(event)) + (f": {event.detail}" if event.detail else "")
+            text = _WORDS[event.what].format(label=member_label(event)) + (f": {event.detail}" if event.detail else "")
         rows.append(StoryRow(event.timestamp_ms, text, after_s))
     return tuple(reversed(rows))
 
 
-def who_of(event: Event) -> str:
+def member_label(event: Event) -> str:
     """The member of an event."""
     return f"{event.client_id or 'a client without an id'} at {event.client_host.removeprefix('/')}"

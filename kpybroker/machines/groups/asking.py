@@ -6,7 +6,7 @@
 import random
 from typing import Final
 
-from kpybroker.machines.groups.timers import Timer
+from kpybroker.machines.groups.timers import GroupTimer
 
 FIRST_DELAY_MS: Final = 30_000
 LONGEST_DELAY_MS: Final = 3_600_000
@@ -22,7 +22,7 @@ class Asking:
 
     __slots__ = ("attempts", "epoch", "next_ms", "refused_epoch", "timer")
 
-    def __init__(self, timer: Timer) -> None:
+    def __init__(self, timer: GroupTimer) -> None:
         """``timer`` wakes the members at the next attempt."""
         self.timer = timer
         self.epoch = NO_EPOCH

@@ -28,7 +28,7 @@ from kpybroker.machines.groups.consumer.replay import KEYS as CONSUMER_KEYS
 from kpybroker.machines.groups.consumer.replay import take_consumer_group
 from kpybroker.machines.groups.consumer.timeouts import begin_timeouts
 from kpybroker.machines.groups.counts import Counts
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import (
     DeleteGroup,
     DescribeConsumerGroup,
@@ -37,9 +37,9 @@ from kpybroker.machines.groups.events import (
     DescriptionOf,
     ExpireOffsets,
     GroupRequest,
+    GroupTimersDue,
     ListGroups,
     StoreDescription,
-    TimersDue,
 )
 from kpybroker.machines.groups.mixed import dispatch
 from kpybroker.machines.groups.mixed.downgrade import Downgraded, downgrade, rebalance_downgraded
@@ -68,7 +68,7 @@ from kpybroker.machines.groups.streams.replay import KEYS as STREAMS_KEYS
 from kpybroker.machines.groups.streams.replay import take_streams_group
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup
 from kpybroker.machines.groups.streams.timeouts import begin_timeouts as begin_streams_timeouts
-from kpybroker.machines.journal import Effects, Prepared, ProducerEpoch, TooLarge
+from kpybroker.machines.journal import Effects, EventTooLarge, Prepared, ProducerEpoch
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey
 from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from kpybroker.machines.groups.record import Record
+    from kpybroker.machines.groups.record import GroupRecord
     from kpybroker.machines.groups.settings import GroupSettings
     from kpybroker.machines.metadata.topic_view import TopicView
 
@@ -101,7 +101,7 @@ WORK_AT_ONCE = 1_000
 REPLIES_AT_ONCE = 2_000
 """A decision on timers ends after this many replies. The other timers that are due follow in the next decision."""
 
-_DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpoch | None]] = {
+_DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, GroupDecision], ProducerEpoch | None]] = {
     AlterShareGroupOffsetsRequest: share_offsets.alter_offsets,
     DeleteGroup: deletion.delete_group,
     DeleteShareGroupOffsetsRequest: share_offsets.delete_offsets,
@@ -128,7 +128,7 @@ _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpo
     TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
 }
 
-_REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
+_REFUSALS: dict[type, Callable[[GroupRequest, int, GroupDecision], None]] = {
     AlterShareGroupOffsetsRequest: share_offsets.refuse_alteration,
     ConsumerGroupHeartbeatRequest: consumer_heartbeat.refuse_heartbeat,
     DeleteGroup: deletion.refuse_deletion,
@@ -185,14 +185,14 @@ class GroupCoordinator:
 
     def decide(self, event: Any, now_ms: int) -> Effects:
         """Decide on an input. ``now_ms`` is monotonic; the wall clock comes with the event."""
-        if isinstance(event, TooLarge):
+        if isinstance(event, EventTooLarge):
             return self._decide_too_large(event.event, now_ms)
         shard = self.shard
         decision = self._new_decision(event, now_ms)
         producer = None
         if type(event) is GroupRequest:
             producer = _DECIDERS[type(event.message)](shard, event, decision)
-        elif type(event) is TimersDue:
+        elif type(event) is GroupTimersDue:
             self._run_timers(decision)
         elif type(event) is Loaded:
             self._begin(decision)
@@ -222,7 +222,7 @@ class GroupCoordinator:
             shard.sweeps.due_ms = now_ms + PAUSE_MS
         return answer
 
-    def apply(self, record: Record | CommitRecord | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
+    def apply(self, record: GroupRecord | CommitRecord | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""
         if type(record) is Prepared:
             self.shard.next_offset = offset + len(record.records)
@@ -247,7 +247,8 @@ class GroupCoordinator:
         take_marker(self.shard, producer.producer_id, commit=commit)
 
     def next_deadline_ms(self) -> int | None:
-        """The time when `TimersDue` has to come, on the clock of ``now_ms``; None if nothing waits for time to pass.
+        """The time when `GroupTimersDue` has to come, on the clock of ``now_ms``; None if nothing waits for time to
+        pass.
 
         It may change with every input, so it has to be read again after each. It may have passed already: then there is
         more work to do.
@@ -256,15 +257,15 @@ class GroupCoordinator:
         deadline_ms = shard.timers.next_deadline_ms()
         return shard.sweeps.sooner(deadline_ms) if shard.sweeps.waiting else deadline_ms
 
-    def _new_decision(self, event: Any, now_ms: int) -> Decision:
+    def _new_decision(self, event: Any, now_ms: int) -> GroupDecision:
         shard = self.shard
         settings, topics = self._settings(), self._topics()
-        return Decision(
+        return GroupDecision(
             now_ms, event.timestamp_ms, settings, topics, self._rng,
             shard.timers, shard.stories, shard.counts, shard.loaded_ms,
         )  # fmt: skip
 
-    def _begin(self, decision: Decision) -> None:
+    def _begin(self, decision: GroupDecision) -> None:
         self.shard.loaded_ms = decision.now_ms
         asleep = [
             group_id
@@ -283,7 +284,7 @@ class GroupCoordinator:
             if loaded:
                 self.shard.sweeps.begin(loaded, begin)
 
-    def _run_timers(self, decision: Decision) -> None:
+    def _run_timers(self, decision: GroupDecision) -> None:
         timers = self.shard.timers
         while not decision.records and len(decision.replies) < REPLIES_AT_ONCE:
             timer = timers.pop_due(decision.now_ms)
@@ -308,7 +309,7 @@ class GroupCoordinator:
         return Effects(replies=decision.replies)
 
 
-def _wake(shard: GroupShard, group_id: str, decision: Decision) -> bool:
+def _wake(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
     group = shard.groups.get(group_id)
     if group is not None and isinstance(group.membership, AsleepGroup):
         wake(group, decision)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from kpybroker.machines.groups.counts import Counts
     from kpybroker.machines.groups.settings import GroupSettings
-    from kpybroker.machines.groups.timers import Timer, Timers
+    from kpybroker.machines.groups.timers import GroupTimer, GroupTimers
     from kpybroker.machines.metadata.topic_view import TopicView
 
 
@@ -20,7 +20,7 @@ AGES_MS: Final = 1 << 62
 """Longer than any interval."""
 
 
-class Decision(CoordinatorDecision[Any]):
+class GroupDecision(CoordinatorDecision[Any]):
     """The records, some of them perhaps prepared, and the replies of one decision, with all that it depends on in
     addition to the groups."""
 
@@ -33,7 +33,7 @@ class Decision(CoordinatorDecision[Any]):
         settings: GroupSettings,
         topics: TopicView,
         rng: random.Random,
-        timers: Timers,
+        timers: GroupTimers,
         stories: Stories,
         counts: Counts,
         loaded_ms: int,
@@ -62,7 +62,7 @@ class Decision(CoordinatorDecision[Any]):
             )
         self.stories.tell(group_id, event)
 
-    def set_timer(self, timer: Timer, delay_ms: int) -> None:
+    def set_timer(self, timer: GroupTimer, delay_ms: int) -> None:
         """Set a timer to fire after this time."""
         self.timers.set(timer, self.now_ms + delay_ms)
 

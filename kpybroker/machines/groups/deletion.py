@@ -1,7 +1,7 @@
 """DeleteGroups (KIP-229): a group without members is deleted with all its offsets."""
 
 from kpybroker.machines.groups.counts import DELETED
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import DeleteGroup, GroupRequest
 from kpybroker.machines.groups.offsets.committed import commit_tombstone
 from kpybroker.machines.groups.offsets.offset_deletion import positions
@@ -13,7 +13,7 @@ from kpywire import error_codes
 from kpywire.messages.delete_groups import DeletableGroupResult
 
 
-def delete_group(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def delete_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DeleteGroup`: an empty group is deleted with all its offsets, in one batch."""
     message: DeleteGroup = request.message
     error = error_codes.GROUP_ID_NOT_FOUND
@@ -33,7 +33,7 @@ def delete_group(shard: GroupShard, request: GroupRequest, decision: Decision) -
     refuse_deletion(request, error, decision)
 
 
-def refuse_deletion(request: GroupRequest, error_code: int, decision: Decision) -> None:
+def refuse_deletion(request: GroupRequest, error_code: int, decision: GroupDecision) -> None:
     """Answer a `DeleteGroup` with this error code, or with NONE."""
     result = DeletableGroupResult(group_id=request.message.group_id, error_code=error_code)
     decision.reply(request.ticket, result)

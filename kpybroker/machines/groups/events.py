@@ -117,7 +117,7 @@ class ListGroups(NamedTuple):
     types: Sequence[str] = ()
 
 
-class TimersDue(NamedTuple):
+class GroupTimersDue(NamedTuple):
     """The deadline that the coordinator named has come: sessions, joins and syncs may be over."""
 
     timestamp_ms: int

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from kpybroker.machines.groups.beats import Beat, Rest, at_rest_ms
 
 if TYPE_CHECKING:
-    from kpybroker.machines.groups.decision import Decision
+    from kpybroker.machines.groups.decision import GroupDecision
     from kpybroker.machines.groups.settings import GroupSettings
     from kpybroker.machines.groups.shard import GroupShard
 
 
-def keep_answer(shard: GroupShard, message: Any, response: Any, beat: Beat, decision: Decision) -> None:
+def keep_answer(shard: GroupShard, message: Any, response: Any, beat: Beat, decision: GroupDecision) -> None:
     """Keep the answer to a heartbeat, if nothing follows from it. Groups with settings of their own are left out: they
     get new ones with each decision."""
     settings = decision.settings

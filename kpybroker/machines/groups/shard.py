@@ -12,7 +12,7 @@ from kpybroker.machines.groups.beats import Rest
 from kpybroker.machines.groups.counts import Counts
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.stories import Stories
-from kpybroker.machines.groups.timers import Timer, Timers
+from kpybroker.machines.groups.timers import GroupTimer, GroupTimers
 
 
 class GroupShard:
@@ -49,8 +49,8 @@ class GroupShard:
         """The topics of all offsets that are or were committed here."""
         self.open_transactions: dict[int, set[tuple[str, str, int]]] = {}
         """The pending offsets of each producer id as (group id, topic, partition)."""
-        self.timers = Timers()
-        self.member_timers: dict[tuple[str, str, str], Timer] = {}
+        self.timers = GroupTimers()
+        self.member_timers: dict[tuple[str, str, str], GroupTimer] = {}
         """The timers of members of consumer groups: by purpose, group id and member id."""
         self.resting: dict[str, dict[str, Rest]] = {}
         """The members at rest of each group, by their ids."""

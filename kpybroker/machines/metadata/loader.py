@@ -27,7 +27,7 @@ class Metadata(Protocol):
     def subscribe(self, subscriber: Subscriber) -> None: ...
 
 
-class Loader:
+class MetadataLoader:
     """The published image and its subscribers."""
 
     def __init__(self, image: MetadataImage) -> None:

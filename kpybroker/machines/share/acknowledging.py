@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share.in_flight import InFlightBatch
-from kpybroker.machines.share.partition import Change, SharePartition, Started
+from kpybroker.machines.share.partition import SharePartition, Started, StartedChange
 from kpybroker.machines.share.record_state import (
     ACKNOWLEDGED,
     ACQUIRED,
@@ -42,7 +42,7 @@ class Acknowledgement(NamedTuple):
 
 def acknowledge(
     partition: SharePartition, member_id: str, batches: Sequence[Acknowledgement], now_ms: int
-) -> Change | None:
+) -> StartedChange | None:
     """Start the change that acknowledgements mean; None if nothing has to be stored.
 
     Raises:
@@ -62,7 +62,7 @@ def acknowledge(
     return _change(partition, started)
 
 
-def release(partition: SharePartition, member_id: str) -> Change | None:
+def release(partition: SharePartition, member_id: str) -> StartedChange | None:
     """Start to release all records that a member has; None if it has none."""
     started: list[Started] = []
     for batch in partition:
@@ -77,10 +77,10 @@ def release(partition: SharePartition, member_id: str) -> Change | None:
     return _change(partition, started)
 
 
-def _change(partition: SharePartition, started: list[Started]) -> Change | None:
+def _change(partition: SharePartition, started: list[Started]) -> StartedChange | None:
     if not started:
         return None
-    return Change(partition.write_of([each.stored for each in started]), started)
+    return StartedChange(partition.write_of([each.stored for each in started]), started)
 
 
 def _batches_of(partition: SharePartition, each: Acknowledgement) -> list[InFlightBatch]:

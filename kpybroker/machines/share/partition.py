@@ -22,7 +22,7 @@ from kpybroker.machines.share.record_state import (
     ARCHIVED,
     ARCHIVING,
     AVAILABLE,
-    NOBODY,
+    NO_MEMBER,
     TERMINAL,
     Limit,
     RecordState,
@@ -33,7 +33,7 @@ COUNTED_OUT: Final = "Offset delivery count exceeded the threshold."
 """The reasons of dead letters, in Kafka's words (``ShareGroupDLQManager``)."""
 
 
-class Settings(NamedTuple):
+class ShareSettings(NamedTuple):
     """The settings of a group, read for every operation."""
 
     delivery_limit: int = 5
@@ -53,7 +53,7 @@ class Settings(NamedTuple):
         return Limit(self.delivery_limit, ARCHIVING if self.dead_letters else ARCHIVED)
 
 
-class StoredBatch(NamedTuple):
+class StoredStateBatch(NamedTuple):
     """The stored state of a range of records."""
 
     first_offset: int
@@ -69,19 +69,19 @@ class StateWrite(NamedTuple):
     leader_epoch: int
     start_offset: int
     delivery_complete_count: int
-    batches: Sequence[StoredBatch]
+    batches: Sequence[StoredStateBatch]
 
 
 class Started(NamedTuple):
     """A part of a change."""
 
-    stored: StoredBatch
+    stored: StoredStateBatch
     state: RecordState
     to: int
     """The state that was wanted: a record that is AVAILABLE again may be counted out instead."""
 
 
-class Change(NamedTuple):
+class StartedChange(NamedTuple):
     """A change that was started, to be stored and then settled."""
 
     write: StateWrite
@@ -112,7 +112,7 @@ class ImpossibleState(Exception):
 class SharePartition:
     """The records of one partition that one group has in flight."""
 
-    def __init__(self, leader_epoch: int, settings: Settings) -> None:
+    def __init__(self, leader_epoch: int, settings: ShareSettings) -> None:
         self.leader_epoch = leader_epoch
         self.settings = settings
         self.state_epoch = 0
@@ -130,7 +130,7 @@ class SharePartition:
 
     # Loading
 
-    def load(self, start_offset: int, state_epoch: int, batches: Sequence[StoredBatch]) -> list[DeadLetters]:
+    def load(self, start_offset: int, state_epoch: int, batches: Sequence[StoredStateBatch]) -> list[DeadLetters]:
         """Take over the stored state. ``start_offset`` was already chosen, if none was stored.
 
         Returns the dead letters that another leader had not settled: they are to be written, perhaps again.
@@ -147,7 +147,7 @@ class SharePartition:
             if gap_start is None and first > previous + 1:
                 gap_start = previous + 1
             previous = last
-            batch_state = RecordState(state, count, NOBODY)
+            batch_state = RecordState(state, count, NO_MEMBER)
             self.add(InFlightBatch(first, last, batch_state))
             if state in TERMINAL:
                 self.delivery_complete_count += last - first + 1
@@ -315,7 +315,7 @@ class SharePartition:
 
     # What is stored
 
-    def write_of(self, batches: Sequence[StoredBatch]) -> StateWrite:
+    def write_of(self, batches: Sequence[StoredStateBatch]) -> StateWrite:
         """The state that is to be stored after a change."""
         return StateWrite(self.state_epoch, self.leader_epoch, self.start_offset, self.delivery_complete_count, batches)
 
@@ -324,7 +324,7 @@ class SharePartition:
         state.start(to, self.settings.limit)
         if state.is_terminal:
             self.count_completed(first_offset, last_offset)
-        return Started(StoredBatch(first_offset, last_offset, state.state, state.delivery_count), state, to)
+        return Started(StoredStateBatch(first_offset, last_offset, state.state, state.delivery_count), state, to)
 
     def settle(self, started: Sequence[Started], *, is_stored: bool) -> list[DeadLetters]:
         """Complete a change that was stored, or roll it back. Returns the dead letters that are to be written."""
@@ -359,7 +359,7 @@ class SharePartition:
         first, last, count, _, state = settled
         state.archive()
         self.count_completed(first, last)
-        return self.write_of([StoredBatch(first, last, ARCHIVED, count)])
+        return self.write_of([StoredStateBatch(first, last, ARCHIVED, count)])
 
     # Locks
 
@@ -378,7 +378,7 @@ class SharePartition:
 
         When that is stored, `move_start` is called. If it cannot be stored, nothing is rolled back.
         """
-        stored: list[StoredBatch] = []
+        stored: list[StoredStateBatch] = []
         dead_letters: list[DeadLetters] = []
         while self._locks and self._locks[0][0] <= now_ms:
             _, first_offset, last_offset = heappop(self._locks)
@@ -387,7 +387,7 @@ class SharePartition:
                 continue
             for batch in self.between(floor.first_offset, last_offset):
                 for first, last, state in self._expired(batch, (first_offset, last_offset), now_ms):
-                    stored.append(StoredBatch(first, last, state.state, state.delivery_count))
+                    stored.append(StoredStateBatch(first, last, state.state, state.delivery_count))
                     if state.state == ARCHIVING:
                         dead_letters.append(DeadLetters(first, last, state.delivery_count, COUNTED_OUT, state))
         return Expiry(self.write_of(stored), dead_letters) if stored else None

@@ -16,7 +16,7 @@ ACKNOWLEDGED: Final = 2
 ARCHIVING: Final = 3
 ARCHIVED: Final = 4
 TERMINAL: Final = frozenset((ACKNOWLEDGED, ARCHIVED))
-NOBODY: Final = ""
+NO_MEMBER: Final = ""
 
 
 class Limit(NamedTuple):
@@ -74,7 +74,7 @@ class RecordState:
     def leave(self, state: int, limit: Limit) -> None:
         """End an acquisition. A record that was delivered often enough is counted out instead of available again."""
         self.state = limit.state if state == AVAILABLE and self.delivery_count >= limit.deliveries else state
-        self.member_id = NOBODY
+        self.member_id = NO_MEMBER
 
     def unlock(self) -> None:
         """Forget the end of the acquisition."""
@@ -84,7 +84,7 @@ class RecordState:
         """Be done with a record that the log lost, that its readers may not see, or whose dead letter is settled."""
         self.is_archived = True
         self.state = ARCHIVED
-        self.member_id = NOBODY
+        self.member_id = NO_MEMBER
         self.lock_until_ms = None
 
     def start(self, state: int, limit: Limit) -> None:

@@ -38,7 +38,7 @@ class Subject(NamedTuple):
     image: MetadataImage
 
 
-class Security(NamedTuple):
+class NodeSecurity(NamedTuple):
     """The protection of one node."""
 
     authorizer: Authorizer | None
@@ -134,7 +134,7 @@ def build_security(
     quorum: Metadata,
     encryption: "Encryption | None" = None,
     tokens: "TokenChecks | None" = None,
-) -> Security:
+) -> NodeSecurity:
     """The protection that the configuration demands; its ACLs follow the metadata."""
     authorizer = _authorizer(config)
     if authorizer is not None:
@@ -147,7 +147,7 @@ def build_security(
         quorum.subscribe(changed)
     else:
         _warn_of_acls(quorum)
-    return Security(authorizer, _logins(config, quorum, tokens), encryption)
+    return NodeSecurity(authorizer, _logins(config, quorum, tokens), encryption)
 
 
 def _warn_of_acls(quorum: Metadata) -> None:

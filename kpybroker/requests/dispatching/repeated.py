@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Any, Final
 
 from kpybroker.requests.dispatching.replies import encode
-from kpybroker.requests.dispatching.served import Served
+from kpybroker.requests.dispatching.served import ServedVersion
 from kpybroker.requests.server.outbox import Reply
 from kpybroker.runtime.calls.call import Call
 
@@ -42,7 +42,7 @@ class Repeated:
         self._errors: list[int] | None = None
         """The error codes in the response, once it was given again."""
 
-    def decode(self, served: Served, frame: memoryview, position: int) -> Any:
+    def decode(self, served: ServedVersion, frame: memoryview, position: int) -> Any:
         """The request whose body begins at ``position``. Raises Malformed, like the decoder."""
         if len(frame) - position > self._longest_bytes:
             self._request = None
@@ -53,7 +53,7 @@ class Repeated:
             self._body = body
         return self._request
 
-    def encode(self, served: Served, correlation_id: int, response: Any) -> Reply:
+    def encode(self, served: ServedVersion, correlation_id: int, response: Any) -> Reply:
         """The reply with this response."""
         counters = served.counters
         if response is self._response:
@@ -86,7 +86,7 @@ class KnownCall:
     __slots__ = ("call", "header_end", "repeated", "rest", "rest_from", "served")
 
     def __init__(
-        self, served: Served, call: Call, frame: memoryview, header_end: int, repeated: Repeated | None
+        self, served: ServedVersion, call: Call, frame: memoryview, header_end: int, repeated: Repeated | None
     ) -> None:
         """``repeated`` keeps the body, if clients repeat requests of this kind."""
         self.served = served

@@ -22,7 +22,7 @@ _SENDING_FILES: Final = frozenset({api.FETCH, api.SHARE_FETCH})
 """The API keys whose responses have slices of files."""
 
 
-class Served:
+class ServedVersion:
     """One served (api key, version)."""
 
     __slots__ = (
@@ -72,8 +72,8 @@ def serve(
     counters: ApiCounters,
     intercept: Intercept | None,
     node: Any,
-) -> Generator[None, None, Served]:
-    """Compile the `Served` of this key and version with the handler of ``module``, in steps. If ``node`` has an
+) -> Generator[None, None, ServedVersion]:
+    """Compile the `ServedVersion` of this key and version with the handler of ``module``, in steps. If ``node`` has an
     authorizer, the handler is behind a guard."""
     if hasattr(module, "codec"):
         codec = module.codec(api_version)
@@ -95,7 +95,7 @@ def serve(
         if intercept is not None:
             work = None
         yield
-    served = Served(
+    served = ServedVersion(
         decode,
         handle if intercept is None else intercept(api_key, handle),
         encode,

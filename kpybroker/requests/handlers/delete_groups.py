@@ -10,7 +10,7 @@
 from typing import Any
 
 from kpybroker.machines.groups.events import DeleteGroup
-from kpybroker.machines.groups.share.events import Delete
+from kpybroker.machines.groups.share.events import DeleteStates
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpybroker.requests.serving.share.group_states import Results, delete, first_error, then
@@ -42,9 +42,9 @@ def _delete(broker: Context, deletion: DeleteGroup, call: Call) -> Any:
     )
 
 
-def _without_states(broker: Context, group_id: str, call: Call, found: DeletableGroupResult | Delete) -> Any:
+def _without_states(broker: Context, group_id: str, call: Call, found: DeletableGroupResult | DeleteStates) -> Any:
     """The result of a deletion. If a share group has states, they are deleted first."""
-    if not isinstance(found, Delete):
+    if not isinstance(found, DeleteStates):
         return found
     pending = Pending()
 

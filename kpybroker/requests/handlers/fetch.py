@@ -12,10 +12,10 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from kpybroker.machines.authorization.resources import Operation
+from kpybroker.machines.authorization.resources import AclOperation
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.fetch.remembered import NotRemembered, RememberedFetch, SessionlessFetch
-from kpybroker.machines.fetch.session import NO_SESSION, Entry, Session
+from kpybroker.machines.fetch.session import NO_SESSION, CachedPartition, FetchSession
 from kpybroker.machines.fetch.sessions import FINAL_EPOCH, FULL
 from kpybroker.machines.partition.role import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.requests.serving import unopened_logs
@@ -23,7 +23,7 @@ from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.permissions import may_on_cluster
 from kpybroker.requests.serving.reading.answer import Answer, Ledger, Policy
 from kpybroker.requests.serving.reading.client import ClientRead
-from kpybroker.requests.serving.reading.reader import Reader
+from kpybroker.requests.serving.reading.reader import FetchReader
 from kpybroker.requests.serving.reading.replica import ReplicaRead
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.pending import Pending
@@ -71,7 +71,7 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
         if not incremental:
             sessions.end(session)
         return _failed(request, version)
-    reader = Reader(broker, request, policy, Answer(sessions, session, incremental=incremental), call)
+    reader = FetchReader(broker, request, policy, Answer(sessions, session, incremental=incremental), call)
     if incremental:
         return reader.read(session.changed)
     _note_reader(session, call, is_follower=is_follower)
@@ -81,11 +81,11 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     return reader.read(entries)
 
 
-def _policy(broker: Context, request: FetchRequest, session: Session, replica_id: int, call: Call) -> Policy:
+def _policy(broker: Context, request: FetchRequest, session: FetchSession, replica_id: int, call: Call) -> Policy:
     """The policy for the sender. Another broker needs CLUSTER_ACTION: else nothing is noted and nothing is read."""
     if replica_id < 0:
         return ClientRead(broker, request, call)
-    if may_on_cluster(broker, call, Operation.CLUSTER_ACTION):
+    if may_on_cluster(broker, call, AclOperation.CLUSTER_ACTION):
         return ReplicaRead(broker, request, session, replica_id, call)
     return ClientRead(broker, request, call, is_shut_out=True)
 
@@ -102,7 +102,7 @@ def _read_in_steps(
         sessions.end(session)
         return _failed(request, version)
     _note_reader(session, call, is_follower=is_follower)
-    reader = Reader(broker, request, policy, Answer(sessions, session, incremental=False), call)
+    reader = FetchReader(broker, request, policy, Answer(sessions, session, incremental=False), call)
     yield
     entries = session.entries.values()
     all_entries = iter(list(entries))
@@ -114,18 +114,18 @@ def _read_in_steps(
 
 
 def _read_remembered(
-    broker: Context, request: FetchRequest, call: Call, session: Session, ledger: Ledger
+    broker: Context, request: FetchRequest, call: Call, session: FetchSession, ledger: Ledger
 ) -> FetchResponse | Pending:
     """Read what changed since the connection's last request, in the order of this one."""
     answer, changed = Answer(broker.fetch_sessions, session, ledger=ledger), session.changed
-    reader = Reader(broker, request, ClientRead(broker, request, call), answer, call)
+    reader = FetchReader(broker, request, ClientRead(broker, request, call), answer, call)
     if len(changed) > unopened_logs.FEW:
         return _when_opened(broker, call, changed, lambda: reader.read(ledger.in_order(changed)))
     return reader.read(ledger.in_order(changed) if changed else ())
 
 
 def _when_opened(
-    broker: Context, call: Call, entries: Collection[Entry], read: Callable[[], FetchResponse | Pending]
+    broker: Context, call: Call, entries: Collection[CachedPartition], read: Callable[[], FetchResponse | Pending]
 ) -> FetchResponse | Pending:
     """Read many entries. If many of their logs are not open, these are opened first."""
     new = unopened_logs.unopened(broker, [(entry.topic, (entry.index,)) for entry in entries])
@@ -135,7 +135,7 @@ def _when_opened(
     return response
 
 
-def _remembered(broker: Context, request: FetchRequest, call: Call) -> tuple[Session, Ledger] | None:
+def _remembered(broker: Context, request: FetchRequest, call: Call) -> tuple[FetchSession, Ledger] | None:
     """The ledger of a large request without a session, with what its connection has read before. None if that cannot
     be remembered."""
     if request.session_id != NO_SESSION or request.isolation_level not in ISOLATION_LEVELS:
@@ -158,7 +158,7 @@ def _remembered(broker: Context, request: FetchRequest, call: Call) -> tuple[Ses
     return remembered.session, Ledger(topics, version)
 
 
-def _note_reader(session: Session, call: Call, *, is_follower: bool) -> None:
+def _note_reader(session: FetchSession, call: Call, *, is_follower: bool) -> None:
     """Remember the reader of these partitions, for its lag: in the session, or on the connection if there is none."""
     session.client_id = call.client_id
     sessionless = session.id == NO_SESSION and not is_follower and len(session.entries) <= MOST_NOTED
@@ -173,7 +173,7 @@ def _read_sessionless(call: Call, sessionless: SessionlessFetch | None) -> None:
     call.client.reading = sessionless
 
 
-def _reads_anything(broker: Context, session: Session, policy: Policy) -> bool:
+def _reads_anything(broker: Context, session: FetchSession, policy: Policy) -> bool:
     """Whether any partition of the session exists, among those that the sender may read: only then does Kafka check the
     isolation level. Others must not learn from it which topics there are."""
     for entry in session.entries.values():

@@ -12,7 +12,7 @@ from typing import Any
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey
 from kpybroker.requests.serving import leader_hints
-from kpybroker.requests.serving.leader_hints import Node, current_leader, node_endpoints
+from kpybroker.requests.serving.leader_hints import LeaderAddress, current_leader, node_endpoints
 from kpybroker.requests.serving.share.acknowledgements import RENEWS_FROM, Acknowledging, Outcomes
 from kpybroker.requests.serving.share.protocol import is_member_id, serves_share_groups
 from kpybroker.requests.serving.share.share_leader import ShareContext
@@ -59,7 +59,7 @@ def handle(broker: ShareContext, request: ShareAcknowledgeRequest, call: Call) -
 
 
 def _response(broker: ShareContext, call: Call, group_id: str, taken: Outcomes) -> ShareAcknowledgeResponse:
-    nodes: dict[int, Node] = {}
+    nodes: dict[int, LeaderAddress] = {}
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for (topic_id, index), (code, text) in taken.items():
         hint = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)

@@ -10,17 +10,17 @@
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.share.acquiring import Wish
+from kpybroker.machines.share.acquiring import AcquireRequest
 from kpybroker.machines.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Partition, SessionKey
 from kpybroker.requests.serving import leader_hints
-from kpybroker.requests.serving.leader_hints import Node, current_leader, node_endpoints
+from kpybroker.requests.serving.leader_hints import LeaderAddress, current_leader, node_endpoints
 from kpybroker.requests.serving.permissions import may
 from kpybroker.requests.serving.share.acknowledgements import RENEWS_FROM, Acknowledging, Outcomes
 from kpybroker.requests.serving.share.protocol import is_member_id, serves_share_groups
 from kpybroker.requests.serving.share.share_leader import ShareContext
-from kpybroker.requests.serving.share.waiting import Answer, Bounds, ShareRead, refused
+from kpybroker.requests.serving.share.waiting import Answer, ShareFetchBounds, ShareRead, refused
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.gathered import gathered
 from kpybroker.runtime.calls.pending import Pending
@@ -111,7 +111,7 @@ def _read(
         topic = broker.image.topics_by_id.get(partition[0])
         if topic is None:
             errors[partition] = refused(partition[1], error_codes.UNKNOWN_TOPIC_ID)
-        elif not may(broker, call, Operation.READ, ResourceType.TOPIC, topic.name):
+        elif not may(broker, call, AclOperation.READ, ResourceType.TOPIC, topic.name):
             errors[partition] = refused(partition[1], error_codes.TOPIC_AUTHORIZATION_FAILED)
         elif partition[1] not in topic.partitions:
             errors[partition] = refused(partition[1], error_codes.UNKNOWN_TOPIC_OR_PARTITION)
@@ -121,15 +121,15 @@ def _read(
     if not readable or request.max_records <= 0 or max_bytes <= 0:
         return errors
     is_limit = call.api_version >= RENEWS_FROM and request.share_acquire_mode == RECORD_LIMIT
-    wish = Wish(request.member_id or "", request.max_records, request.batch_size, is_limit)
-    bounds = Bounds(request.max_wait_ms, min(request.min_bytes, max_bytes), max_bytes)
-    return ShareRead(broker.share_leader, group_id, wish, bounds, readable).read(lambda found: {**found, **errors})
+    wanted = AcquireRequest(request.member_id or "", request.max_records, request.batch_size, is_limit)
+    bounds = ShareFetchBounds(request.max_wait_ms, min(request.min_bytes, max_bytes), max_bytes)
+    return ShareRead(broker.share_leader, group_id, wanted, bounds, readable).read(lambda found: {**found, **errors})
 
 
 def _response(
     broker: ShareContext, call: Call, group_id: str, found: Answer, taken: Outcomes, *, keeps_empty: bool
 ) -> ShareFetchResponse:
-    nodes: dict[int, Node] = {}
+    nodes: dict[int, LeaderAddress] = {}
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
     for partition in dict.fromkeys((*found, *taken)):
         data = found.get(partition)

@@ -13,7 +13,7 @@ from kpybroker.runtime.calls.pending import Pending
 from kpywire import error_codes, time_search
 from kpywire.batch import BatchHeader
 from kpywire.errors import Malformed
-from kpywire.time_search import Found, Laborious, Search, first_not_older
+from kpywire.time_search import Found, LaboriousSearch, Search, first_not_older
 from kpywire.varint import Buffer
 from kpywire.walk import OversizedRecord
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AT_ONCE: Final = time_search.Labour(inflated_bytes=9 << 17, parts=1024, records=8192)
+AT_ONCE: Final = time_search.SearchLabour(inflated_bytes=9 << 17, parts=1024, records=8192)
 """The work that is done at once: 3 ms."""
 
 _Key = tuple[BatchHeader, int, int, int]
@@ -33,7 +33,7 @@ class _Searches:
 
     def __init__(self) -> None:
         self.known: dict[_Key, Answer] = {}
-        self.wanted: tuple[_Key, tasks.Search] | None = None
+        self.wanted: tuple[_Key, tasks.BatchSearch] | None = None
         """The search that is to be made elsewhere."""
 
     def __call__(
@@ -51,8 +51,8 @@ class _Searches:
             raise Malformed(str(answer))
         try:
             return first_not_older(batch, header, timestamp, start_offset, most_record_bytes, AT_ONCE)
-        except Laborious:
-            self.wanted = key, tasks.Search(bytes(batch), timestamp, start_offset, most_record_bytes)
+        except LaboriousSearch:
+            self.wanted = key, tasks.BatchSearch(bytes(batch), timestamp, start_offset, most_record_bytes)
             raise
 
 
@@ -65,7 +65,7 @@ def found_in_steps(
     while True:
         try:
             return look_up(searches)
-        except Laborious:
+        except LaboriousSearch:
             assert searches.wanted is not None
             key, task = searches.wanted
             searches.known[key] = yield labour.ask(party, task, charge)

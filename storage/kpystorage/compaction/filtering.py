@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 
-class Filter:
+class CompactionFilter:
     """A walk over segments that writes the records that stay. The counts are of everything so far."""
 
     __slots__ = (

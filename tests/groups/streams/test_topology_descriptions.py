@@ -16,7 +16,7 @@ from kpybroker.machines.groups.described_topology import DescribedTopologyValue
 from kpybroker.machines.groups.events import DeleteGroup, DescribeStreamsGroup, DescriptionOf, StoreDescription
 from kpybroker.machines.groups.streams import descriptions
 from kpybroker.machines.groups.streams.describe import AVAILABLE, NOT_STORED
-from kpybroker.machines.groups.timers import Timer
+from kpybroker.machines.groups.timers import GroupTimer
 from kpybroker.machines.metadata.topic import Partition, Topic
 from kpywire import codec, error_codes
 from kpywire.group_records.streams_group_topology import StreamsGroupTopologyKey, StreamsGroupTopologyValue
@@ -97,7 +97,7 @@ def test_the_member_that_joins_is_asked_and_what_it_sends_is_shown() -> None:
 
 
 def test_nobody_is_asked_again_before_a_pause_that_doubles_up_to_an_hour() -> None:
-    asking = Asking(Timer(print))
+    asking = Asking(GroupTimer(print))
     now_ms, rng = 0, Random(1)
     for attempt in range(12):
         assert asking.may_ask(0, now_ms)

@@ -47,6 +47,6 @@ class ZooKeeperMetadata:
         delta.next_offset = image.next_offset
         for subscriber in self._subscribers:
             subscriber(image, delta)
-        told = delta.with_partitions(ordered)
+        ordered_delta = delta.with_partitions(ordered)
         for follower in self._replicas:
-            follower(image, told)
+            follower(image, ordered_delta)

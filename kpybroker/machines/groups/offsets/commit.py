@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.machines.coordination.decision import Alike
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.offsets.commit_record import expiry_ms, java_length, position_record
 from kpybroker.machines.groups.offsets.committed import NO_TIMESTAMP
@@ -43,7 +43,7 @@ Answers = tuple[tuple[str, bytes, Codes], ...]
 """(name, id, codes) of each topic."""
 
 
-def commit_offsets(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def commit_offsets(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Commit a group's offsets. Each partition has its own error code."""
     error = _check_commit(shard, request, decision)
     if error:
@@ -61,7 +61,9 @@ def commit_offsets(shard: GroupShard, request: GroupRequest, decision: Decision)
     _answer_commit(request, tuple(answers), decision)
 
 
-def commit_offsets_in_transaction(shard: GroupShard, request: GroupRequest, decision: Decision) -> ProducerEpoch | None:
+def commit_offsets_in_transaction(
+    shard: GroupShard, request: GroupRequest, decision: GroupDecision
+) -> ProducerEpoch | None:
     """Commit offsets that become valid when the producer's transaction commits.
 
     Returns the producer that the batch belongs to, None if the request is refused.
@@ -79,7 +81,7 @@ def commit_offsets_in_transaction(shard: GroupShard, request: GroupRequest, deci
     return ProducerEpoch(message.producer_id, message.producer_epoch)
 
 
-def refuse_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
+def refuse_commit(request: GroupRequest, error_code: int, decision: GroupDecision) -> None:
     """Answer every partition with one error."""
     if request.prepared is not None:
         decision.reply(request.ticket, Alike(error_code))
@@ -87,7 +89,7 @@ def refuse_commit(request: GroupRequest, error_code: int, decision: Decision) ->
         _answer_commit(request, _same_code(request.message.topics, error_code), decision)
 
 
-def refuse_transactional_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
+def refuse_transactional_commit(request: GroupRequest, error_code: int, decision: GroupDecision) -> None:
     """Answer every partition with one error."""
     if request.prepared is not None:
         decision.reply(request.ticket, Alike(error_code))
@@ -96,7 +98,7 @@ def refuse_transactional_commit(request: GroupRequest, error_code: int, decision
         _answer_transactional_commit(request, codes, decision)
 
 
-def _write_prepared(request: GroupRequest, prepared: "LargeCommit", decision: Decision) -> None:
+def _write_prepared(request: GroupRequest, prepared: "LargeCommit", decision: GroupDecision) -> None:
     if prepared.batch is not None:
         decision.records.append(prepared.batch)
     code = error_codes.UNKNOWN_SERVER_ERROR if prepared.is_too_large else error_codes.NONE
@@ -106,7 +108,7 @@ def _write_prepared(request: GroupRequest, prepared: "LargeCommit", decision: De
 def _write(
     group_id: str,
     topic: Any,
-    decision: Decision,
+    decision: GroupDecision,
     expire_timestamp_ms: int = NO_TIMESTAMP,
     topic_id: bytes = ZERO_UUID,
 ) -> Codes:
@@ -132,7 +134,7 @@ def _same_codes(topic: Any, error_code: int) -> Codes:
     return tuple([(partition.partition_index, error_code) for partition in topic.partitions])
 
 
-def _answer_commit(request: GroupRequest, answers: Answers, decision: Decision) -> None:
+def _answer_commit(request: GroupRequest, answers: Answers, decision: GroupDecision) -> None:
     partitions = 0
     for _, _, codes in answers:
         partitions += len(codes)
@@ -161,7 +163,9 @@ _remembered_response: Final = lru_cache(_REMEMBERED_RESPONSES)(_response)
 encodes once (`kpybroker.requests.dispatching.repeated`). Nobody may change it."""
 
 
-def _answer_transactional_commit(request: GroupRequest, codes_of_topics: Sequence[Codes], decision: Decision) -> None:
+def _answer_transactional_commit(
+    request: GroupRequest, codes_of_topics: Sequence[Codes], decision: GroupDecision
+) -> None:
     topics = [
         TxnOffsetCommitResponseTopic(
             name=topic.name,
@@ -176,7 +180,7 @@ def _answer_transactional_commit(request: GroupRequest, codes_of_topics: Sequenc
     decision.reply(request.ticket, TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics))
 
 
-def _check_commit(shard: GroupShard, request: GroupRequest, decision: Decision) -> int:
+def _check_commit(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> int:
     message = request.message
     generation_id = message.generation_id_or_member_epoch
     group = shard.groups.get(message.group_id)
@@ -189,7 +193,7 @@ def _check_commit(shard: GroupShard, request: GroupRequest, decision: Decision) 
     )
 
 
-def _check_transactional(shard: GroupShard, request: GroupRequest, decision: Decision) -> int:
+def _check_transactional(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> int:
     message = request.message
     if not message.group_id:
         return error_codes.INVALID_GROUP_ID

@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 from kpybroker.machines.groups.commit_bytes import VALUE_VERSION, encode_key, encode_value
 from kpybroker.machines.groups.offsets.committed import NO_TIMESTAMP, pack
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.varint import as_int64
 
@@ -48,7 +48,7 @@ class CommitRecord:
             return self.messages().encoded()
         return key, value
 
-    def messages(self) -> Record:
+    def messages(self) -> GroupRecord:
         """The same record with messages as key and value."""
         key = OffsetCommitKey(group=self.group_id, topic=self.topic, partition=self.partition)
         value = OffsetCommitValue(
@@ -58,7 +58,7 @@ class CommitRecord:
             commit_timestamp=self.timestamp_ms,
             topic_id=self.topic_id,
         )
-        return Record(key, value, VALUE_VERSION)
+        return GroupRecord(key, value, VALUE_VERSION)
 
     def packed(self, record_offset: int) -> bytes:
         """The position as a group keeps it, once it is written."""
@@ -81,7 +81,7 @@ def expiry_ms(message: Any, timestamp_ms: int) -> int:
 
 def position_record(
     group_id: str, topic: Any, partition: Any, timestamp_ms: int, expire_timestamp_ms: int, topic_id: bytes
-) -> CommitRecord | Record:
+) -> CommitRecord | GroupRecord:
     """The record of one partition's position: in version 4, or in version 1 if the client chose when it expires."""
     metadata = partition.committed_metadata or ""
     if expire_timestamp_ms == NO_TIMESTAMP:
@@ -104,7 +104,7 @@ def position_record(
         expire_timestamp=expire_timestamp_ms,
         topic_id=topic_id,
     )
-    return Record(key, value, _EXPIRING_VALUE_VERSION)
+    return GroupRecord(key, value, _EXPIRING_VALUE_VERSION)
 
 
 def java_length(text: str) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kpybroker.machines.groups.consumer.java_order import string_key
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import DescribeStreamsGroup, GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.streams.configured import ConfiguredSubtopology, InternalTopic
@@ -32,7 +32,7 @@ AVAILABLE: Final = 3
 """The statuses of the description of a topology: none is kept, it could not be had, here it is."""
 
 
-def describe_streams_group(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def describe_streams_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DescribeStreamsGroup`."""
     message: DescribeStreamsGroup = request.message
     group_id = message.group_id

@@ -12,13 +12,13 @@ from typing import Final
 
 from kpybroker.machines.groups.asking import NO_EPOCH, Asking
 from kpybroker.machines.groups.counts import NOT_SHOWN, REFUSED, SHOWN, STORED
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import DescriptionOf, GroupRequest, StoreDescription
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.streams.records import topology_record
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup
 from kpybroker.machines.groups.streams.topology import Topology, as_recorded
-from kpybroker.machines.groups.timers import Timer
+from kpybroker.machines.groups.timers import GroupTimer
 from kpywire import error_codes
 from kpywire.messages.streams_group_topology_description_update import StreamsGroupTopologyDescriptionUpdateResponse
 
@@ -26,7 +26,7 @@ MOST_BYTES: Final = 4 << 20
 """The size of all descriptions in one shard."""
 
 
-def asks_for_description(shard: GroupShard, group: StreamsGroup, topology: Topology, decision: Decision) -> bool:
+def asks_for_description(shard: GroupShard, group: StreamsGroup, topology: Topology, decision: GroupDecision) -> bool:
     """Whether the member that sent a heartbeat is asked for the description of the topology. If it is, the others are
     not for a while."""
     is_kept = group.topology is not None and group.topology.description is not None
@@ -42,17 +42,17 @@ def asks_for_description(shard: GroupShard, group: StreamsGroup, topology: Topol
 def _asking(shard: GroupShard, group_id: str) -> Asking:
     found = shard.asking.get(group_id)
     if found is None:
-        found = shard.asking[group_id] = Asking(Timer(_wake, shard, group_id))
+        found = shard.asking[group_id] = Asking(GroupTimer(_wake, shard, group_id))
     return found
 
 
-def _wait(shard: GroupShard, group_id: str, epoch: int, decision: Decision) -> None:
+def _wait(shard: GroupShard, group_id: str, epoch: int, decision: GroupDecision) -> None:
     """Wait before the next attempt. Members at rest are woken for it."""
     asking = _asking(shard, group_id)
     decision.set_timer(asking.timer, asking.wait(epoch, decision.now_ms, decision.rng))
 
 
-def _wake(shard: GroupShard, group_id: str, _decision: Decision) -> None:
+def _wake(shard: GroupShard, group_id: str, _decision: GroupDecision) -> None:
     shard.rouse(group_id)
 
 
@@ -63,7 +63,7 @@ def forget_asking(shard: GroupShard, group_id: str) -> None:
         shard.timers.cancel(asking.timer)
 
 
-def store_description(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def store_description(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `StoreDescription`."""
     message: StoreDescription = request.message
     found = shard.groups.get(message.group_id)
@@ -82,7 +82,7 @@ def store_description(shard: GroupShard, request: GroupRequest, decision: Decisi
 
 
 def _store(
-    shard: GroupShard, group: StreamsGroup, message: StoreDescription, decision: Decision
+    shard: GroupShard, group: StreamsGroup, message: StoreDescription, decision: GroupDecision
 ) -> StreamsGroupTopologyDescriptionUpdateResponse:
     topology, epoch = group.topology, message.topology_epoch
     current = NO_EPOCH if topology is None else topology.epoch
@@ -109,12 +109,12 @@ def _store(
     return update_error(error_codes.NONE)
 
 
-def _not_kept(text: str, decision: Decision) -> StreamsGroupTopologyDescriptionUpdateResponse:
+def _not_kept(text: str, decision: GroupDecision) -> StreamsGroupTopologyDescriptionUpdateResponse:
     decision.counts.count_description(REFUSED)
     return update_error(error_codes.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, text)
 
 
-def refuse_description(request: GroupRequest, _error_code: int, decision: Decision) -> None:
+def refuse_description(request: GroupRequest, _error_code: int, decision: GroupDecision) -> None:
     """Answer a `StoreDescription` whose record does not fit into a batch. The member is asked again later."""
     text = "The topology description does not fit into a record of __consumer_offsets."
     decision.reply(request.ticket, _not_kept(text, decision))
@@ -125,7 +125,7 @@ def update_error(error_code: int, text: str | None = None) -> StreamsGroupTopolo
     return StreamsGroupTopologyDescriptionUpdateResponse(throttle_time_ms=0, error_code=error_code, error_message=text)
 
 
-def description_of(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def description_of(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DescriptionOf`."""
     message: DescriptionOf = request.message
     found = shard.groups.get(message.group_id)

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, Final
 
-from kpybroker.machines.fetch.session import NO_SESSION, Entry, Session, Watched
-from kpybroker.machines.fetch.sessions import Sessions
+from kpybroker.machines.fetch.session import NO_SESSION, CachedPartition, FetchSession, WatchedReplica
+from kpybroker.machines.fetch.sessions import FetchSessions
 from kpybroker.machines.partition.role import Role
-from kpybroker.requests.serving.leader_hints import Node, node_endpoints
+from kpybroker.requests.serving.leader_hints import LeaderAddress, node_endpoints
 from kpybroker.requests.serving.preferred_replica import NO_PREFERENCE
 from kpybroker.runtime.calls.call import Call, FetchThrottle
 from kpystorage.log_slice import LogSlice
@@ -23,7 +23,7 @@ FEW_FILES: Final = 64
 MOST_COPIED_BYTES: Final = 1024 * 1024
 MOST_FILES: Final = 128
 """The most files in an answer. At this limit, or that of copied bytes, it is full: the next one has the rest."""
-UNTOLD: Final = -1
+UNREPORTED: Final = -1
 MOST_ERRORS: Final = 1000
 """The most partitions with errors in a session. Each request, however short, would report all of them again, so a
 session with more is ended."""
@@ -70,19 +70,19 @@ class Policy(ABC):
     __slots__ = ("is_replica",)
     is_replica: bool
 
-    def note(self, _entries: Iterable[Entry]) -> None:  # noqa: B027 (clients note nothing)
+    def note(self, _entries: Iterable[CachedPartition]) -> None:  # noqa: B027 (clients note nothing)
         """Note where the reader is in these partitions."""
 
     @abstractmethod
-    def read(self, entry: Entry, replica: Watched, budget: AnswerBudget) -> PartitionData:
+    def read(self, entry: CachedPartition, replica: WatchedReplica, budget: AnswerBudget) -> PartitionData:
         """Read one partition. Raises KafkaError, StorageError."""
 
-    def is_forbidden(self, _entry: Entry) -> bool:
+    def is_forbidden(self, _entry: CachedPartition) -> bool:
         """Whether the reader may not read a topic."""
         return False
 
     @abstractmethod
-    def count(self, entry: Entry, answer: PartitionData) -> None:
+    def count(self, entry: CachedPartition, answer: PartitionData) -> None:
         """Count what is answered."""
 
 
@@ -95,24 +95,24 @@ class Ledger:
 
     __slots__ = ("_topics", "_version")
 
-    def __init__(self, topics: Sequence[list[Entry]], version: int) -> None:
+    def __init__(self, topics: Sequence[list[CachedPartition]], version: int) -> None:
         self._topics = topics
         self._version = version
 
-    def in_order(self, entries: Container[Entry]) -> list[Entry]:
+    def in_order(self, entries: Container[CachedPartition]) -> list[CachedPartition]:
         """These entries in the order of the request."""
         return [entry for of_topic in self._topics for entry in of_topic if entry in entries]
 
-    def settle(self, entry: Entry, answer: PartitionData) -> None:
+    def settle(self, entry: CachedPartition, answer: PartitionData) -> None:
         """Encode the answer for a partition without news, and keep it until the partition changes."""
         entry.settled = encode_struct(answer, FetchResponse, self._version)
 
-    def topics(self, news: dict[Entry, PartitionData], policy: Policy | None) -> list[FetchableTopicResponse]:
+    def topics(self, news: dict[CachedPartition, PartitionData], policy: Policy | None) -> list[FetchableTopicResponse]:
         """The answers for every partition, by topic, out of those with ``news``. With a policy they are counted."""
         return [self._topic(entries, news, policy) for entries in self._topics if entries]
 
     def _topic(
-        self, entries: list[Entry], news: dict[Entry, PartitionData], policy: Policy | None
+        self, entries: list[CachedPartition], news: dict[CachedPartition, PartitionData], policy: Policy | None
     ) -> FetchableTopicResponse:
         changed = [entry for entry in entries if entry in news] if news else []
         partitions: list[Any]
@@ -134,7 +134,7 @@ class Ledger:
             return FetchableTopicResponse(topic_id=topic, partitions=partitions)
         return FetchableTopicResponse(topic=topic, partitions=partitions)
 
-    def _encoded(self, entry: Entry, answer: PartitionData | None) -> Any:
+    def _encoded(self, entry: CachedPartition, answer: PartitionData | None) -> Any:
         return entry.settled if answer is None else encode_with_records(answer, FetchResponse, self._version)
 
 
@@ -144,13 +144,13 @@ class Answer:
     __slots__ = ("_call", "_ledger", "_sessions", "_throttle", "incremental", "nodes", "partitions", "session")
 
     def __init__(
-        self, sessions: Sessions, session: Session, *, incremental: bool = False, ledger: Ledger | None = None
+        self, sessions: FetchSessions, session: FetchSession, *, incremental: bool = False, ledger: Ledger | None = None
     ) -> None:
         self.session = session
         self.incremental = incremental
-        self.partitions: dict[Entry, PartitionData] = {}
+        self.partitions: dict[CachedPartition, PartitionData] = {}
         """The answers of partitions with news; for others of the session they are up to date, or in the ledger."""
-        self.nodes: dict[int, Node] | None = None
+        self.nodes: dict[int, LeaderAddress] | None = None
         """The leaders that the answer names as hints (KIP-951)."""
         self._sessions = sessions
         self._ledger = ledger
@@ -161,7 +161,7 @@ class Answer:
         """Obey the quotas of the client: the answer is empty if it has to wait."""
         self._throttle, self._call = throttle, call
 
-    def leaves_out(self, entry: Entry, answer: PartitionData) -> bool:
+    def leaves_out(self, entry: CachedPartition, answer: PartitionData) -> bool:
         """Whether a partition without records, which may wait, is no news."""
         ledger = self._ledger
         if ledger is None:
@@ -219,8 +219,8 @@ class Answer:
             if goes_on:
                 more = bool(answer.records) or must_not_wait(answer)
                 # A replica that cuts its log takes nothing else of the answer: it has to hear that again.
-                told = answer.high_watermark if answer.diverging_epoch.epoch < 0 else UNTOLD
-                session.answered(entry, told, answer.log_start_offset, more=more)
+                notified = answer.high_watermark if answer.diverging_epoch.epoch < 0 else UNREPORTED
+                session.answered(entry, notified, answer.log_start_offset, more=more)
             policy.count(entry, answer)
         if errors > MOST_ERRORS and goes_on:
             self._sessions.end(session)

@@ -5,9 +5,9 @@ Consumers may read from followers (KIP-392), and are sent to a better one where 
 
 from typing import Final
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.fetch.session import NO_SESSION, Entry, Watched
+from kpybroker.machines.fetch.session import NO_SESSION, CachedPartition, WatchedReplica
 from kpybroker.machines.partition.role import READ_COMMITTED, Role
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.permissions import may
@@ -44,7 +44,7 @@ class ClientRead(Policy):
         self._is_negative = request.max_bytes < 0
         self._choose = chooser_of(broker, request, call) if request.rack_id else None
 
-    def read(self, entry: Entry, replica: Watched, budget: AnswerBudget) -> PartitionData:
+    def read(self, entry: CachedPartition, replica: WatchedReplica, budget: AnswerBudget) -> PartitionData:
         """Read one partition. Raises KafkaError, StorageError."""
         if self._is_guarded and self.is_forbidden(entry):
             raise KafkaError(error_codes.TOPIC_AUTHORIZATION_FAILED)
@@ -95,7 +95,7 @@ class ClientRead(Policy):
             answer.aborted_transactions = _aborted(role, entry.fetch_offset, records) if records else []
         return answer
 
-    def is_forbidden(self, entry: Entry) -> bool:
+    def is_forbidden(self, entry: CachedPartition) -> bool:
         """Whether the sender may not READ the topic. An unknown topic id names none."""
         if not self._is_guarded:
             return False
@@ -107,9 +107,9 @@ class ClientRead(Policy):
             if known is None:
                 return False
             name = known.name
-        return not may(self._broker, self._call, Operation.READ, ResourceType.TOPIC, name)
+        return not may(self._broker, self._call, AclOperation.READ, ResourceType.TOPIC, name)
 
-    def count(self, entry: Entry, answer: PartitionData) -> None:
+    def count(self, entry: CachedPartition, answer: PartitionData) -> None:
         """Count what is answered, and note it for the lag of readers without a session."""
         if answer.error_code != error_codes.NONE:
             self._counters.count_error(answer.error_code)
@@ -124,7 +124,7 @@ class ClientRead(Policy):
                 held.failed_fetches += 1
 
 
-def _refuse_negative_size(role: Role, entry: Entry, end_offset: int) -> None:
+def _refuse_negative_size(role: Role, entry: CachedPartition, end_offset: int) -> None:
     """Refuse a negative size as Kafka does: it fails only if there are bytes to read."""
     if role.log.log_start_offset <= entry.fetch_offset < end_offset:
         raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)

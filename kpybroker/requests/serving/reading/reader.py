@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable
 from typing import Final
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.fetch.session import Entry
+from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.requests.serving import leader_hints
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.leader_hints import current_leader
@@ -31,7 +31,7 @@ STEP_ENTRIES: Final = 8
 """The number of partitions that are read in one step of a request for many."""
 
 
-class Reader:
+class FetchReader:
     """One Fetch request, until it is answered."""
 
     __slots__ = (
@@ -71,7 +71,7 @@ class Reader:
 
     # Answering
 
-    def read(self, entries: Iterable[Entry]) -> FetchResponse | Pending:
+    def read(self, entries: Iterable[CachedPartition]) -> FetchResponse | Pending:
         """Read these partitions. Return the response, or a `Pending` of it if there is not enough yet."""
         session, due = self.session, list(entries)
         if self.policy.is_replica:  # clients have nothing to note: one call less in each of their fetches
@@ -85,7 +85,7 @@ class Reader:
             session.forget_all()
         return response
 
-    def read_in_steps(self, entries: Iterable[Entry]) -> Generator[None, None, FetchResponse | Pending]:
+    def read_in_steps(self, entries: Iterable[CachedPartition]) -> Generator[None, None, FetchResponse | Pending]:
         """Do the same as `read`, for a full request for many partitions, a few of them at a time.
 
         As the only form, a generator would cost a fetch of one partition ten calls more (48 become 58).
@@ -109,7 +109,7 @@ class Reader:
 
     # Collecting
 
-    def collect(self, entries: Iterable[Entry], budget: AnswerBudget) -> bool:
+    def collect(self, entries: Iterable[CachedPartition], budget: AnswerBudget) -> bool:
         """Read these partitions into the room that is left in the answer. Return whether the answer can be sent: it has
         enough bytes, or something that must not wait."""
         answer, policy, session = self.answer, self.policy, self.session
@@ -136,7 +136,7 @@ class Reader:
                 break
         return budget.is_urgent or self.max_bytes - budget.left_bytes >= self.min_bytes
 
-    def _collect_in_steps(self, entries: list[Entry]) -> Generator[None, None, bool]:
+    def _collect_in_steps(self, entries: list[CachedPartition]) -> Generator[None, None, bool]:
         """Do the same as `collect`, for all entries of a full request. Partitions that change meanwhile are read
         again."""
         session, budget = self.session, AnswerBudget(self.max_bytes)
@@ -161,7 +161,7 @@ class Reader:
     def _collect_changed(self) -> bool:
         return self.collect(list(self.session.changed), AnswerBudget(self.max_bytes))
 
-    def _refused(self, entry: Entry, error: KafkaError | StorageError) -> PartitionData:
+    def _refused(self, entry: CachedPartition, error: KafkaError | StorageError) -> PartitionData:
         """The answer for a partition that cannot be read."""
         if isinstance(error, DiskFailure):
             self.broker.replicas.directory_failed(error)
@@ -181,7 +181,7 @@ class Reader:
             self._hint(answer, entry)
         return answer
 
-    def _hint(self, answer: PartitionData, entry: Entry) -> None:
+    def _hint(self, answer: PartitionData, entry: CachedPartition) -> None:
         """Add the partition's current leader to an answer (KIP-951)."""
         leader_id, leader_epoch, node = current_leader(self.broker, entry.topic, entry.index, self.listener_name)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)

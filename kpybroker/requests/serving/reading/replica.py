@@ -14,8 +14,8 @@ from typing import Final
 
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.fetch.session import Entry, Session, Watched
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.fetch.session import CachedPartition, FetchSession, WatchedReplica
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.reading.answer import AnswerBudget, Policy, copied
 from kpybroker.runtime.calls.call import Call
@@ -32,7 +32,9 @@ class ReplicaRead(Policy):
 
     __slots__ = ("_broker", "_counters", "_noted_ms", "_replica_epoch", "_replica_id", "_session")
 
-    def __init__(self, broker: Context, request: FetchRequest, session: Session, replica_id: int, call: Call) -> None:
+    def __init__(
+        self, broker: Context, request: FetchRequest, session: FetchSession, replica_id: int, call: Call
+    ) -> None:
         self.is_replica = True
         self._broker = broker
         self._session = session
@@ -45,7 +47,7 @@ class ReplicaRead(Policy):
 
     # What the fetch tells
 
-    def note(self, entries: Iterable[Entry]) -> None:
+    def note(self, entries: Iterable[CachedPartition]) -> None:
         """Note where the follower is in these partitions. Of a request for many, some are noted at a time."""
         now_ms = self._noted_ms
         if now_ms is None:
@@ -55,7 +57,7 @@ class ReplicaRead(Policy):
         if self._session.clock is not None:
             self._session.clock.ms = now_ms
 
-    def _note(self, entry: Entry, now_ms: float) -> None:
+    def _note(self, entry: CachedPartition, now_ms: float) -> None:
         try:
             replica = entry.replica
             if replica is None or replica.gone:
@@ -68,7 +70,7 @@ class ReplicaRead(Policy):
         except (KafkaError, StorageError):
             entry.rest()  # why is said when it is read
 
-    def _note_in(self, replica: Replica, leader: Leader, entry: Entry, now_ms: float) -> None:
+    def _note_in(self, replica: Replica, leader: PartitionLeader, entry: CachedPartition, now_ms: float) -> None:
         knows_epoch = entry.leader_epoch >= 0
         follower = leader.check_follower(self._replica_id, self._replica_epoch, knows_epoch=knows_epoch)
         if (
@@ -94,7 +96,7 @@ class ReplicaRead(Policy):
 
     # What it gets
 
-    def read(self, entry: Entry, replica: Watched, budget: AnswerBudget) -> PartitionData:
+    def read(self, entry: CachedPartition, replica: WatchedReplica, budget: AnswerBudget) -> PartitionData:
         """Read one partition. A changed log start is answered at once, since deletions wait for all replicas.
 
         Raises KafkaError, StorageError.
@@ -141,11 +143,11 @@ class ReplicaRead(Policy):
         throttle = self._broker.leader_throttle
         return throttle.covers(replica) and throttle.is_used_up(self._broker.scheduler.monotonic_ms())
 
-    def is_forbidden(self, _entry: Entry) -> bool:
+    def is_forbidden(self, _entry: CachedPartition) -> bool:
         """Whether the sender may not read a topic: a broker that may act for the cluster may read everything."""
         return False
 
-    def count(self, entry: Entry, answer: PartitionData) -> None:
+    def count(self, entry: CachedPartition, answer: PartitionData) -> None:
         """Count what is answered. As in Kafka, bytes read by followers do not count as a topic's outgoing bytes."""
         replica, records = entry.replica, answer.records
         if answer.error_code != error_codes.NONE:
@@ -162,7 +164,7 @@ class ReplicaRead(Policy):
                 throttle.count(len(records), self._broker.scheduler.monotonic_ms())
 
 
-def _leader_for(replica: Replica, entry: Entry) -> Leader:
+def _leader_for(replica: Replica, entry: CachedPartition) -> PartitionLeader:
     leader = replica.led()
     if entry.leader_epoch >= 0:
         leader.check_epoch(entry.leader_epoch)

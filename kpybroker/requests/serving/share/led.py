@@ -15,12 +15,12 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share import acknowledging
 from kpybroker.machines.share.acknowledging import Acknowledgement
 from kpybroker.machines.share.partition import (
-    Change,
     DeadLetters,
     ImpossibleState,
     SharePartition,
+    StartedChange,
     StateWrite,
-    StoredBatch,
+    StoredStateBatch,
 )
 from kpybroker.machines.share_coordinator.key import SharePartitionKey
 from kpybroker.requests.serving.context import Context
@@ -146,7 +146,7 @@ class LedSharePartition:
             if isinstance(start, KafkaError):
                 raise start
             batches = [
-                StoredBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
+                StoredStateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
                 for each in result.state_batches
             ]
             self.refresh()
@@ -200,9 +200,9 @@ class LedSharePartition:
     def release(self, member_id: str) -> None:
         """Take back all records that a member has."""
         self.refresh()
-        self._store(acknowledging.release(self.partition, member_id), _nobody_waits)
+        self._store(acknowledging.release(self.partition, member_id), _has_no_waiters)
 
-    def _store(self, change: Change | None, stored: Stored) -> None:
+    def _store(self, change: StartedChange | None, stored: Stored) -> None:
         if change is None:
             stored(error_codes.NONE, None)
             return
@@ -306,5 +306,5 @@ class LedSharePartition:
         self.limit_locks()
 
 
-def _nobody_waits(_code: int, _text: str | None) -> None:
+def _has_no_waiters(_code: int, _text: str | None) -> None:
     """Ignore the outcome: records that could not be released come back when their locks end."""

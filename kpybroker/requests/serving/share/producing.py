@@ -9,8 +9,8 @@ Invariant: ``done`` is called once with the error code, unless the node stops.
 from collections.abc import Callable
 from typing import Any, Final
 
-from kpybroker.hosts.network.peer import Unanswered
-from kpybroker.hosts.replicas.commit_wait import CommitWait, Uncommitted
+from kpybroker.hosts.network.peer import NoResponse
+from kpybroker.hosts.replicas.commit_wait import CommitWait, UncommittedBatch
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic import Topic
 from kpybroker.requests.serving.context import Context
@@ -36,7 +36,7 @@ def produce(broker: Context, topic: Topic, index: int, batch: bytes, done: Done)
 
     def answered(response: Any) -> None:
         code = error_codes.NETWORK_EXCEPTION
-        if not isinstance(response, Unanswered):
+        if not isinstance(response, NoResponse):
             codes = [each.error_code for topic in response.responses for each in topic.partition_responses]
             code = codes[0] if codes else error_codes.UNKNOWN_SERVER_ERROR
         done(code)
@@ -71,7 +71,7 @@ def _append(broker: Context, name: str, index: int, batch: bytes, done: Done) ->
         done(error_codes.NONE)
         return
     codes = [_encoded(error_codes.NONE)]
-    waits_for = Uncommitted(replica, leader.term, next_offset, index, codes, 0)
+    waits_for = UncommittedBatch(replica, leader.term, next_offset, index, codes, 0)
     wait = CommitWait(broker.scheduler, [(name, codes)], [waits_for], lambda _each, code: _encoded(code), TIMEOUT_MS)
 
     def decided(_answers: Any) -> None:

@@ -8,7 +8,7 @@ from kpybroker.config.group import effective, within
 from kpybroker.machines.metadata.features import DEAD_LETTERS, SHARE_VERSION
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.partition.role import READ_COMMITTED, READ_UNCOMMITTED, Role
-from kpybroker.machines.share.partition import Settings
+from kpybroker.machines.share.partition import ShareSettings
 from kpywire.time_search import Search
 
 GROUP_RESOURCE = 32
@@ -18,7 +18,7 @@ _BY_DURATION = "by_duration:"
 class ReadingSettings(NamedTuple):
     """The settings of a group for its readers."""
 
-    partition: Settings
+    partition: ShareSettings
     isolation: int
     """``share.isolation.level``."""
     reset: str
@@ -29,7 +29,7 @@ class ReadingSettings(NamedTuple):
     """``errors.deadletterqueue.copy.record.enable``."""
 
 
-class GroupSettings:
+class ShareGroupSettings:
     """The settings of all groups. They are read for every request, and computed when a config has changed."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ def settings_of(group_id: str, image: MetadataImage, config: BrokerConfig) -> Re
         return within(config, name, int(values[name])) if name in overrides else int(values[name])
 
     return ReadingSettings(
-        Settings(
+        ShareSettings(
             number("share.delivery.count.limit"),
             number("share.partition.max.record.locks"),
             number("share.record.lock.duration.ms"),

@@ -14,8 +14,8 @@ from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.share.dead_letter_writer import DeadLetterWriter
 from kpybroker.requests.serving.share.led import LedSharePartition
 from kpybroker.requests.serving.share.metrics import ShareMetrics
-from kpybroker.requests.serving.share.settings import GroupSettings, ReadingSettings
-from kpybroker.runtime.calls.client import Client
+from kpybroker.requests.serving.share.settings import ReadingSettings, ShareGroupSettings
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpywire import error_codes
 
 
@@ -42,14 +42,14 @@ class ShareLeader:
         self.metrics = ShareMetrics()
         self.led: dict[SharePartitionKey, LedSharePartition] = {}
         self.dead_letters = DeadLetterWriter(self)
-        self._settings = GroupSettings()
+        self._settings = ShareGroupSettings()
         self._connections = 0
 
     def settings_of(self, group_id: str) -> ReadingSettings:
         """The settings of a group."""
         return self._settings.of(group_id, self.broker.image, self.broker.config)
 
-    def connection_of(self, client: Client) -> str:
+    def connection_of(self, client: ConnectedClient) -> str:
         """The id of a client's connection, which ends the client's sessions when it closes."""
         if client.shares is None:
             self._connections += 1

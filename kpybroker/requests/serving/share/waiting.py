@@ -13,7 +13,7 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.role import READ_COMMITTED
 from kpybroker.machines.share import archiving
 from kpybroker.machines.share.aborted import AbortedTransaction, leave_out_aborted
-from kpybroker.machines.share.acquiring import Acquired, Wish, acquire
+from kpybroker.machines.share.acquiring import Acquired, AcquireRequest, acquire
 from kpybroker.machines.share.sessions import Partition
 from kpybroker.requests.serving.share.batches import log_batches, part_with, read_batches, transactional_batches
 from kpybroker.requests.serving.share.led import LedSharePartition
@@ -30,7 +30,7 @@ MOST_ATTEMPTS: Final = 8
 Answer = dict[Partition, PartitionData]
 
 
-class Bounds(NamedTuple):
+class ShareFetchBounds(NamedTuple):
     """The sizes that a request asks for."""
 
     max_wait_ms: int
@@ -48,16 +48,32 @@ class ShareRead:
     """One ShareFetch, until it is answered."""
 
     __slots__ = (
-        "_acquirable", "_answered", "_asked", "_bounds", "_errors", "_group_id", "_isolation", "_leader", "_led",
-        "_parked", "_reads", "_since_ms", "_wish",
+        "_acquirable",
+        "_acquire_request",
+        "_answered",
+        "_asked",
+        "_bounds",
+        "_errors",
+        "_group_id",
+        "_isolation",
+        "_leader",
+        "_led",
+        "_parked",
+        "_reads",
+        "_since_ms",
     )  # fmt: skip
 
     def __init__(
-        self, leader: ShareLeader, group_id: str, wish: Wish, bounds: Bounds, partitions: Iterable[Partition]
+        self,
+        leader: ShareLeader,
+        group_id: str,
+        request: AcquireRequest,
+        bounds: ShareFetchBounds,
+        partitions: Iterable[Partition],
     ) -> None:
         self._leader = leader
         self._group_id = group_id
-        self._wish = wish
+        self._acquire_request = request
         self._bounds = bounds
         self._led: dict[Partition, LedSharePartition] = {}
         self._errors: Answer = {}
@@ -171,7 +187,7 @@ class ShareRead:
     def _acquire(self, found: Iterable[_Found]) -> tuple[Answer, bool]:
         """Acquire records out of those that were found. Whether there were any."""
         answer: Answer = {}
-        left = self._wish.max_records
+        left = self._acquire_request.max_records
         for each in found:
             led = each.led
             key = (led.key.topic_id, led.key.partition)
@@ -195,7 +211,7 @@ class ShareRead:
                         self._reads.acquired(last - first + 1)
                 led.limit_locks()
                 led.replica.topic.bytes_out += len(data.records)
-        return answer, left < self._wish.max_records
+        return answer, left < self._acquire_request.max_records
 
     def _acquire_one(self, found: _Found, most: int) -> tuple[list[Acquired], LogSlice | None]:
         led, offset, records = found
@@ -203,8 +219,8 @@ class ShareRead:
         if most <= 0:
             return [], None
         batches = read_batches(records, max(partition.end_offset, offset - 1) + most)
-        wish = self._wish._replace(max_records=most)
-        given = acquire(partition, wish, offset, log_batches(batches), led.now_ms())
+        request = self._acquire_request._replace(max_records=most)
+        given = acquire(partition, request, offset, log_batches(batches), led.now_ms())
         if given and self._isolation == READ_COMMITTED:
             aborted = [
                 AbortedTransaction(each.producer_id, each.first_offset)

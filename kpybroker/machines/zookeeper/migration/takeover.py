@@ -5,7 +5,7 @@ ZooKeeper has, and ``/controller``, which it holds for good instead of for a ses
 from typing import Any, NamedTuple
 
 from kpybroker.machines.zookeeper.client import error_codes
-from kpybroker.machines.zookeeper.client.operations import Create, Delete, Failed, Get, Multi, Set, Sync, Write
+from kpybroker.machines.zookeeper.client.operations import Create, Delete, Get, Multi, OperationFailed, Set, Sync, Write
 from kpybroker.machines.zookeeper.controller.steps import AclOf, Steps, UnexpectedAnswer, expected, failed_with, read
 from kpybroker.machines.zookeeper.tree import controller, paths
 from kpybroker.machines.zookeeper.tree.controller import ElectedController, MigrationState
@@ -13,7 +13,7 @@ from kpybroker.machines.zookeeper.tree.controller import ElectedController, Migr
 NOTHING_COPIED = MigrationState(-1, -1, -1, -1)
 
 
-class Progress(NamedTuple):
+class MigrationProgress(NamedTuple):
     """The content of ``/migration`` with its data version."""
 
     state: MigrationState
@@ -32,11 +32,11 @@ class Claim(NamedTuple):
     version: int
 
 
-class Present(NamedTuple):
+class MigrationZnodes(NamedTuple):
     """The znodes as they are."""
 
     controller: ElectedController | None
-    progress: Progress | None
+    progress: MigrationProgress | None
 
     @property
     def is_of_kraft(self) -> bool:
@@ -44,15 +44,17 @@ class Present(NamedTuple):
         return self.controller is not None and self.controller.is_kraft
 
 
-def present() -> Steps[Present]:
+def present() -> Steps[MigrationZnodes]:
     """Read both znodes from the leader of the ensemble: an old state must not decide (KAFKA-16171)."""
     yield [Sync(paths.MIGRATION)]
     elected, migration = yield from read([Get(paths.CONTROLLER), Get(paths.MIGRATION)])
-    progress = None if migration is None else Progress(MigrationState.decode(migration.data), migration.stat.version)
-    return Present(None if elected is None else ElectedController.decode(elected.data), progress)
+    progress = (
+        None if migration is None else MigrationProgress(MigrationState.decode(migration.data), migration.stat.version)
+    )
+    return MigrationZnodes(None if elected is None else ElectedController.decode(elected.data), progress)
 
 
-def begin(acl_of: AclOf) -> Steps[Progress]:
+def begin(acl_of: AclOf) -> Steps[MigrationProgress]:
     """Make ``/migration``, or read it if it is there."""
     path = paths.MIGRATION
     while True:
@@ -65,8 +67,8 @@ def begin(acl_of: AclOf) -> Steps[Progress]:
 
 
 def claim(
-    node_id: int, kraft_epoch: int, progress: Progress, now_ms: int, acl_of: AclOf
-) -> Steps[tuple[Claim, Progress] | None]:
+    node_id: int, kraft_epoch: int, progress: MigrationProgress, now_ms: int, acl_of: AclOf
+) -> Steps[tuple[Claim, MigrationProgress] | None]:
     """Take ``/controller`` and the next epoch; None if a controller of a later epoch has it, or it changed meanwhile.
 
     The epoch is at least as large as any that a KRaft controller may have written into the states of partitions.
@@ -91,12 +93,12 @@ def claim(
     operations.append(Create(paths.CONTROLLER, content, acl_of(paths.CONTROLLER)))
     operations.append(Set(paths.MIGRATION, marked.encode(), progress.version))
     (answer,) = yield [Multi(operations)]
-    if isinstance(answer, Failed):
+    if isinstance(answer, OperationFailed):
         if answer.code in (error_codes.BAD_VERSION, error_codes.NODE_EXISTS, error_codes.NO_NODE):
             return None
         raise UnexpectedAnswer(answer, paths.CONTROLLER)
     version = 0 if epoch is None else answer[0].version
-    return Claim(number, version), Progress(marked, answer[-1].version)
+    return Claim(number, version), MigrationProgress(marked, answer[-1].version)
 
 
 def _next_epoch(number: int, epoch: Any, acl_of: AclOf) -> Write:

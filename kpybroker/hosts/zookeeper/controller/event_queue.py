@@ -11,9 +11,9 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from kpybroker.hosts.zookeeper.client.client import Client, NoAnswer
+from kpybroker.hosts.zookeeper.client.client import NoAnswer, ZooKeeperClient
 from kpybroker.machines.zookeeper.controller import events
-from kpybroker.machines.zookeeper.controller.controller import Controller, NotController
+from kpybroker.machines.zookeeper.controller.controller import KafkaController, NotController
 from kpybroker.machines.zookeeper.controller.steps import ControllerMoved, Steps, UnexpectedAnswer
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
 from kpybroker.runtime.io.scheduler import Scheduler
@@ -33,13 +33,13 @@ class _Task(NamedTuple):
     is_reelection: bool = False
 
 
-class Office:
+class EventQueue:
     """The queue of events of one broker's controller."""
 
     def __init__(
         self,
-        controller: Controller,
-        client: Client,
+        controller: KafkaController,
+        client: ZooKeeperClient,
         scheduler: Scheduler,
         begin: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
