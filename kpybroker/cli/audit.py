@@ -129,7 +129,7 @@ def _one_line() -> Iterator[None]:
 
 def _cluster(server: str, *, all_replicas: bool) -> "AuditSource":
     from kpybroker.client.client import TIMEOUT_S, parse_servers
-    from kpybroker.pipeline.audit.cluster import AuditedCluster
+    from kpybroker.pipeline.audit.cluster import Cluster
 
     timeout_s, settings = TIMEOUT_S, None
     context = click.get_current_context()
@@ -141,7 +141,7 @@ def _cluster(server: str, *, all_replicas: bool) -> "AuditSource":
         parse_servers(server, "PLAINTEXT" if settings is None else settings.protocol)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--bootstrap-server") from None
-    return AuditedCluster(server, timeout_s, settings, all_replicas=all_replicas)
+    return Cluster(server, timeout_s, settings, all_replicas=all_replicas)
 
 
 def _directories(paths: tuple[str, ...]) -> "AuditSource":

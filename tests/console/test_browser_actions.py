@@ -206,7 +206,7 @@ def test_a_viewer_gets_no_buttons_for_what_its_acls_forbid(browser: Browser, sec
     assert ask(secured, "root", f"/api/searches/{search}").json["state"] != "cancelled"
 
 
-def test_a_viewer_who_may_only_see_a_transaction_cannot_abort_it(browser: Browser, secured: ConsoleNode) -> None:  # noqa: F811
+def test_a_viewer_with_describe_alone_cannot_abort_a_transaction(browser: Browser, secured: ConsoleNode) -> None:  # noqa: F811
     see = AclCreation(
         resource_type=TRANSACTIONAL_ID,
         resource_name="payments",

@@ -8,9 +8,9 @@ from kpybroker.machines.share.dead_letters import (
     FIRST_PAUSE_MS,
     LONGEST_PAUSE_MS,
     MOST_RECORDS,
-    Origin,
     Packing,
-    Rules,
+    RecordOrigin,
+    TopicRules,
     headers,
     pause_ms,
     refusal,
@@ -18,9 +18,9 @@ from kpybroker.machines.share.dead_letters import (
 from kpywire.batch import check_crc, parse_header
 from kpywire.record import read_records
 
-ORIGIN = Origin("g", "t", 3)
+ORIGIN = RecordOrigin("g", "t", 3)
 NAMED = headers(ORIGIN, 17, 5, "why")
-IN_ORDER = Rules(exists=True, is_enabled=True, is_made=False, prefix="dlq.")
+IN_ORDER = TopicRules(exists=True, is_enabled=True, is_made=False, prefix="dlq.")
 
 
 @given(st.lists(st.tuples(st.none() | st.binary(max_size=300), st.none() | st.binary(max_size=900)), max_size=30))
@@ -86,7 +86,7 @@ def test_the_headers_name_the_record_in_text() -> None:
     ],
 )
 def test_a_topic_that_may_not_have_dead_letters_is_refused_in_kafkas_words(
-    topic: str, rules: Rules, text: str | None
+    topic: str, rules: TopicRules, text: str | None
 ) -> None:
     found = refusal("g", topic, rules)
     assert found is None if text is None else text in (found or "")

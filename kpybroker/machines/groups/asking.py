@@ -16,7 +16,7 @@ _JITTER: Final = 0.2
 NO_EPOCH: Final = -1
 
 
-class Asking:
+class DescriptionAsking:
     """The times at which members are asked for the description of a topology. They are lost with the coordinator, so
     the next one asks again."""
 

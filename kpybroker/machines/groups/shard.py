@@ -7,7 +7,7 @@ Invariant: what a record changes here depends on the records before it alone, so
 from collections.abc import Callable
 
 from kpybroker.machines.coordination.sweeps import Sweeps
-from kpybroker.machines.groups.asking import Asking
+from kpybroker.machines.groups.asking import DescriptionAsking
 from kpybroker.machines.groups.beats import Rest
 from kpybroker.machines.groups.counts import Counts
 from kpybroker.machines.groups.group import Group
@@ -59,7 +59,7 @@ class GroupShard:
         self.initializing_since_ms: dict[str, int] = {}
         """The time when each share group last wrote its topics with states, on the clock of ``now_ms``. It is not here
         if that was before the load."""
-        self.asking: dict[str, Asking] = {}
+        self.asking: dict[str, DescriptionAsking] = {}
         """The streams groups whose members are asked to describe their topology, or were."""
         self.description_bytes = 0
         """The size of all descriptions of topologies that groups of this shard have."""

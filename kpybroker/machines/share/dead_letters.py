@@ -28,7 +28,7 @@ MOST_RECORDS: Final = 500
 """The records of one batch: more would take long to check."""
 
 
-class Rules(NamedTuple):
+class TopicRules(NamedTuple):
     """The things that decide whether a topic may have dead letters."""
 
     exists: bool
@@ -40,7 +40,7 @@ class Rules(NamedTuple):
     """``errors.deadletterqueue.topic.name.prefix``."""
 
 
-def refusal(group_id: str, topic: str, rules: Rules) -> str | None:
+def refusal(group_id: str, topic: str, rules: TopicRules) -> str | None:
     """The reason why a topic may not have the dead letters of a group, in Kafka's words; None if it may."""
     if not topic:
         return f"Configured DLQ topic name in share group: {group_id} is empty."
@@ -61,7 +61,7 @@ def refusal(group_id: str, topic: str, rules: Rules) -> str | None:
     return None
 
 
-class Origin(NamedTuple):
+class RecordOrigin(NamedTuple):
     """The group, and the partition that its records come from."""
 
     group_id: str
@@ -69,7 +69,7 @@ class Origin(NamedTuple):
     partition: int
 
 
-def headers(origin: Origin, offset: int, delivery_count: int, reason: str) -> tuple[Header, ...]:
+def headers(origin: RecordOrigin, offset: int, delivery_count: int, reason: str) -> tuple[Header, ...]:
     """The headers of the dead letter of one record."""
     group_id, topic, partition = origin
     texts = (topic, str(partition), str(offset), group_id, str(delivery_count), reason)
@@ -114,7 +114,7 @@ class Packing:
         return plain_batch_of(b"".join(self._section), self.count, 0, NO_LEADER_EPOCH, now_ms)
 
 
-def pause_ms(attempts: int, origin: Origin) -> float:
+def pause_ms(attempts: int, origin: RecordOrigin) -> float:
     """The pause after a number of attempts that failed: it doubles, and partitions differ by up to 20 % either way."""
     spread = 2 * crc32(f"{origin} {attempts}".encode()) / 0xFFFF_FFFF - 1
     return min((FIRST_PAUSE_MS << attempts - 1) * (1 + JITTER * spread), LONGEST_PAUSE_MS)

@@ -37,7 +37,7 @@ CLEANUP_POLICY: Final = "cleanup.policy"
 _NOTHING = PartitionData(partition_index=0, error_code=0, high_watermark=-1, aborted_transactions=None, records=None)
 
 
-class AuditedCluster:
+class Cluster:
     """A running cluster. ``all_replicas``: the followers are asked too, and not only the leaders."""
 
     def __init__(
@@ -259,8 +259,8 @@ class AuditedCluster:
         return client.retrying(attempt)
 
 
-def _cluster(servers: str, timeout_s: float, settings: ClientSettings, all_replicas: bool) -> AuditedCluster:  # noqa: FBT001
-    return AuditedCluster(servers, timeout_s, settings, all_replicas=all_replicas)
+def _cluster(servers: str, timeout_s: float, settings: ClientSettings, all_replicas: bool) -> Cluster:  # noqa: FBT001
+    return Cluster(servers, timeout_s, settings, all_replicas=all_replicas)
 
 
 def _skipped(data: memoryview, offset: int, task: AuditTask) -> int:

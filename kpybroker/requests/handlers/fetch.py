@@ -21,7 +21,7 @@ from kpybroker.machines.partition.role import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.requests.serving import unopened_logs
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.permissions import may_on_cluster
-from kpybroker.requests.serving.reading.answer import Answer, Ledger, Policy
+from kpybroker.requests.serving.reading.answer import FetchAnswer, Ledger, Policy
 from kpybroker.requests.serving.reading.client import ClientRead
 from kpybroker.requests.serving.reading.reader import FetchReader
 from kpybroker.requests.serving.reading.replica import ReplicaRead
@@ -71,7 +71,7 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
         if not incremental:
             sessions.end(session)
         return _failed(request, version)
-    reader = FetchReader(broker, request, policy, Answer(sessions, session, incremental=incremental), call)
+    reader = FetchReader(broker, request, policy, FetchAnswer(sessions, session, incremental=incremental), call)
     if incremental:
         return reader.read(session.changed)
     _note_reader(session, call, is_follower=is_follower)
@@ -102,7 +102,7 @@ def _read_in_steps(
         sessions.end(session)
         return _failed(request, version)
     _note_reader(session, call, is_follower=is_follower)
-    reader = FetchReader(broker, request, policy, Answer(sessions, session, incremental=False), call)
+    reader = FetchReader(broker, request, policy, FetchAnswer(sessions, session, incremental=False), call)
     yield
     entries = session.entries.values()
     all_entries = iter(list(entries))
@@ -117,7 +117,7 @@ def _read_remembered(
     broker: Context, request: FetchRequest, call: Call, session: FetchSession, ledger: Ledger
 ) -> FetchResponse | Pending:
     """Read what changed since the connection's last request, in the order of this one."""
-    answer, changed = Answer(broker.fetch_sessions, session, ledger=ledger), session.changed
+    answer, changed = FetchAnswer(broker.fetch_sessions, session, ledger=ledger), session.changed
     reader = FetchReader(broker, request, ClientRead(broker, request, call), answer, call)
     if len(changed) > unopened_logs.FEW:
         return _when_opened(broker, call, changed, lambda: reader.read(ledger.in_order(changed)))

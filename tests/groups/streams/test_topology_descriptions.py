@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from topologies import subtopology, topology
 
 from kpybroker.machines.groups import described_topology
-from kpybroker.machines.groups.asking import FIRST_DELAY_MS, LONGEST_DELAY_MS, Asking
+from kpybroker.machines.groups.asking import FIRST_DELAY_MS, LONGEST_DELAY_MS, DescriptionAsking
 from kpybroker.machines.groups.counts import DELETED, NOT_SHOWN, REFUSED, SHOWN, STORED
 from kpybroker.machines.groups.described_topology import DescribedTopologyValue
 from kpybroker.machines.groups.events import DeleteGroup, DescribeStreamsGroup, DescriptionOf, StoreDescription
@@ -96,8 +96,8 @@ def test_the_member_that_joins_is_asked_and_what_it_sends_is_shown() -> None:
     assert application.outcomes() == {STORED: 1, SHOWN: 2}
 
 
-def test_nobody_is_asked_again_before_a_pause_that_doubles_up_to_an_hour() -> None:
-    asking = Asking(GroupTimer(print))
+def test_members_are_asked_again_after_a_pause_that_doubles_up_to_an_hour() -> None:
+    asking = DescriptionAsking(GroupTimer(print))
     now_ms, rng = 0, Random(1)
     for attempt in range(12):
         assert asking.may_ask(0, now_ms)
@@ -126,7 +126,7 @@ def test_a_client_of_version_0_is_not_asked() -> None:
     assert not application.answer.topology_description_required
 
 
-def test_without_a_bound_for_descriptions_nobody_is_asked() -> None:
+def test_without_a_bound_for_descriptions_no_member_is_asked() -> None:
     application = Application(world_with(streams_description_max_bytes=0))
     assert not application.answer.topology_description_required
     assert application.status() == NOT_STORED

@@ -10,7 +10,7 @@ Invariant: all descriptions of a shard together take no more than `MOST_BYTES`, 
 
 from typing import Final
 
-from kpybroker.machines.groups.asking import NO_EPOCH, Asking
+from kpybroker.machines.groups.asking import NO_EPOCH, DescriptionAsking
 from kpybroker.machines.groups.counts import NOT_SHOWN, REFUSED, SHOWN, STORED
 from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import DescriptionOf, GroupRequest, StoreDescription
@@ -39,10 +39,10 @@ def asks_for_description(shard: GroupShard, group: StreamsGroup, topology: Topol
     return True
 
 
-def _asking(shard: GroupShard, group_id: str) -> Asking:
+def _asking(shard: GroupShard, group_id: str) -> DescriptionAsking:
     found = shard.asking.get(group_id)
     if found is None:
-        found = shard.asking[group_id] = Asking(GroupTimer(_wake, shard, group_id))
+        found = shard.asking[group_id] = DescriptionAsking(GroupTimer(_wake, shard, group_id))
     return found
 
 

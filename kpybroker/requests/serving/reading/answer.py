@@ -138,7 +138,7 @@ class Ledger:
         return entry.settled if answer is None else encode_with_records(answer, FetchResponse, self._version)
 
 
-class Answer:
+class FetchAnswer:
     """The answer as it would be sent now: every partition of a full request, or the news of an incremental one."""
 
     __slots__ = ("_call", "_ledger", "_sessions", "_throttle", "incremental", "nodes", "partitions", "session")

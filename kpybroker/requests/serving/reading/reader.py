@@ -15,7 +15,7 @@ from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.requests.serving import leader_hints
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.leader_hints import current_leader
-from kpybroker.requests.serving.reading.answer import Answer, AnswerBudget, Policy, must_not_wait
+from kpybroker.requests.serving.reading.answer import AnswerBudget, FetchAnswer, Policy, must_not_wait
 from kpybroker.runtime.calls.call import Call, FetchThrottle
 from kpybroker.runtime.calls.pending import Parked, Pending
 from kpystorage.errors import DiskFailure, StorageError
@@ -48,7 +48,7 @@ class FetchReader:
         "version",
     )
 
-    def __init__(self, broker: Context, request: FetchRequest, policy: Policy, answer: Answer, call: Call) -> None:
+    def __init__(self, broker: Context, request: FetchRequest, policy: Policy, answer: FetchAnswer, call: Call) -> None:
         self.broker = broker
         self.policy = policy
         self.answer = answer

@@ -19,11 +19,19 @@ from typing import Any, Final
 
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.topic import Topic
-from kpybroker.machines.share.dead_letters import ATTEMPTS, Origin, Packing, Rules, headers, pause_ms, refusal
+from kpybroker.machines.share.dead_letters import (
+    ATTEMPTS,
+    Packing,
+    RecordOrigin,
+    TopicRules,
+    headers,
+    pause_ms,
+    refusal,
+)
 from kpybroker.machines.share.partition import DeadLetters
 from kpybroker.requests.serving.internal_topics import DEFAULT, create
 from kpybroker.requests.serving.share.copies import Copies, copied
-from kpybroker.requests.serving.share.led import Leader, LedSharePartition
+from kpybroker.requests.serving.share.led import LeadingNode, LedSharePartition
 from kpybroker.requests.serving.share.producing import produce
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig
@@ -57,7 +65,7 @@ Place = tuple[str, int]
 """A partition of a dead-letter topic."""
 
 
-class _Writing:
+class _UnsettledLetters:
     """The dead letters of one range of records, until they are settled."""
 
     __slots__ = ("attempts", "group_id", "led", "letters", "next_offset", "origin", "settled", "was_sent")
@@ -67,7 +75,7 @@ class _Writing:
         self.letters = letters
         self.settled = settled
         self.group_id = led.key.group_id
-        self.origin = Origin(led.key.group_id, led.replica.topic.name, led.key.partition)
+        self.origin = RecordOrigin(led.key.group_id, led.replica.topic.name, led.key.partition)
         self.next_offset = letters.first_offset
         self.attempts = 0
         """The attempts since the last that succeeded."""
@@ -75,23 +83,23 @@ class _Writing:
         """Whether a batch was produced, rather than the topic made."""
 
 
-class _Queue:
+class _PartitionQueue:
     """The dead letters for one partition."""
 
     __slots__ = ("is_busy", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: deque[_Writing] = deque()
+        self.waiting: deque[_UnsettledLetters] = deque()
         self.is_busy = False
 
 
 class DeadLetterWriter:
     """All of one node."""
 
-    def __init__(self, leader: Leader) -> None:
+    def __init__(self, leader: LeadingNode) -> None:
         self._leader = leader
         self._broker = leader.broker
-        self._queues: dict[Place, _Queue] = {}
+        self._queues: dict[Place, _PartitionQueue] = {}
         self._refused: dict[str, int] = {}
         """The error codes of topics that could not be made."""
         self._logged: dict[str, str] = {}
@@ -104,14 +112,14 @@ class DeadLetterWriter:
 
         def beginning() -> Generator[None, None, None]:
             for nth, letters in enumerate(some, 1):
-                self._begin(_Writing(led, letters, partial(settled, letters)))
+                self._begin(_UnsettledLetters(led, letters, partial(settled, letters)))
                 if nth % RANGES_PER_PIECE == 0:
                     yield
 
         if some:
             self._broker.scheduler.in_pieces(beginning())
 
-    def _begin(self, writing: _Writing) -> None:
+    def _begin(self, writing: _UnsettledLetters) -> None:
         """Queue dead letters, now that the metadata may have changed."""
         if writing.led.end is not None:
             return
@@ -127,14 +135,14 @@ class DeadLetterWriter:
             if topic.partitions[index].leader < 0:
                 self._again(writing, f"{name}-{index} has no leader")
                 return
-            queue = self._queues.setdefault((name, index), _Queue())
+            queue = self._queues.setdefault((name, index), _PartitionQueue())
             queue.waiting.append(writing)
             self._send_next((name, index), queue)
 
-    def _rules(self, name: str) -> Rules:
+    def _rules(self, name: str) -> TopicRules:
         broker = self._broker
         enabled = broker.image.configs_of(TOPIC_RESOURCE, name).get(ENABLE, "")
-        return Rules(
+        return TopicRules(
             name in broker.image.topics,
             enabled.strip().lower() == "true",
             bool(broker.config["errors.deadletterqueue.auto.create.topics.enable"]),
@@ -143,7 +151,7 @@ class DeadLetterWriter:
 
     # Making the topic
 
-    def _create(self, writing: _Writing, name: str) -> None:
+    def _create(self, writing: _UnsettledLetters, name: str) -> None:
         broker = self._broker
 
         def waited() -> None:
@@ -175,7 +183,7 @@ class DeadLetterWriter:
 
     # Producing
 
-    def _send_next(self, place: Place, queue: _Queue) -> None:
+    def _send_next(self, place: Place, queue: _PartitionQueue) -> None:
         if not queue.waiting and not queue.is_busy:
             self._queues.pop(place, None)
         elif not queue.is_busy:
@@ -183,10 +191,10 @@ class DeadLetterWriter:
             scheduler = self._broker.scheduler
             scheduler.call_soon(scheduler.in_pieces, self._sending(place, queue))  # others may come in this turn
 
-    def _sending(self, place: Place, queue: _Queue) -> Generator[None, None, None]:
+    def _sending(self, place: Place, queue: _PartitionQueue) -> Generator[None, None, None]:
         """Make a batch out of dead letters that wait, and produce it."""
         packing = Packing(self._max_bytes(place[0]))
-        packed: list[tuple[_Writing, int]] = []
+        packed: list[tuple[_UnsettledLetters, int]] = []
         while queue.waiting:
             writing = queue.waiting[0]
             if writing.led.end is None:
@@ -205,7 +213,12 @@ class DeadLetterWriter:
             self._produce(place, queue, packed, topic, packing)
 
     def _produce(
-        self, place: Place, queue: _Queue, packed: list[tuple[_Writing, int]], topic: Topic, packing: Packing
+        self,
+        place: Place,
+        queue: _PartitionQueue,
+        packed: list[tuple[_UnsettledLetters, int]],
+        topic: Topic,
+        packing: Packing,
     ) -> None:
         for writing, _ in packed:
             writing.was_sent = True
@@ -213,7 +226,7 @@ class DeadLetterWriter:
         batch = packing.batch(self._broker.scheduler.now_ms())
         produce(self._broker, topic, place[1], batch, lambda code: self._sent(place, queue, packed, code))
 
-    def _pack(self, writing: _Writing, packing: Packing, name: str) -> Generator[None, None, int]:
+    def _pack(self, writing: _UnsettledLetters, packing: Packing, name: str) -> Generator[None, None, int]:
         """Add the dead letters of a range to a batch, as far as there is room. Returns the offset of the next one."""
         letters, offset = writing.letters, writing.next_offset
         copies = Copies({}, letters.last_offset)
@@ -238,12 +251,14 @@ class DeadLetterWriter:
         own = self._broker.image.configs_of(TOPIC_RESOURCE, name).get("max.message.bytes")
         return int(self._broker.config["message.max.bytes"] if own is None else own)
 
-    def _sent(self, place: Place, queue: _Queue, packed: list[tuple[_Writing, int]], code: int) -> None:
+    def _sent(
+        self, place: Place, queue: _PartitionQueue, packed: list[tuple[_UnsettledLetters, int]], code: int
+    ) -> None:
         """A batch was produced, or could not be."""
         self._broker.scheduler.in_pieces(self._settling(place, queue, packed, code))
 
     def _settling(
-        self, place: Place, queue: _Queue, packed: list[tuple[_Writing, int]], code: int
+        self, place: Place, queue: _PartitionQueue, packed: list[tuple[_UnsettledLetters, int]], code: int
     ) -> Generator[None, None, None]:
         """Settle what was in a batch: each range of records has a write of its own to the share coordinator."""
         for nth, (writing, end) in enumerate(packed, 1):
@@ -258,7 +273,7 @@ class DeadLetterWriter:
         queue.is_busy = False
         self._send_next(place, queue)
 
-    def _written(self, writing: _Writing, end: int) -> None:
+    def _written(self, writing: _UnsettledLetters, end: int) -> None:
         self._leader.metrics.dead_letters_of(writing.group_id).written += end - writing.next_offset
         writing.next_offset, writing.attempts = end, 0
         self._logged.pop(writing.group_id, None)
@@ -269,14 +284,14 @@ class DeadLetterWriter:
 
     # Failing
 
-    def _again(self, writing: _Writing, reason: str) -> None:
+    def _again(self, writing: _UnsettledLetters, reason: str) -> None:
         writing.attempts += 1
         if writing.attempts >= ATTEMPTS:
             self._give_up(writing, reason)
             return
         self._broker.scheduler.call_later(pause_ms(writing.attempts, writing.origin), self._begin, writing)
 
-    def _give_up(self, writing: _Writing, reason: str) -> None:
+    def _give_up(self, writing: _UnsettledLetters, reason: str) -> None:
         if writing.led.end is not None:
             return
         group_id, letters = writing.group_id, writing.letters

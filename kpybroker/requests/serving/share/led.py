@@ -64,7 +64,7 @@ class DeadLetterQueue(Protocol):
         """Write dead letters, and call ``settled`` for each range once it is written or given up."""
 
 
-class Leader(Protocol):
+class LeadingNode(Protocol):
     """The node's share partitions, as one of them sees them (`kpybroker.requests.serving.share.share_leader`)."""
 
     broker: Context
@@ -92,7 +92,7 @@ class LedSharePartition:
         "lock_timeouts", "partition", "replica", "waiting",
     )  # fmt: skip
 
-    def __init__(self, leader: Leader, key: SharePartitionKey, replica: Replica) -> None:
+    def __init__(self, leader: LeadingNode, key: SharePartitionKey, replica: Replica) -> None:
         self._leader = leader
         self.key = key
         self.replica = replica
