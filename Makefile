@@ -134,7 +134,7 @@ bench-quick: setup $(BENCHED)/bin/kpybroker ## kpybroker and Apache Kafka in alt
 .PHONY: tables
 tables: setup ## write the documents that are made from the code
 	$(BIN)/python -m release.documents
-	PYTHONPATH=.:compat-tests $(BIN)/python -m parity
+	PYTHONPATH=.:compat-tests $(BIN)/python -m support.parity
 	$(BIN)/python -m benchmarks.readme
 
 .PHONY: clean
@@ -219,18 +219,18 @@ compat-zookeeper: setup ## the suites of real clients on a broker in ZooKeeper m
 
 .PHONY: spark
 spark: setup ## all of Spark's suite, with one of its versions (SPARK=3.5.1, 4.0.0 or 4.2.0; TARGET as above)
-	$(PYTEST) compat-tests/test_spark_*.py --target $(TARGET) --spark $(SPARK)
+	$(PYTEST) compat-tests/spark/test_spark_*.py --target $(TARGET) --spark $(SPARK)
 
 .PHONY: spark-all
 spark-all: setup ## the same with every version, each against both brokers
 	failed=0; for target in kpybroker apache-kafka; do for spark in $(SPARKS); do \
-	    $(PYTEST) compat-tests/test_spark_*.py --target $$target --spark $$spark || failed=1; \
+	    $(PYTEST) compat-tests/spark/test_spark_*.py --target $$target --spark $$spark || failed=1; \
 	done; done; exit $$failed
 
 # Spark gives a Python process ten seconds to start, which is little on a busy machine: that alone is tried again.
 .PHONY: spark-source
 spark-source: setup ## the same suite with format("kpybroker") in place of Spark's own source (SPARK=4.0.0, 4.2.0 or 4.3.0)
-	$(PYTEST) compat-tests/test_spark_*.py compat-tests/test_cluster_spark.py --target $(TARGET) --spark $(SPARK) \
+	$(PYTEST) compat-tests/spark/test_spark_*.py compat-tests/spark/test_cluster_spark.py --target $(TARGET) --spark $(SPARK) \
 	    --spark-format kpybroker --reruns 2 --only-rerun "failed to connect back"
 
 .PHONY: foreign
@@ -239,7 +239,7 @@ foreign: setup ## test suites of public clients at pinned versions (SUITE=librdk
 
 .PHONY: consoles
 consoles: setup ## consoles that others made, built elsewhere, at a cluster (KAFDROP=kafdrop.jar REDPANDA_CONSOLE=program TARGET=…)
-	$(PYTEST) compat-tests/test_console_programs.py -rs --target $(TARGET) $(KAFDROP:%=--kafdrop %) $(REDPANDA_CONSOLE:%=--redpanda-console %)
+	$(PYTEST) compat-tests/tools/test_console_programs.py -rs --target $(TARGET) $(KAFDROP:%=--kafdrop %) $(REDPANDA_CONSOLE:%=--redpanda-console %)
 
 ## More: beside Apache Kafka
 
@@ -262,7 +262,7 @@ differential: setup ## random requests to Apache Kafka and kpybroker, other ones
 
 .PHONY: permissions
 permissions: setup ## every API, version and user with one permission or without one, on Apache Kafka and here
-	KPYBROKER_EVERY_PERMISSION=1 $(PYTEST) compat-tests/test_permissions.py
+	KPYBROKER_EVERY_PERMISSION=1 $(PYTEST) compat-tests/security/test_permissions.py
 
 .PHONY: acls
 acls: setup ## a million decisions on random ACLs, here and by Kafka's own authorizer (DECISIONS=…)
@@ -278,7 +278,7 @@ transactions: setup ## many more random transactions: beside Kafka's coordinator
 
 .PHONY: mixed
 mixed: setup ## one cluster of both programs, at every level that Kafka 4.3.1 and 4.4.0 know: who leads, follows, raises levels
-	$(BIN)/python -m pytest compat-tests/test_mixed_quorum.py -q --every-level
+	$(BIN)/python -m pytest compat-tests/cluster/test_mixed_quorum.py -q --every-level
 
 .PHONY: replace
 replace: setup ## live clusters of Apache Kafka become kpybroker's node by node, and back, under load (OPTIONS='--kind zookeeper')
@@ -286,7 +286,7 @@ replace: setup ## live clusters of Apache Kafka become kpybroker's node by node,
 
 .PHONY: upgrade
 upgrade: setup ## clusters of the last versions are upgraded under load, and back, and again (UPGRADES=5); then clusters of older levels
-	$(BIN)/python -m pytest compat-tests/test_rolling_upgrade.py compat-tests/test_cluster_levels.py -q --upgrades $(UPGRADES)
+	$(BIN)/python -m pytest compat-tests/cluster/test_rolling_upgrade.py compat-tests/cluster/test_cluster_levels.py -q --upgrades $(UPGRADES)
 
 .PHONY: earlier
 earlier: setup ## write again the data directories of earlier versions that tests open, with these versions (tests/moving/left)
@@ -308,7 +308,7 @@ failover: setup ## a million acknowledged records for each way in which nodes of
 
 .PHONY: secured
 secured: setup ## security in use: a cluster moves to SASL_SSL and exchanges certificates under load; then failover with both (TARGET=…)
-	$(PYTEST) compat-tests/test_rolling_security.py compat-tests/test_certificates_exchanged.py --target $(TARGET)
+	$(PYTEST) compat-tests/security/test_rolling_security.py compat-tests/security/test_certificates_exchanged.py --target $(TARGET)
 	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(TARGET) --secured $(OPTIONS)
 
 .PHONY: rounds

@@ -19,10 +19,10 @@ from typing import Any, Final, Protocol
 from rich.console import Console
 from rich.table import Table
 
-from certificates import Authority
 from kpybroker.requests.server.channel import PlainChannel
 from kpybroker.requests.server.tls_channel import TlsListener
 from kpybroker.requests.server.tls_mistakes import ListenerTerms
+from support.certificates import Authority
 
 ROUNDS: Final = 9
 CONNECTIONS: Final = (1, 20, 100)

@@ -26,7 +26,7 @@ from pyspark.sql.functions import lit
 
 from kpybroker.pipeline.lake.generations import WriteMode
 from kpybroker.spark.lake import Lake
-from spark_session import small_spark
+from support.spark_session import small_spark
 
 MEMORY: Final = "2g"
 FILLING: Final = {"kafka.linger.ms": "50", "kafka.batch.size": "65536"}

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from admin_requests import acl, acl_filter, quorum_of
 from differential.steps import learned
 from differential.world import call
 from kpywire import api
@@ -60,10 +59,11 @@ from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.unregister_controller import UnregisterControllerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kpywire.uuid import ZERO_UUID
-from quorum_requests import addition_of, removal_of
-from quota_requests import alteration as change_of_quotas
-from quota_requests import entry
-from raw_requests import (
+from support.admin_requests import acl, acl_filter, quorum_of
+from support.quorum_requests import addition_of, removal_of
+from support.quota_requests import alteration as change_of_quotas
+from support.quota_requests import entry
+from support.raw_requests import (
     INVALID_NAMES,
     TOPIC,
     UNKNOWN_ID,

@@ -8,8 +8,8 @@ from differential.world import World, call
 from kpybroker.requests.handlers import served_versions
 from kpywire import api
 from kpywire.schema import Structure
-from raw_requests import UNKNOWN_ID
-from test_protocol_versions import plausible
+from protocol.test_protocol_versions import plausible
+from support.raw_requests import UNKNOWN_ID
 from tests.wire.message_values import random_message
 
 NO_SUCH_NODE = 1 << 30

@@ -8,7 +8,6 @@ Nothing here changes what the only broker and the only voter are.
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple
 
-from envelopes import envelope_of
 from kpywire import api
 from kpywire.messages import (
     allocate_producer_ids,
@@ -20,8 +19,9 @@ from kpywire.messages import (
 )
 from kpywire.messages.delete_topics import DeleteTopicsRequest
 from kpywire.uuid import ONE_UUID, ZERO_UUID
-from quorum_requests import begin_of, end_of, snapshot_of, update_of, vote_of
-from raw_requests import UNKNOWN_ID
+from support.envelopes import envelope_of
+from support.quorum_requests import begin_of, end_of, snapshot_of, update_of, vote_of
+from support.raw_requests import UNKNOWN_ID
 
 NEW, NO_SUCH_NODE = 77, 99
 """A broker that registers, and one that never does."""

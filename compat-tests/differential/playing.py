@@ -16,8 +16,8 @@ from differential.side import ANSWER_WITHIN_S, PLAINLY, SILENT, WAITING, Reach, 
 from differential.steps import Call, Hangup, Pause, Step, resolved, text_of
 from kpywire import api, error_codes
 from kpywire.messages.describe_transactions import DescribeTransactionsRequest
-from raw_client import RawClient, api_key_of
-from raw_requests import (
+from support.raw_client import RawClient, api_key_of
+from support.raw_requests import (
     SET,
     TOPIC,
     configs_set,

@@ -14,8 +14,8 @@ from differential.normalisation import View, normalised
 from differential.steps import Call, resolved
 from kpywire import api
 from kpywire.messages.api_versions import ApiVersionsRequest
-from raw_client import RawClient, api_key_of
-from waiting import NotInTimeError, eventually
+from support.raw_client import RawClient, api_key_of
+from support.waiting import NotInTimeError, eventually
 
 ANSWER_WITHIN_S = 20.0
 CLOSED = "closed the connection"

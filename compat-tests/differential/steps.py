@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kpywire.crc import crc32c
 from kpywire.record import Record, build_batch
 from kpywire.schema import Field, Structure, fields_of
-from raw_requests import UNKNOWN_ID
+from support.raw_requests import UNKNOWN_ID
 
 Memory = Mapping[tuple[str, str], Any]
 """The facts that a broker reported, by kind ("topic_id", "member_id", ...) and whose it is (a name, an actor)."""

@@ -6,7 +6,6 @@ from typing import Any
 from differential.group_paths import join, stable
 from differential.steps import Pause, Step, learned
 from differential.world import call
-from group_requests import Protocol, committing, fetching
 from kpywire import api
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.messages.list_groups import ListGroupsRequest
@@ -19,7 +18,8 @@ from kpywire.messages.streams_group_heartbeat import (
     TopicInfo,
     Topology,
 )
-from streams_requests import PROCESSOR, SINK, SOURCE, describing, node, source_of, streaming
+from support.group_requests import Protocol, committing, fetching
+from support.streams_requests import PROCESSOR, SINK, SOURCE, describing, node, source_of, streaming
 
 MOST_MEMBERS = 4
 """``group.streams.max.size`` of both brokers."""

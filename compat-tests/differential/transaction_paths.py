@@ -9,7 +9,6 @@ from differential.group_paths import stable as stable_group
 from differential.record_paths import THREE, reading, writing
 from differential.steps import Batch, Pause, Step, learned
 from differential.world import call
-from group_requests import fetching
 from kpywire import api
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kpywire.messages.add_partitions_to_txn import (
@@ -29,7 +28,8 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kpywire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from raw_requests import UNKNOWN_ID, list_offsets
+from support.group_requests import fetching
+from support.raw_requests import UNKNOWN_ID, list_offsets
 
 MINUTE_MS = 60_000
 FIRST_BY_BROKERS = 4

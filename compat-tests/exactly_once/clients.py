@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from access import Access
 from exactly_once.history import Partition, Position, Seen
+from support.access import Access
 
 TRANSACTION_TIMEOUT_MS: Final = 6_000
 CALL_TIMEOUT_S: Final = 30.0

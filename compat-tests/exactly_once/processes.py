@@ -17,7 +17,7 @@ from exactly_once.diary import lines_of, transactions_of
 from exactly_once.history import Outcome
 from oracle.jars import LOGGING, classpath, compile_java
 from oracle.process import die_with_parent
-from waiting import eventually
+from support.waiting import eventually
 
 JAVA, JAVA_MEMBER = "java", "java-member"
 """The Java clients; as members of a group of the consumer protocol (KIP-848), too."""

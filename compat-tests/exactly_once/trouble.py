@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from clusters import Nodes
 from exactly_once.clients import TRANSACTION_TIMEOUT_MS
 from exactly_once.processes import Program
 from exactly_once.program import INPUT, OUTPUT
@@ -18,7 +17,8 @@ from failover.faults import AWAY_S, some_leader
 from failover.zookeeper_faults import controller_of
 from oracle import BrokerProcess
 from oracle.process import BrokerProcessError
-from zookeeper_clusters import ZooKeeperCluster
+from support.clusters import Nodes
+from support.zookeeper_clusters import ZooKeeperCluster
 
 TROUBLE_EVERY_S: Final = (1.0, 4.0)
 PAUSE_S: Final = TRANSACTION_TIMEOUT_MS / 1000 * 1.5

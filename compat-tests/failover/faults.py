@@ -7,10 +7,10 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from clusters import Nodes
-from namespaces import Network
 from oracle import BrokerProcess
-from waiting import attempts, eventually
+from support.clusters import Nodes
+from support.namespaces import Network
+from support.waiting import attempts, eventually
 
 PATIENCE_S: Final = 120.0
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
-from access import Access
 from failover.verdict import Place
 from oracle.jars import LOGGING, classpath
 from oracle.process import die_with_parent
+from support.access import Access
 
 PAD: Final = b"." * 80
 FLUSH_TIMEOUT_S: Final = 120

@@ -18,11 +18,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from clusters import PROGRAMS, Cluster
 from failover.faults import FAULTS, wait_for_in_sync
 from failover.transforming import INPUT, OUTPUT, Watched
 from failover.verdict import longest_gap_s
 from oracle import BrokerProcess
+from support.clusters import PROGRAMS, Cluster
 
 PARTITIONS: Final = 3
 CALM_S: Final = 1.0

@@ -10,12 +10,12 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from access import Access
-from clusters import Nodes
 from failover.faults import wait_for_in_sync
 from failover.producing import WRITERS, Writer, written
 from failover.verdict import Place, Verdict, judge, longest_gap_s
-from waiting import eventually
+from support.access import Access
+from support.clusters import Nodes
+from support.waiting import eventually
 
 TOPIC: Final = "failover"
 PARTITIONS: Final = 3

@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient
 
 from failover import faults
 from failover.faults import PATIENCE_S, kill, pause, some_leader, stop
-from namespaces import Network
-from waiting import eventually
-from zookeeper_clusters import ZooKeeperCluster
+from support.namespaces import Network
+from support.waiting import eventually
+from support.zookeeper_clusters import ZooKeeperCluster
 
 
 def controller_of(cluster: ZooKeeperCluster) -> int:

@@ -17,9 +17,9 @@ from foreign.outcomes import Outcomes
 from foreign.packages import Unavailable
 from foreign.suites import SUITES
 from kpywire.messages.metadata import MetadataRequest
-from raw_client import connect
-from targets import IN_ZOOKEEPER_MODE, TARGETS
-from waiting import eventually
+from support.raw_client import connect
+from support.targets import IN_ZOOKEEPER_MODE, TARGETS
+from support.waiting import eventually
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from typing import Final
 
 import click
 
-from clusters import KpyNode
 from failover.producing import Sender
 from replacement.kinds import KINDS
 from replacement.run import Turn, run
-from zookeeper_clusters import KpyOnZooKeeper
+from support.clusters import KpyNode
+from support.zookeeper_clusters import KpyOnZooKeeper
 
 SHOWN: Final = 20
 

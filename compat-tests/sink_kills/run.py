@@ -19,9 +19,9 @@ from oracle import BrokerProcess
 from oracle.process import die_with_parent
 from sink_kills.program import ROWS_PER_BATCH
 from sink_kills.watcher import PARTITIONS, Watcher, faults
-from spark_home import home_with_bytecode
-from topics import create_topic
-from waiting import eventually
+from support.spark_home import home_with_bytecode
+from support.topics import create_topic
+from support.waiting import eventually
 
 TOPIC: Final = "numbers"
 DRIVER, WORKER, BROKER = KINDS = ("driver", "worker", "broker")

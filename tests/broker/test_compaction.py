@@ -22,8 +22,8 @@ from kpywire.messages.delete_topics import DeleteTopicsRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 VALUE_BYTES = 300_000
 """Three records fill a segment."""

@@ -13,9 +13,9 @@ from kpywire import error_codes
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.record import Record, read_records
-from raw_client import RawClient, connect
-from raw_requests import SET, changed, configs_set, create, incremental_alteration
-from waiting import eventually
+from support.raw_client import RawClient, connect
+from support.raw_requests import SET, changed, configs_set, create, incremental_alteration
+from support.waiting import eventually
 
 TOPIC = "dlq.g"
 TO_TOPIC = {"errors_deadletterqueue_topic_name": TOPIC}

@@ -10,7 +10,7 @@ from kpybroker.requests.serving.expected_topics import PATIENCE_MS, ExpectedTopi
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 
 def test_each_waiting_request_is_called_once_when_the_topic_is_created() -> None:

@@ -17,8 +17,8 @@ from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.uuid import ZERO_UUID
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 PARTITIONS = 5
 

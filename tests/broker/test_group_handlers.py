@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from group_requests import committing, fetching, fetching_one, joining, syncing
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.machines.metadata.topic import Partition, Topic
 from kpybroker.requests.handlers import (
@@ -49,6 +48,7 @@ from kpywire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from support.group_requests import committing, fetching, fetching_one, joining, syncing
 
 TOPIC_ID = bytes(range(16))
 AS_KAFKA_SAYS = {

@@ -6,12 +6,12 @@ import pytest
 from running_node import RunningNode, start
 from test_node import create
 
-from group_requests import Member, commit, coordinator_ready, describe, joining, offsets, stable_member
 from kpywire import error_codes
 from kpywire.batch import batch_headers
 from kpywire.record import plain_batch, read_records
-from raw_client import RawClient
-from waiting import eventually
+from support.group_requests import Member, commit, coordinator_ready, describe, joining, offsets, stable_member
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 TOPIC = "__consumer_offsets"
 

@@ -22,7 +22,7 @@ from kpywire.messages.describe_topic_partitions import (
 )
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kpywire.uuid import ZERO_UUID
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 VERSIONS = (0, 1, 8, 9, 12, 13)
 METADATA = 3

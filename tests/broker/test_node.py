@@ -28,8 +28,8 @@ from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
 from oracle import has_ipv6_loopback
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 PRODUCE_VERSION = 9
 

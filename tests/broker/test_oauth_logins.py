@@ -1,6 +1,6 @@
 """Logins by OAUTHBEARER on a node: what the wire sees and the log shows, and how the keys of a provider are kept.
 
-Apache Kafka shows the same on the wire: compat-tests/test_oauth_wire.py.
+Apache Kafka shows the same on the wire: compat-tests/security/test_oauth_wire.py.
 """
 
 import json
@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from running_node import RunningNode
 
-import oauth_wire
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.sasl.oauthbearer import BearerClientFirst
@@ -22,9 +21,10 @@ from kpybroker.testing.oidc import JWKS, OidcProvider
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
-from raw_client import RawClient
-from sasl_wire import CLOSED, Wire
-from waiting import eventually
+from support import oauth_wire
+from support.raw_client import RawClient
+from support.sasl_wire import CLOSED, Wire
+from support.waiting import eventually
 
 
 @pytest.fixture(scope="module")

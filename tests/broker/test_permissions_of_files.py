@@ -13,7 +13,7 @@ from kpybroker.cli.format import command as format_
 from kpystorage.modes import GROUP, PRIVATE, Modes
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 
 @pytest.fixture(autouse=True)

@@ -19,9 +19,9 @@ from kpywire.messages.describe_client_quotas import ComponentData, DescribeClien
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from quota_requests import alteration, entry, set_quotas
-from raw_client import RawClient
-from raw_requests import batch_of, create, creation, deletion, eventually, now_ms, offset_at, topic_named
+from support.quota_requests import alteration, entry, set_quotas
+from support.raw_client import RawClient
+from support.raw_requests import batch_of, create, creation, deletion, eventually, now_ms, offset_at, topic_named
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from kpybroker.machines.metadata.broker import BrokerRegistration
 from kpywire import error_codes
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 
 @pytest.fixture

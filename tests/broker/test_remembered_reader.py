@@ -16,8 +16,8 @@ from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from raw_client import RawClient
-from waiting import becomes
+from support.raw_client import RawClient
+from support.waiting import becomes
 
 TOPICS = ("a", "b", "c")
 PARTITIONS = 40

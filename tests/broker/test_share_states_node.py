@@ -22,8 +22,8 @@ from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.uuid import to_string
 from oracle import java
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 SETTINGS = {
     "share_coordinator_state_topic_num_partitions": "1",

@@ -11,7 +11,7 @@ from kpybroker.machines.metadata.image import QuotaEntity
 from kpywire import error_codes
 from kpywire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 EXACT, DEFAULT, ANY = range(3)
 SHA_256, SHA_512 = 1, 2

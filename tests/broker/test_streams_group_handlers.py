@@ -23,7 +23,7 @@ from kpywire.codec import encode
 from kpywire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kpywire.messages.streams_group_heartbeat import TopicInfo, Topology
-from streams_requests import source_of, streaming
+from support.streams_requests import source_of, streaming
 
 TOPIC_ID = bytes(range(16))
 CHANGELOG = TopicInfo(name="g-counts-changelog", partitions=0, replication_factor=0, topic_configs=[])

@@ -23,13 +23,13 @@ from cryptography.x509.oid import NameOID
 from kafka import KafkaConsumer, KafkaProducer
 from running_node import RunningNode
 
-from certificates import Authority, Certificate
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.node.assembly import encryption
 from kpybroker.security.tls.contexts import client_context
 from kpybroker.security.tls.settings import TlsSettings
-from waiting import eventually
+from support.certificates import Authority, Certificate
+from support.waiting import eventually
 
 PASSWORD = "keystore-secret"
 LISTENERS = ("PLAINTEXT", "SECURE", "MTLS", "BOTH")

@@ -14,8 +14,8 @@ from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import read_batch
-from raw_client import RawClient
-from raw_transactions import (
+from support.raw_client import RawClient
+from support.raw_transactions import (
     ADDING,
     Transactional,
     fetch,
@@ -23,7 +23,7 @@ from raw_transactions import (
     stable_end,
     values_in,
 )
-from waiting import eventually
+from support.waiting import eventually
 
 SETTINGS = {
     "offsets_topic_num_partitions": "1",

@@ -23,7 +23,7 @@ from kpywire.messages.offset_for_leader_epoch import (
 )
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 MANY = 150
 

@@ -23,8 +23,8 @@ from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecord
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 OLD_MS = 1_000
 FETCH = 1

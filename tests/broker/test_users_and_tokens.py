@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 from running_node import RunningNode
 
-from envelopes import envelope_of
 from kpybroker.cli import main
 from kpybroker.client.client import Client
 from kpybroker.machines.controller import delegation_tokens
@@ -26,8 +25,9 @@ from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from oracle.jars import java
-from raw_client import RawClient
-from waiting import eventually
+from support.envelopes import envelope_of
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 KEY = "a key of all nodes"

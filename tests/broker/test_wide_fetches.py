@@ -10,8 +10,8 @@ from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 TOPIC = "wide"
 PARTITIONS = 300

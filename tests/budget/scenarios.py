@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from benchmarks.raw import frames, grouping, many
 from benchmarks.raw.asking import Address, Conversation
-from waiting import attempts, becomes, eventually
+from support.waiting import attempts, becomes, eventually
 
 CONFIGS = {"segment.bytes": str(1 << 30)}
 SMALL_BYTES = 213

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from oracle import free_port
-from waiting import eventually
+from support.waiting import eventually
 
 PATIENCE_S = 60.0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oracle.process import die_with_parent, free_port
-from waiting import becomes
+from support.waiting import becomes
 
 WAIT_S = 60
 STARTED = "Kafka Server started"

@@ -13,7 +13,7 @@ from kpybroker.cli import main
 from kpybroker.client.reassignment_requests import spread
 from kpybroker.testing import Cluster
 from kpywire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
-from waiting import becomes
+from support.waiting import becomes
 
 PATIENCE_S = 30.0
 pytestmark = pytest.mark.timeout(120)

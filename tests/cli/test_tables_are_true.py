@@ -26,7 +26,7 @@ from kpybroker.client.topology_descriptions import TopologyNode
 from kpybroker.machines.metadata.creator import mark_of
 from kpybroker.testing import Broker
 from kpywire.record import Record
-from waiting import eventually
+from support.waiting import eventually
 
 PLANTED = "planted"
 """The text of a column that is altered."""

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import pytest
 from click.testing import CliRunner, Result
 
-from certificates import Authority
 from kpybroker.cli import main
 from kpybroker.client.asyncio_connection import AsyncioConnection
 from kpybroker.client.connection import BrokerConnection
@@ -19,6 +18,7 @@ from kpybroker.client.protection import ConnectionProtection
 from kpybroker.client.security import security_of
 from kpywire.messages.metadata import MetadataRequest
 from oracle import ApacheKafka, free_port
+from support.certificates import Authority
 
 pytestmark = pytest.mark.java
 

@@ -18,7 +18,7 @@ from kpybroker.node.node import Node
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 from oracle import free_port
-from waiting import as_written, eventually
+from support.waiting import as_written, eventually
 
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
 PATIENCE_S = 30.0

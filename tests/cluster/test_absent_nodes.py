@@ -11,7 +11,7 @@ from running_cluster import COMBINED, RunningCluster, cluster_of
 from kpybroker.client.client import Client
 from kpywire.messages.describe_cluster import DescribeClusterRequest
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 pytestmark = pytest.mark.slow
 LONG = {"broker.session.timeout.ms": "600000"}

@@ -11,7 +11,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.environment import from_environment
 from kpybroker.node.local_cluster.child import READY, Child, fate
 from oracle import free_port
-from waiting import eventually
+from support.waiting import eventually
 
 COMPOSE = Path(__file__).parents[2] / "docker" / "compose.cluster.yaml"
 PAIR = re.compile(r"^ +([A-Z_]+): (.*)$", re.MULTILINE)

@@ -24,8 +24,8 @@ from kpywire.messages.offset_commit import (
 )
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 SETTINGS = {
     "kpybroker.http.listener": "127.0.0.1:0",

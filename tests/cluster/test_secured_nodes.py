@@ -11,12 +11,12 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from confluent_kafka.cimpl import NewTopic
 from running_cluster import COMBINED, RunningCluster, cluster_of
 
-import oauth_nodes
-from kdc import MISSING, WHY_MISSING, Kdc, with_keytab
 from kpybroker.hosts.network.login import OutgoingLogin
 from kpybroker.testing.oidc import TOKEN, OidcProvider
 from oracle.process import HOST
-from secured import NODE, PASSWORD, between_nodes
+from support import oauth_nodes
+from support.kdc import MISSING, WHY_MISSING, Kdc, with_keytab
+from support.secured import NODE, PASSWORD, between_nodes
 
 PATIENCE_S = 30
 TOKEN_S = 4

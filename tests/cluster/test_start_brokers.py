@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from kpybroker.cli import main
 from oracle import free_port
-from waiting import eventually
+from support.waiting import eventually
 
 WAIT_S = 60
 

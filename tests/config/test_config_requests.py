@@ -14,7 +14,7 @@ from kpywire.messages import create_topics
 from kpywire.messages import incremental_alter_configs as incremental
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from oracle.broker import ApacheKafka
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 pytestmark = pytest.mark.java
 

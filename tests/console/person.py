@@ -8,7 +8,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from console_node import ConsoleNode
 
-from browser import Browser
+from support.browser import Browser
 
 
 class Client:

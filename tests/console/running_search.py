@@ -10,7 +10,7 @@ from console_node import ConsoleNode
 from kpybroker.machines.console.record_tasks import Answer, RecordTask, work
 from kpybroker.monitoring.console import searches
 from kpystorage.disk import Disk
-from waiting import eventually
+from support.waiting import eventually
 
 NEVER = b"never"
 

@@ -8,8 +8,8 @@ from console_node import ConsoleNode
 
 from kpybroker.monitoring.console.pages import ConsolePage
 from kpywire.record import Record
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 NOW_MS = int(time() * 1000)
 AIRPORTS = ("ZRH", "JFK", "LHR", "NRT", "SYD")

@@ -24,7 +24,7 @@ from kpybroker.runtime.http import gate
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record
-from waiting import eventually
+from support.waiting import eventually
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 TOPIC, GROUP, LITERAL, READ, DESCRIBE, ALLOW = 2, 3, 3, 3, 8, 3

@@ -7,8 +7,8 @@ import pytest
 from console_node import console_node
 from stage import Stage
 
-from browser import Browser, axe
 from kpybroker.monitoring.console.pages import PAGES, ConsolePage
+from support.browser import Browser, axe
 
 pytestmark = pytest.mark.slow
 SHOWN = [page for page in PAGES if page.template]

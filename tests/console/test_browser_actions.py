@@ -15,11 +15,11 @@ from running_search import running_search
 from test_access import ask, secured  # noqa: F401 - the latter is a fixture
 from test_transactions_page import open_transaction
 
-from browser import Browser
 from kpybroker.monitoring.console.pages import ACTIONS
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.record import Record
-from waiting import eventually
+from support.browser import Browser
+from support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 TRANSACTIONAL_ID, LITERAL, DESCRIBE, ALLOW = 5, 3, 8, 3

@@ -12,9 +12,9 @@ from console_node import ConsoleNode, console_node
 from person import Person
 from test_transactions_page import open_transaction
 
-from browser import Browser
 from kpywire.record import Record
-from waiting import eventually
+from support.browser import Browser
+from support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 HOUR_MS = 3_600_000

@@ -13,11 +13,11 @@ from running_search import running_search
 from stage import Stage
 from test_transactions_page import open_transaction
 
-from browser import NAMED, Browser
 from kpybroker.monitoring.console import rendering
 from kpybroker.monitoring.console.pages import ACTIONS, PAGES, match
 from kpywire.record import Record
-from waiting import eventually
+from support.browser import NAMED, Browser
+from support.waiting import eventually
 
 TEMPLATES = Path(rendering.__file__).with_name("templates")
 

@@ -24,7 +24,7 @@ from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpystorage.memory_disk import MemoryDisk
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record, build_batch
-from waiting import eventually
+from support.waiting import eventually
 
 SILENT = b""
 HALF_A_HEAD = b"GET / HTTP/1.1\r\n"

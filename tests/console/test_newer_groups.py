@@ -12,10 +12,10 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.streams_group_heartbeat import Topology
 from kpywire.record import Record
-from raw_client import RawClient
-from share_group_requests import acknowledging, acquiring, sharing
-from streams_requests import describing, source_of, streaming
-from waiting import eventually
+from support.raw_client import RawClient
+from support.share_group_requests import acknowledging, acquiring, sharing
+from support.streams_requests import describing, source_of, streaming
+from support.waiting import eventually
 
 RELEASE = 2
 TOPIC = "flights"

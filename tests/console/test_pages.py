@@ -17,8 +17,8 @@ from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from release.documents import openapi
-from share_group_requests import sharing
-from waiting import eventually
+from support.share_group_requests import sharing
+from support.waiting import eventually
 
 DOCUMENT = openapi.document()
 UNKNOWN_VERSION = bytes.fromhex("0000000e 0012 7fff 00000009 0003 783939 00")

@@ -28,7 +28,7 @@ from kpystorage.memory_disk import MemoryDisk
 from kpywire.compression import GZIP
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from waiting import eventually
+from support.waiting import eventually
 
 START_MS = int(time()) * 1000 - 1_000_000
 """So late that no retention takes them."""

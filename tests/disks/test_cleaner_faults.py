@@ -14,8 +14,8 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from raw_client import RawClient
-from waiting import becomes
+from support.raw_client import RawClient
+from support.waiting import becomes
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 120

@@ -27,8 +27,8 @@ from small_disk import mounted
 
 from kpywire import error_codes
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from raw_client import RawClient
-from waiting import becomes
+from support.raw_client import RawClient
+from support.waiting import becomes
 
 pytestmark = pytest.mark.slow
 LOG = f"{0:020d}.log"

@@ -27,7 +27,7 @@ from kpystorage.disk_errors import in_words
 from kpystorage.errors import DiskFailure
 from kpystorage.memory_disk import MemoryDisk
 from kpystorage.sim_disk import SimDisk
-from waiting import becomes
+from support.waiting import becomes
 
 SMALL_BYTES = 3 << 20
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR, errno.ENOENT, errno.EIO)

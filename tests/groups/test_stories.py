@@ -6,8 +6,8 @@ from group_world import REBALANCE_MS, SESSION_MS, GroupWorld
 from kpybroker.machines.groups import stories
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kpywire.messages.streams_group_heartbeat import Topology
-from share_group_requests import sharing
-from streams_requests import source_of, streaming
+from support.share_group_requests import sharing
+from support.streams_requests import source_of, streaming
 
 
 @pytest.fixture

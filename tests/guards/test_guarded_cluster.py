@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from access import PLAIN_MODULE
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.quorum.envelopes import encoded_principal
 from kpybroker.machines.metadata.image import MetadataImage
@@ -24,10 +23,11 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from raw_client import RawClient
+from support.access import PLAIN_MODULE
+from support.raw_client import RawClient
+from support.waiting import becomes
 from tests.cluster.running_cluster import RunningCluster, cluster_of
 from tests.guards.named_clients import AUTHORIZER, PREFIX, name_clients
-from waiting import becomes
 
 TOPIC_KIND, LITERAL, ALLOW = 2, 3, 3
 READ, CREATE, DELETE = 3, 5, 6

@@ -4,7 +4,7 @@ import socket
 import threading
 from contextlib import suppress
 
-from waiting import eventually
+from support.waiting import eventually
 
 
 class Crowd:

@@ -30,8 +30,8 @@ from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.record import Record, build_batch, encode_record
-from raw_client import api_key_of
-from waiting import eventually
+from support.raw_client import api_key_of
+from support.waiting import eventually
 
 MIB = 1024 * 1024
 TOPIC = "absurd"

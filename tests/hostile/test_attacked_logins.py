@@ -41,7 +41,7 @@ from kpywire.codec import decode
 from kpywire.error_codes import SASL_AUTHENTICATION_FAILED
 from kpywire.header import decode_response_header
 from kpywire.messages.sasl_authenticate import SaslAuthenticateResponse
-from waiting import eventually
+from support.waiting import eventually
 
 KIB, MIB = 1024, 1024 * 1024
 MOST_LOGIN_BYTES = 524_288

@@ -16,7 +16,7 @@ from watched import PATIENCE_S, WatchedBroker
 from kpybroker.machines.sasl.plain import PlainClient
 from kpywire.messages.describe_quorum import DescribeQuorumRequest
 from kpywire.messages.metadata import MetadataRequest
-from waiting import eventually
+from support.waiting import eventually
 
 PLACES = 20
 API_VERSIONS = bytes.fromhex("0000000d0012000000000001000378797a")

@@ -15,7 +15,7 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from waiting import eventually
+from support.waiting import eventually
 
 StartBroker = Callable[..., WatchedBroker]
 MIB = 1024 * 1024

@@ -18,7 +18,7 @@ from kpywire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from waiting import eventually
+from support.waiting import eventually
 
 StartBroker = Callable[..., WatchedBroker]
 MIB = 1024 * 1024

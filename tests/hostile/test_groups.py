@@ -29,9 +29,9 @@ from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequest
 from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kpywire.messages.streams_group_heartbeat import Topology
 from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from raw_client import api_key_of
-from streams_requests import SOURCE, describing, node, source_of, streaming
-from waiting import eventually
+from support.raw_client import api_key_of
+from support.streams_requests import SOURCE, describing, node, source_of, streaming
+from support.waiting import eventually
 
 StartBroker = Callable[..., WatchedBroker]
 MIB = 1024 * 1024

@@ -26,7 +26,7 @@ from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateResponse
 from oracle import free_port
-from waiting import eventually
+from support.waiting import eventually
 
 NAME = "t"
 """The topic, the group and the transactional id that the requests name."""

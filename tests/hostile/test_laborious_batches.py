@@ -16,7 +16,7 @@ from kpywire.messages.init_producer_id import InitProducerIdRequest
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import encode_record
-from waiting import eventually
+from support.waiting import eventually
 
 MIB = 1024 * 1024
 SMALL = encode_record(0, 0, None, b"small")

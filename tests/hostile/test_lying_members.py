@@ -7,12 +7,12 @@ import pytest
 from attacker import PRODUCE_VERSION, Attacker, create_topic, produce, produce_request
 from watched import WatchedBroker
 
-from group_requests import beating
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.record import Record, build_batch
-from share_group_requests import acknowledging, acquiring, sharing
-from waiting import eventually
+from support.group_requests import beating
+from support.share_group_requests import acknowledging, acquiring, sharing
+from support.waiting import eventually
 
 MIB = 1024 * 1024
 UNKNOWN_ID = bytes(range(16))

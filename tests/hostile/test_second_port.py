@@ -16,7 +16,7 @@ from watched import PATIENCE_S, WatchedBroker
 from kpybroker.cli import doctor
 from kpybroker.cli.options import NOT_IN_ORDER
 from kpywire.messages.metadata import MetadataRequest
-from waiting import eventually
+from support.waiting import eventually
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record, build_batch
-from waiting import eventually
+from support.waiting import eventually
 
 MIB = 1024 * 1024
 TOPIC = "large"

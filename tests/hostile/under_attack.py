@@ -7,7 +7,7 @@ from typing import NamedTuple
 from bystander import Bystander
 from watched import WatchedBroker
 
-from waiting import eventually
+from support.waiting import eventually
 
 MIB = 1024 * 1024
 MEMORY_BOUND_BYTES = 700 * MIB

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from oracle import free_port
-from targets import KpyBroker
+from support.targets import KpyBroker
 
 PATIENCE_S = 30.0
 _DEFECT = re.compile(r"Traceback|\bERROR\b|\bCRITICAL\b|Exception ignored|Task exception")

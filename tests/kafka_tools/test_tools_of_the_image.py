@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
-from image_commands import BROKER, LINES, expected, line_of, numbered, options, outcome
 from kpybroker.cli.kafka_tools.__main__ import WITH_OPTIONS, main
 from kpybroker.testing import Broker
 from release.documents.image import NOT_HERE
+from support.image_commands import BROKER, LINES, expected, line_of, numbered, options, outcome
 
 OTHERWISE: Final = {
     "kafka-console-producer --topic junk --property no.such=property <<< 'x\\n'": "exit 1",

@@ -19,7 +19,7 @@ from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.scan import reading
 from kpybroker.pipeline.scan.fetching import FetchTransport
 from kpybroker.pipeline.scan.files import FileTransport
-from waiting import eventually
+from support.waiting import eventually
 
 RECORDS = 3_000
 COMMITTED = Projection(("offset", "value"), committed_only=True)

@@ -20,7 +20,7 @@ from kpybroker.spark import one_line
 from kpybroker.spark.reader import BatchReader
 from kpybroker.spark.stream_reader import StreamReader
 from kpybroker.spark.task import SparkTask
-from waiting import eventually
+from support.waiting import eventually
 
 RECORDS = 4_000
 """The records have 2 000 bytes each: they fill eight segments."""

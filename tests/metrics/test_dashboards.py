@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from scraped_node import Scrape, commit, scraped_node
 
-from raw_client import RawClient
-from raw_requests import append, create
+from support.raw_client import RawClient
+from support.raw_requests import append, create
 
 HERE = Path(__file__).parent
 DASHBOARDS: dict[str, dict[str, list[str]]] = json.loads((HERE / "dashboards.json").read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from grafana_page import bundle, draw, served
 
-from browser import Browser
+from support.browser import Browser
 
 pytestmark = pytest.mark.slow
 SERIES = {"lag": ("billing", "search"), "memory": ("node-1",), "nothing": (), "undefined": ("node-1",)}

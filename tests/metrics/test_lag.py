@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 from scraped_node import NEW_SESSION, Scrape, ScrapedNode, commit, fetch_of, scraped_node
 
-from group_requests import beating, coordinator_ready
 from kpybroker.monitoring.metrics.readers import IDLE_MS, UNNAMED, name_of
 from kpywire import error_codes
-from raw_client import RawClient
-from raw_requests import append, create
-from waiting import eventually
+from support.group_requests import beating, coordinator_ready
+from support.raw_client import RawClient
+from support.raw_requests import append, create
+from support.waiting import eventually
 
 HOUR_MS = 3_600_000
 MINUTE_S = 60

@@ -17,8 +17,8 @@ from kpybroker.requests.server.complaints import Complaints
 from kpybroker.runtime.counters import UNCOUNTED, ApiCounters
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from raw_client import RawClient
-from waiting import eventually, until
+from support.raw_client import RawClient
+from support.waiting import eventually, until
 
 BLOCKED_MS = 300
 FETCH, METADATA = 1, 3

@@ -15,9 +15,9 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.monitoring.metrics import monitoring, otlp
-from raw_client import RawClient
-from raw_requests import append, create
-from waiting import eventually
+from support.raw_client import RawClient
+from support.raw_requests import append, create
+from support.waiting import eventually
 
 SECRET = "Bearer planted-secret"
 Points = dict[str, dict[tuple[tuple[str, str], ...], float]]

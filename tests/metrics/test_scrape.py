@@ -14,9 +14,9 @@ from kpybroker.monitoring.metrics.table import DIALECTS
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.metadata import MetadataRequest
-from raw_client import RawClient
-from raw_requests import append, batch_of, create, deletion, produce, wait_until_gone
 from release.documents.metrics import SECTIONS
+from support.raw_client import RawClient
+from support.raw_requests import append, batch_of, create, deletion, produce, wait_until_gone
 
 REPOSITORY = Path(__file__).parents[2]
 WAIT_MS = 60

@@ -13,9 +13,9 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from raw_client import RawClient
-from raw_requests import SET, append, create, incremental_alteration
-from waiting import eventually
+from support.raw_client import RawClient
+from support.raw_requests import SET, append, create, incremental_alteration
+from support.waiting import eventually
 
 GROUP_RESOURCE = 32
 GROUP, TOPIC = "mail", "letters"

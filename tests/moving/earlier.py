@@ -25,9 +25,9 @@ from kpybroker.client.acl_requests import AclBinding
 from kpybroker.client.client import Client
 from kpybroker.client.token_requests import DelegationToken
 from oracle import free_port
-from raw_client import RawClient
-from targets import KpyBroker
-from upgrading import VERSIONS, finalized, program_of, sources_of
+from support.raw_client import RawClient
+from support.targets import KpyBroker
+from support.upgrading import VERSIONS, finalized, program_of, sources_of
 
 LEFT = Path(__file__).with_name("left")
 SEEN = "seen.txt"

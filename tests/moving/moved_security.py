@@ -13,7 +13,7 @@ from kpybroker.machines.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kpybroker.machines.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512
 from oracle import BrokerProcess
 from oracle.process import HOST
-from waiting import becomes, eventually
+from support.waiting import becomes, eventually
 
 MECHANISMS = {each.name: each for each in (SCRAM_SHA_256, SCRAM_SHA_512)}
 PREFIX = "listener.name.secured."

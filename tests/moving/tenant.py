@@ -10,8 +10,8 @@ from kpystorage import names
 from kpystorage.checking.findings import DAMAGE
 from kpystorage.checkpoint import parse_offsets
 from oracle import ApacheKafka, BrokerProcessError
-from targets import KpyBroker
-from waiting import eventually
+from support.targets import KpyBroker
+from support.waiting import eventually
 
 
 class Tenant(KpyBroker):

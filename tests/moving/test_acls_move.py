@@ -10,7 +10,7 @@ from kpybroker.cli.options import connected
 from kpybroker.client import acl_requests
 from kpybroker.client.acl_requests import AclBinding, AclBindingFilter
 from oracle import ApacheKafka
-from waiting import becomes
+from support.waiting import becomes
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 

@@ -15,7 +15,7 @@ from kpybroker.client.client import Client
 from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from oracle import ApacheKafka, BrokerProcess, BrokerProcessError, java
 from oracle.jars import KAFKA_BEFORE, KAFKA_VERSION
-from upgrading import finalized
+from support.upgrading import finalized
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -23,8 +23,8 @@ from kpywire import error_codes
 from kpywire.batch import batch_headers
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oracle import BrokerProcessError
-from raw_client import RawClient
-from targets import KpyBroker
+from support.raw_client import RawClient
+from support.targets import KpyBroker
 
 PATIENCE_S = 60.0
 PROPERTIES = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "1", "node.id": "1"}

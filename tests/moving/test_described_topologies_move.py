@@ -12,16 +12,16 @@ import pytest
 from tenant import Tenant, check
 from test_apache_kafka_4_4 import formatted
 
-from group_requests import coordinator_ready
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kpywire.messages.streams_group_heartbeat import Topology
 from oracle import ApacheKafka, BrokerProcess
 from oracle.jars import KAFKA_BEFORE
-from raw_client import RawClient
-from streams_requests import IN_MEMORY_PLUGIN, describing, source_of, streaming
-from waiting import eventually
+from support.group_requests import coordinator_ready
+from support.raw_client import RawClient
+from support.streams_requests import IN_MEMORY_PLUGIN, describing, source_of, streaming
+from support.waiting import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 

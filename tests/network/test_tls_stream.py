@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from certificates import Authority, Certificate
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.network.outgoing import NoListener, Unprotected
 from kpybroker.hosts.network.peers import connect_over
@@ -16,6 +15,7 @@ from kpybroker.hosts.network.tls_stream import ClientContext, tls_stream
 from kpybroker.runtime.io.event_loop import new_event_loop
 from kpybroker.security.tls.settings import TlsError
 from oracle import free_port
+from support.certificates import Authority, Certificate
 
 FRAME = b"\0\0\0\x05hello"
 

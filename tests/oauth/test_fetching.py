@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from certificates import Authority
 from kpybroker.security.oauth import fetching
 from kpybroker.security.oauth.access_tokens import context_of
 from kpybroker.security.oauth.endpoints import ALLOWED_URLS, BadUrl, check_allowed, parse_endpoint
 from kpybroker.security.oauth.fetching import LARGEST_BYTES, AnswerTimeouts, FetchFailed, fetch, retrying
 from kpybroker.testing.oidc import JWKS, OidcProvider
+from support.certificates import Authority
 
 NAME = "sasl.oauthbearer.jwks.endpoint.url"
 SOON = AnswerTimeouts(500, 300)

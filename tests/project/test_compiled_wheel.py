@@ -70,12 +70,12 @@ NOT_OF_COMPILED_CODE = (
 )
 """These tests plant defects, or put objects of their own in the place of compiled ones, which compiled code refuses."""
 PROTOCOL_SUITES = (
-    "test_acls.py",
-    "test_protocol_produce.py",
-    "test_protocol_fetch.py",
-    "test_protocol_groups.py",
-    "test_protocol_group_offsets.py",
-    "test_protocol_transactions.py",
+    "security/test_acls.py",
+    "produce/test_protocol_produce.py",
+    "fetch/test_protocol_fetch.py",
+    "groups/test_protocol_groups.py",
+    "groups/test_protocol_group_offsets.py",
+    "transactions/test_protocol_transactions.py",
 )
 PATIENCE_S = 1800
 """For the build, or for a suite. Each takes some minutes on a machine that does nothing else."""

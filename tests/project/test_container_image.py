@@ -19,8 +19,8 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.waiting_utils import wait_for_logs
 
-from fake_engine import fake_engine
 from kpybroker.cli.kafka_tools.__main__ import TOOLS
+from support.fake_engine import fake_engine
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ RECIPES = {
     "An API": (
         "kpybroker/requests/handlers/__init__.py",
         "kpybroker/requests/guards/needs.py",
-        "compat-tests/test_differential.py",
+        "compat-tests/protocol/test_differential.py",
     ),
     "A config": ("kpybroker/config/own_configs.py", "kpybroker/config/honoured.py", "kpybroker/config/stored.py"),
     "A metric": ("kpybroker/monitoring/metrics/exposition.py", "release/documents/metrics.py"),

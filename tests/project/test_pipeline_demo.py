@@ -1,6 +1,6 @@
 """The page and the comparisons of the demo ``make pipeline``.
 
-The demo itself is run by compat-tests/test_pipeline.py.
+The demo itself is run by compat-tests/tutorials/test_pipeline.py.
 """
 
 from examples.pipeline.demo import alike

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from sources import python_files, relative, tree_of
 
-import waiting
-from waiting import NotInTimeError
+from support import waiting
+from support.waiting import NotInTimeError
 
-WAITS = "compat-tests/waiting.py"
+WAITS = "compat-tests/support/waiting.py"
 OWNERS = {
     "attempts": {WAITS},
     "becomes": {WAITS},
@@ -25,10 +25,10 @@ AT_WORK = {
     "compat-tests/exactly_once/": "makes trouble while it waits",
     "compat-tests/failover/": "writes, transforms, and follows what comes back",
     "compat-tests/foreign/plugins/": "runs in the environment of another project",
-    "compat-tests/migration_clusters.py": "reads records until it is ended",
+    "compat-tests/support/migration_clusters.py": "reads records until it is ended",
     "compat-tests/oracle/process.py": "ends the process that does not answer",
     "compat-tests/sink_kills/": "kills what is left, and goes on while rows come",
-    "compat-tests/test_cluster_clients.py": "reads and commits records",
+    "compat-tests/cluster/test_cluster_clients.py": "reads and commits records",
     "tests/hostile/attacks": "attacks until it is over",
     "tests/hostile/held_loop.py": "measures until its input ends",
     "tests/mutation/trial.py": "kills the child that takes too long",

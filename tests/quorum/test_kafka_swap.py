@@ -14,7 +14,7 @@ from kpystorage.real_disk import RealDisk
 from kpywire.codec import decode, encode
 from kpywire.messages.metadata import MetadataRequest
 from oracle.broker import ApacheKafka
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 

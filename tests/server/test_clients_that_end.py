@@ -14,7 +14,7 @@ from kpybroker.requests.server.poller import EpollPoller
 from kpybroker.runtime.calls.close_connection import CloseConnection
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.calls.steps import Work
-from waiting import eventually
+from support.waiting import eventually
 
 StartServer = Callable[..., RunningServer]
 

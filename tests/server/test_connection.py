@@ -18,7 +18,7 @@ from kpybroker.requests.server.connection_quotas import ConnectionLimits
 from kpybroker.requests.server.listener import SocketLimits
 from kpybroker.requests.server.poller import EpollPoller
 from kpybroker.runtime.calls.pending import Pending
-from waiting import eventually
+from support.waiting import eventually
 
 StartServer = Callable[..., RunningServer]
 

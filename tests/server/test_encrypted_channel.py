@@ -34,7 +34,6 @@ from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
-from certificates import Authority, Certificate
 from kpybroker.requests.server import tls_channel
 from kpybroker.requests.server.channel import Channel, plain_channel
 from kpybroker.requests.server.connection_quotas import ConnectionLimits
@@ -46,7 +45,8 @@ from kpybroker.runtime.calls.principal import ANONYMOUS, Principal
 from kpybroker.security.tls.contexts import client_context, server_context
 from kpybroker.security.tls.names import subject_of
 from kpybroker.security.tls.settings import TlsSettings
-from waiting import eventually
+from support.certificates import Authority, Certificate
+from support.waiting import eventually
 
 TERMS = ListenerTerms("SECURE", "SSL", "CN=broker", "requested")
 

@@ -9,7 +9,7 @@ from test_connection import StartServer, answers, closed_by_server, echo
 from kpybroker.requests.server.connection_quotas import ConnectionLimits
 from kpybroker.requests.server.listener import SocketLimits
 from kpybroker.requests.server.newcomers import HANDSHAKE_MS, LONG_MS, STALLED_MS, STALLED_OF_HOST_MS, NodeNewcomers
-from waiting import eventually
+from support.waiting import eventually
 
 NAMES = ("PLAINTEXT",)
 

@@ -17,7 +17,7 @@ from kpybroker.pipeline.sink import committing
 from kpybroker.pipeline.sink.options import Mark
 from kpybroker.pipeline.sink.packing import Batches, Chooser, Packer, SinkRow
 from kpybroker.testing import Broker
-from stepping_clients import SETTINGS, Killed, Mortal, Turns
+from support.stepping_clients import SETTINGS, Killed, Mortal, Turns
 
 PARTITIONS = 3
 TIMEOUT_MS = 60_000

@@ -13,7 +13,7 @@ from kpystorage.compaction import pieces
 from kpystorage.compaction.task import PassFailed
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import CorruptRecord
-from waiting import becomes
+from support.waiting import becomes
 
 TIMEOUT_S = 60
 

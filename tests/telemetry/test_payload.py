@@ -19,7 +19,7 @@ from kpybroker.machines.telemetry.payload import (
 )
 from kpybroker.runtime.calls.steps import at_once
 from kpywire.errors import Malformed
-from otlp import CUMULATIVE, DELTA, GAUGE, HISTOGRAM, SUM, Metric, fixed64, metrics_data, nested, number
+from support.otlp import CUMULATIVE, DELTA, GAUGE, HISTOGRAM, SUM, Metric, fixed64, metrics_data, nested, number
 
 MEBIBYTE = 1 << 20
 LABELS = st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=8), max_size=4)

@@ -20,7 +20,7 @@ from kpywire import error_codes
 from kpywire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kpywire.messages.push_telemetry import PushTelemetryRequest
 from kpywire.uuid import ZERO_UUID
-from otlp import CUMULATIVE, SUM, Metric, metrics_data
+from support.otlp import CUMULATIVE, SUM, Metric, metrics_data
 
 INTERVAL_MS = 1_000
 ALL = {"metrics": "*", "interval.ms": str(INTERVAL_MS)}

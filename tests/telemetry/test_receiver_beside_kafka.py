@@ -19,7 +19,7 @@ from kpywire.messages.push_telemetry import PushTelemetryRequest
 from kpywire.uuid import ZERO_UUID, from_string, to_string
 from oracle.asked import AskedOracle
 from oracle.recorded import Asked, Play
-from otlp import CUMULATIVE, DELTA, GAUGE, SUM, Metric, fixed64, metrics_data, nested, number, varint
+from support.otlp import CUMULATIVE, DELTA, GAUGE, SUM, Metric, fixed64, metrics_data, nested, number, varint
 
 STEPS = 250
 MAX_BYTES = 400

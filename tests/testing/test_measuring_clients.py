@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer
 
 from kpybroker.testing import AsyncBroker, Broker, ClientMetrics
 from oracle import classpath, compile_java
-from waiting import eventually
+from support.waiting import eventually
 
 JAVA = Path(__file__).parents[2] / "compat-tests" / "java"
 RECORDS = 25

@@ -8,8 +8,8 @@ import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from test_contexts import inline, shake_hands, trusting
 
-from certificates import Authority, Certificate
 from kpybroker.security.tls.contexts import client_context, server_context
+from support.certificates import Authority, Certificate
 
 AUTHORITY = Authority()
 BROKER = AUTHORITY.issue("broker")

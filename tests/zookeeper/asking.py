@@ -13,7 +13,7 @@ from kpybroker.machines.zookeeper.client.addresses import parse
 from kpybroker.machines.zookeeper.client.frames import WatchedEvent
 from kpybroker.machines.zookeeper.client.session import SessionState
 from kpybroker.runtime.io.scheduler import LoopScheduler
-from waiting import as_written, until
+from support.waiting import as_written, until
 
 PATIENCE_S = 30
 

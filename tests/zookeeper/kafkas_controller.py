@@ -24,8 +24,8 @@ from kpywire.messages.stop_replica import StopReplicaPartitionError, StopReplica
 from kpywire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from oracle.process import HOST
 from oracle.zookeeper import KafkaOnZooKeeper, ZooKeeper
-from raw_client import RawClient
-from waiting import NotInTimeError, attempts, eventually
+from support.raw_client import RawClient
+from support.waiting import NotInTimeError, attempts, eventually
 
 CONTROLLER_ID = 0
 QUIET_S = 0.25

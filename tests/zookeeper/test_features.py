@@ -19,7 +19,7 @@ from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.runtime.io.scheduler import LoopScheduler
 from kpywire import error_codes
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from waiting import until
+from support.waiting import until
 
 UPGRADE, SAFE, UNSAFE = features.UPGRADE, features.SAFE_DOWNGRADE, features.UNSAFE_DOWNGRADE
 ENABLED = b'{"features":{},"version":2,"status":1}'

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from kdc import MISSING, REALM, WHY_MISSING, Kdc
 from kpybroker.machines.sasl.gssapi import OFFER, GssapiClient, GssFailure
 from kpybroker.machines.sasl.jaas import KRB5_MODULE
 from kpybroker.machines.sasl.krb5_login import Krb5Login
@@ -13,7 +12,8 @@ from kpybroker.machines.zookeeper.client.jaas_file import BrokenJaasFile, JaasSe
 from kpybroker.machines.zookeeper.client.session import ZooKeeperLoginRefused
 from kpybroker.node.assembly.zookeeper_login import PreparedGssapi
 from oracle.zookeeper import ZooKeeper
-from zookeeper_clusters import KpyOnZooKeeper
+from support.kdc import MISSING, REALM, WHY_MISSING, Kdc
+from support.zookeeper_clusters import KpyOnZooKeeper
 
 REGISTRATION = "/secured/brokers/ids/4"
 FILE = "-Djava.security.auth.login.config=/a"

@@ -31,7 +31,7 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from waiting import until
+from support.waiting import until
 
 
 class Counting(InMemory):

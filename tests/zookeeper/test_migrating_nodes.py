@@ -28,7 +28,7 @@ from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oracle import free_port
-from waiting import until
+from support.waiting import until
 
 FLAG = "zookeeper.metadata.migration.enable"
 CONTROLLER = 3000

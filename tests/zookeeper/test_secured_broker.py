@@ -6,11 +6,11 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
-from certificates import Authority
 from oracle import free_port
 from oracle.zookeeper import ZooKeeper
-from waiting import eventually
-from zookeeper_clusters import KpyOnZooKeeper
+from support.certificates import Authority
+from support.waiting import eventually
+from support.zookeeper_clusters import KpyOnZooKeeper
 
 pytestmark = pytest.mark.java
 

@@ -36,8 +36,8 @@ from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
 from kpywire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kpywire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
-from raw_requests import creation, topic_named
-from waiting import until
+from support.raw_requests import creation, topic_named
+from support.waiting import until
 
 EPOCH = 1_000
 """The epoch of the controller that a test plays: it is later than that of the node's own."""

@@ -37,7 +37,7 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from waiting import until
+from support.waiting import until
 
 AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 ALICE = Principal("User", "alice")

@@ -15,7 +15,7 @@ from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Get
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.brokers import Registration, ZkEndpoint
 from kpybroker.runtime.io.scheduler import LoopScheduler
-from waiting import until
+from support.waiting import until
 
 
 class Deaf(InMemory):

@@ -11,7 +11,7 @@ from aiokafka.errors import OffsetOutOfRangeError, RecordTooLargeError
 
 from conftest import NewTopic
 from foreign.in_a_loop import in_a_loop
-from waiting import until
+from support.waiting import until
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, OffsetMetadata
 
 from conftest import NewTopic
 from foreign.in_a_loop import in_a_loop
-from waiting import until
+from support.waiting import until
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,

@@ -19,7 +19,7 @@ from confluent_kafka import (
 )
 
 from conftest import NewTopic
-from waiting import as_written, eventually
+from support.waiting import as_written, eventually
 
 PATIENCE_S = 30.0
 

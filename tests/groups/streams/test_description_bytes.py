@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kpybroker.requests.serving.topology_descriptions import InvalidDescription, TooLarge, decoded, encoded
 from kpywire.errors import Malformed
-from streams_requests import PROCESSOR, SINK, SOURCE, describing, node
+from support.streams_requests import PROCESSOR, SINK, SOURCE, describing, node
 
 T = TypeVar("T")
 MOST_BYTES = 1 << 20
