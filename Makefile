@@ -12,8 +12,9 @@ SLOW := slow or java or spark
 SLOWEST := --durations=20 --durations-min=5
 # A busy machine may make one test late; what fails twice is a failure, and each rerun is named before the last summary.
 TESTS := $(PYTEST) tests --reruns 1 $(SLOWEST)
-COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 2 $(SLOWEST)
-PARTS := test-slow compat-java compat-rest compat-spark
+COMPAT := $(PYTEST) --target kpybroker --reruns 2 $(SLOWEST)
+GROUPS := compat-tests/groups compat-tests/security
+PARTS := test-slow compat-java compat-groups compat-rest compat-spark
 LOGS := $(PARTS:%=build/%.log)
 # The tests of `make check`, below tests/.
 QUICK := project/test_tidy.py project/test_language.py project/test_documents.py broker/test_plain_start.py \
@@ -97,15 +98,19 @@ test-slow: setup
 
 compat-java: setup
 	@echo "Clients in Java run too: build/$@.log"
-	@exec .ci/stage $@ $(COMPAT) -m "not slow and java and not spark" > build/$@.log 2>&1
+	@exec .ci/stage $@ $(COMPAT) compat-tests -m "not slow and java and not spark" > build/$@.log 2>&1
+
+compat-groups: setup
+	@echo "Clients in groups and with logins run too: build/$@.log"
+	@exec .ci/stage $@ $(COMPAT) $(GROUPS) -m "not ($(SLOW))" > build/$@.log 2>&1
 
 compat-rest: setup
 	@echo "All other clients run too: build/$@.log"
-	@exec .ci/stage $@ $(COMPAT) -m "not ($(SLOW))" > build/$@.log 2>&1
+	@exec .ci/stage $@ $(COMPAT) compat-tests $(GROUPS:%=--ignore=%) -m "not ($(SLOW))" > build/$@.log 2>&1
 
 compat-spark: setup
 	@echo "Spark runs too: build/$@.log"
-	@exec .ci/stage $@ $(COMPAT) -m "not slow and spark" > build/$@.log 2>&1
+	@exec .ci/stage $@ $(COMPAT) compat-tests -m "not slow and spark" > build/$@.log 2>&1
 
 .PHONY: lint
 lint: setup ## ruff, mypy, import rules
